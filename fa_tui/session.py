@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, overload
 import msgspec
 from msgspec.structs import replace
 
-from fa_core.formats.row_baselines import with_assumed_baseline
-from fa_core.formats.rows import AuditRow, Problem, conditions_of, uneven
+from fa_core.formats.rows import AuditRow, Problem, conditions_of, uneven, with_assumed_baseline
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import BIT, letters_of

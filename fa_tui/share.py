@@ -16,7 +16,7 @@ import msgspec
 from fa_core.errors import UsageError
 from fa_core.files.atomic import write_bytes
 from fa_core.files.opening import typed_path
-from fa_core.formats.audit_table_writer import write_audit_table
+from fa_core.formats.audit_table import write_audit_table
 from fa_core.formats.rows import AuditRow
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.numbers import exact

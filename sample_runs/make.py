@@ -28,12 +28,12 @@ from safetensors.torch import save
 
 from fa_core.audit.loading import Evaluation
 from fa_core.files.atomic import write_bytes, write_json
-from fa_core.formats.audit_table_writer import printable_drift, stored_report
+from fa_core.formats.audit_table import printable_drift, stored_report
 from fa_core.formats.scan import scan
 from fa_core.formats.trace import write_trace
 from fa_core.report.baseline import rule_of
-from fa_core.report.controls import FROZEN
 from fa_core.report.manifest import AUDIT, CREDIT, TRACE, WEIGHTS
+from fa_core.report.method_style import FROZEN
 from fa_core.training.plan import METHODS, Recipe, RunPlan, plan_runs
 from fa_core.training.train import audit_run, train_run
 from fa_core.zoo.data import DataSet, eval_batches, load_data

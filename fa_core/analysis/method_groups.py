@@ -14,8 +14,8 @@ from fa_core.files.decode import Json
 from fa_core.formats.rows import AuditRow
 from fa_core.formats.table import AuditTable, Mask
 from fa_core.option_values import nearest
-from fa_core.report.controls import CONTROLS
 from fa_core.report.diagnostics import ASSUMED
+from fa_core.report.method_style import CONTROLS
 from fa_core.report.names import canonical_method, differing_axes, homes
 
 GROUPS = HEALTHY, DEGENERATE = "healthy", "degenerate"

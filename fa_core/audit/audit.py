@@ -23,7 +23,6 @@ from fa_core.audit.devices import (
     idle_gpu,
     workers_for,
 )
-from fa_core.audit.job_table import OnEvent
 from fa_core.audit.jobs import (
     JobState,
     JobView,
@@ -36,14 +35,13 @@ from fa_core.audit.jobs import (
     run_of,
 )
 from fa_core.audit.journal import Journal
-from fa_core.audit.pool import Pool
+from fa_core.audit.pool import OnEvent, Pool
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.files.atomic import keep_old, place_of, write_json
 from fa_core.files.opening import exists, real_path
 from fa_core.formats import scan
-from fa_core.formats.audit_table_writer import printable_drift, write_audit_table
-from fa_core.formats.row_baselines import with_baseline, with_measured_baselines
-from fa_core.formats.rows import AuditRow, Problem, measured
+from fa_core.formats.audit_table import printable_drift, write_audit_table
+from fa_core.formats.rows import AuditRow, Problem, measured, with_baseline, with_measured_baselines
 from fa_core.formats.run_progress import ProgressFiles
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import is_run
@@ -165,8 +163,6 @@ class Measuring(msgspec.Struct, frozen=True):
         try:
             if todo:
                 with ProgressFiles() as files, self._noting(files).pool(len(todo)) as pool:
-                    folders = (Path(job.checkpoint) for job in todo)
-                    files.queue(filter(is_run, folders))
                     waited_for.update((pool.submit(job), job) for job in todo)
                     for future in as_completed(list(waited_for)):
                         take_in(future)
@@ -233,21 +229,17 @@ def audit(
     if len(without_data) == len(targets):
         raise no_data(checkpoints[0])
     how.check()
+    recorded = [] if out is None else check_writable(out)
+    if recorded and not (resume or replace_old):
+        what = f"holds {count_text(len(recorded), 'measured run')} already"
+        keeping = "add --resume to go on from there, or --replace to keep that file"
+        raise UsageError(what, where=out or "", hint=f"{keeping} under another name")
     found: dict[int, DiagnosticReport] = {}
     others: list[AuditRow] = []
-    if out is not None:
-        recorded = check_writable(out)
-        if recorded and not (resume or replace_old):
-            what = f"holds {count_text(len(recorded), 'measured run')} already"
-            hint = (
-                "add --resume to go on from there, or --replace to keep that file under "
-                "another name"
-            )
-            raise UsageError(what, where=out, hint=hint)
-        if resume and not replace_old:
-            found, others = finished_before(recorded, targets, options)
-        if len(found) + len(others) < len(recorded):
-            how.on_notice(f"{out}: what it holds and is measured again stays in {keep_old(out)}")
+    if recorded and not replace_old:
+        found, others = finished_before(recorded, targets, options)
+    if out is not None and len(found) + len(others) < len(recorded):
+        how.on_notice(f"{out}: what it holds and is measured again stays in {keep_old(out)}")
     file = AuditFile(out, targets, adjust, others, found)
     failures = [Problem(path, str(no_data(path))) for path in checkpoints if path in without_data]
     todo = [

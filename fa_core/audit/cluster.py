@@ -1,9 +1,9 @@
-"""Measuring on a Ray cluster (``--engine ray``): every job is a Ray task.
+"""Measuring on a Ray cluster (``--engine ray``): every job is a Ray task, placed, retried and
+killed by Ray.
 
-A task measures with torch in Ray's own process, on the GPU or core that Ray picks. Ray's retries
-and health checks deal with processes and nodes that die. One child process (`main`) joins the
-cluster and speaks a worker's messages: Ray ends the process of a driver that lost its cluster, and
-that must be neither a command nor the explorer.
+One child process (`main`) joins the cluster and speaks a worker's messages: Ray ends the process of
+a driver that lost its cluster, and that must be neither a command nor the explorer. In it a thread
+waits for each task.
 """
 
 from __future__ import annotations
@@ -12,25 +12,28 @@ import os
 import socket
 import sys
 import threading
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+import time
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
-import msgspec
 from msgspec.structs import replace
 
 from fa_core.audit import messages
 from fa_core.audit.devices import RAY, Execution, answering_cluster
-from fa_core.audit.job_table import OnEvent
-from fa_core.audit.jobs import Job
+from fa_core.audit.jobs import Cancelled, Job, JobProgress
 from fa_core.audit.messages import ChildProcess
-from fa_core.audit.pool import Pool
-from fa_core.audit.worker import MEASURE, Control, measure_and_send, measure_of
-from fa_core.errors import FaError, MeasureError, UsageError
+from fa_core.audit.pool import OnEvent, Pool
+from fa_core.audit.worker import MEASURE, Client, Measure, failure, measure_and_send, measure_of
+from fa_core.errors import FaError, MeasureError, UsageError, first_line
+from fa_core.files.decode import Json
 
 JOIN = 60.0
-"""Timeout in seconds for joining a cluster or starting Ray on this machine."""
+"""Timeout in seconds for joining a cluster."""
+
+LOOK = 0.2
+"""Seconds between looks for places and for cancelled jobs."""
 
 RETRIES = 2
 """Retries of a task whose process or node died."""
@@ -40,12 +43,9 @@ HOW_TO_JOIN = "`ray start --address=HOST:PORT` makes this machine a node; versio
 ENVIRONMENT = {"RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0", "RAY_USAGE_STATS_ENABLED": "0"}
 """Without this, `uv run` has every node install the user's folder."""
 
-Outcome: TypeAlias = messages.Done | messages.Failed
 
-
-def _never(_job_id: str) -> bool:
-    """Never cancelled from inside: Ray ends the task."""
-    return False
+Answer: TypeAlias = tuple[list[str], Json | messages.Failed]
+"""Notes on a job, and its report or failure."""
 
 
 class ClusterPool(Pool):
@@ -54,8 +54,7 @@ class ClusterPool(Pool):
 
     Args:
         execution: which cluster, and how.
-        on_event: called with a job's view whenever it changes.
-        on_notice: called with notes on the whole pool, e.g. which cluster it is.
+        on_event, on_notice: as in `Pool`.
     """
 
     at_once = 1024
@@ -73,204 +72,145 @@ class ClusterPool(Pool):
     def start_worker(self, device: str) -> ChildProcess:
         """Start the child that joins the cluster."""
         address = answering_cluster(self._execution.address)
-        execution = msgspec.json.encode(replace(self._execution, address=address)).decode()
         return ChildProcess(
-            ["fa_core.audit.cluster", execution, str(Path.cwd()), str(JOIN)],
+            ["fa_core.audit.cluster", address, self._execution.device, str(Path.cwd()), str(JOIN)],
             log=self.log_dir / "ray.log",
             environment=messages.environment(None) | ENVIRONMENT,
-            says=messages.FromWorker,
         )
 
 
-class Cluster:
-    """Ray tasks for the jobs of one child process.
-
-    Args:
-        execution: which cluster, and how to measure.
-        task: the arguments of `measure_there` after the job.
-        send: writes to the client.
-        is_cancelled: whether the client cancelled a job id.
+def join(address: str, device: str) -> str:
+    """Join a cluster; returns what a job takes of it, ``"GPU"`` or ``"CPU"``.
 
     Raises:
         MeasureError: the cluster refuses this machine.
         UsageError: no node has the device that was asked for.
     """
-
-    def __init__(
-        self,
-        execution: Execution,
-        task: Sequence[object],
-        send: Callable[[messages.FromWorker], None],
-        is_cancelled: Callable[[str], bool],
-    ) -> None:
-        import ray
-
-        self._ray, self._task, self._send, self._is_cancelled = ray, task, send, is_cancelled
-        quiet = {"log_to_driver": False, "configure_logging": False}
-        dashboard = None if execution.address != "local" else False
-        try:
-            ray.init(execution.address, include_dashboard=dashboard, **quiet)
-        except Exception as error:
-            why = str(error).strip().partition("\n")[0] or type(error).__name__
-            raise MeasureError(
-                f"the Ray cluster at {execution.address} cannot be joined ({why})", hint=HOW_TO_JOIN
-            ) from error
-        self._address = ray.get_runtime_context().gcs_address
-        gpus = self._count("GPU")
-        if execution.device.startswith("cuda") and not gpus:
-            raise UsageError(f"--device {execution.device}: no node of the cluster offers a GPU")
-        on_gpu = bool(gpus) and execution.device != "cpu"
-        self._resource = "GPU" if on_gpu else "CPU"
-        options = {"num_cpus": 1, "num_gpus": int(on_gpu), "max_retries": RETRIES}
-        self._measure = ray.remote(num_returns="streaming", **options)(measure_there)
-        self._waiting: deque[Job] = deque()
-        self._running: dict[Iterator[object], Job] = {}
-        self._unfinished: set[str] = set()
-        self._waits = False
-
-    def describe(self) -> str:
-        """Address and size of the cluster, for a note."""
-        nodes = sum(node["Alive"] for node in self._ray.nodes())
-        places = f"{self._count(self._resource)} × {self._resource}"
-        return f"Ray cluster at {self._address}: {nodes} nodes, {places} to measure on"
-
-    def _count(self, resource: str) -> int:
-        return int(self._ray.cluster_resources().get(resource, 0))
-
-    def measure(self, jobs: Sequence[Job]) -> None:
-        """Run jobs to their end."""
-        self._unfinished = {job.id for job in jobs}
-        self._waiting.extend(jobs)
-        while self._unfinished:
-            self._look()
-
-    def _look(self) -> None:
-        """Collect results, end cancelled tasks, submit waiting jobs."""
-        self._look_at_places()
-        for job_id in list(self._unfinished):
-            if self._is_cancelled(job_id):
-                self._finish(messages.Stopped(job_id))
-        places = max(1, self._count(self._resource))
-        while self._waiting and len(self._running) < places:
-            job = self._waiting.popleft()
-            if job.id in self._unfinished:
-                self._running[self._measure.remote(job, *self._task)] = job
-        if self._running:
-            ready, _ = self._ray.wait([*self._running], timeout=0.2)
-            for stream in ready:
-                self._take_in(stream, self._running[stream])
-        for stream, job in list(self._running.items()):
-            if job.id not in self._unfinished:
-                self._ray.cancel(stream, force=True)
-                del self._running[stream]
-
-    def _look_at_places(self) -> None:
-        """Send a note once no node can measure."""
-        waits = self._count(self._resource) == 0
-        if waits and not self._waits:
-            what = f"no node of the cluster has a {self._resource}; waiting for one to join"
-            how = (
-                f"`ray start --address={self._address}`; Ctrl-C ends, and what is measured is kept"
-            )
-            self._send(messages.Note("", f"{what} ({how})"))
-        self._waits = waits
-
-    def _take_in(self, stream: Iterator[object], job: Job) -> None:
-        """Handle a task's start, outcome or death."""
-        try:
-            sent = self._ray.get(next(stream))
-        except Exception as error:
-            del self._running[stream]
-            print(error, file=sys.stderr, flush=True)
-            why = str(error).strip().partition("\n")[0] or type(error).__name__
-            what = f"its task ended without a result: {why}"
-            hint = messages.TRACEBACK_IN_LOG
-            self._finish(messages.Failed(job.id, what, job.checkpoint, hint))
-            return
-        if not sent:
-            self._send(messages.Begun(job.id))
-            return
-        del self._running[stream]
-        for message in sent:
-            if isinstance(message, messages.Note):
-                self._send(message)
-            else:
-                self._finish(message)
-
-    def _finish(self, outcome: Outcome | messages.Stopped) -> None:
-        """Report a job's outcome exactly once."""
-        if outcome.job_id in self._unfinished:
-            self._unfinished.discard(outcome.job_id)
-            self._send(outcome)
-
-
-def measure_there(job: Job, measure: str, cwd: str) -> Iterator[list[Outcome | messages.Note]]:
-    """Measure a job in this process, which is Ray's: the body of a task.
-
-    Yields:
-        An empty list at the start; then notes, and the outcome.
-    """
     import ray
 
-    yield []
+    try:
+        ray.init(address, configure_logging=False)
+    except Exception as error:
+        raise MeasureError(
+            f"the Ray cluster at {address} cannot be joined ({first_line(error)})", hint=HOW_TO_JOIN
+        ) from error
+    has_gpus = places("GPU") > 0
+    if device.startswith("cuda") and not has_gpus:
+        raise UsageError(f"--device {device}: no node of the cluster offers a GPU")
+    return "GPU" if has_gpus and device != "cpu" else "CPU"
+
+
+def places(resource: str) -> int:
+    """How many jobs the nodes can measure at a time."""
+    import ray
+
+    return int(ray.cluster_resources().get(resource, 0))
+
+
+def measure_there(job: Job, measure: str, cwd: str) -> Answer:
+    """The body of a task, in Ray's own process."""
+    import ray
+
     if Path(cwd).is_dir():
         os.chdir(cwd)
     device = "cuda:0" if ray.get_gpu_ids() else "cpu"
     place = f"{socket.gethostname()} ({ray.util.get_node_ip_address()})"
-    sent: list[messages.FromWorker] = []
-    measure_and_send(job, device, measure_of(measure, cwd), sent.append, _never)
-    found: list[Outcome | messages.Note] = []
-    for message in sent:
-        if isinstance(message, messages.Done):
-            message.report.setdefault("provenance", {})["node"] = place
-            found.append(message)
-        elif isinstance(message, messages.Failed):
-            found.append(replace(message, what=f"{message.what} (on {place})"))
-        elif isinstance(message, messages.Note):
-            found.append(message)
-    yield found
+    notes: list[str] = []
+    try:
+        report = measure_of(measure, cwd)(job, device, JobProgress(note=notes.append))
+    except (Exception, SystemExit) as error:  # a network's own code may exit
+        failed = failure(job, error)
+        return notes, replace(failed, what=f"{failed.what} (on {place})")
+    report.setdefault("provenance", {})["node"] = place
+    return notes, report
 
 
-def leave() -> None:
-    """Stop Ray's processes on this machine; gives up after a moment."""
-    threading.Timer(3.0, os._exit, [0]).start()
-    if "ray" in sys.modules:
-        sys.modules["ray"].shutdown()
+def measure_by(resource: str, cwd: str) -> Measure:
+    """A `Measure` that has a node of the cluster do it."""
+    import ray
+
+    options = {"num_cpus": 1, "num_gpus": int(resource == "GPU"), "max_retries": RETRIES}
+    remote = ray.remote(**options)(measure_there)
+    # the nodes have no environment of ours
+    named = os.environ.get(MEASURE, "")
+
+    def measure(job: Job, _device: str, progress: JobProgress) -> Json:
+        task = remote.remote(job, named, cwd)
+        try:
+            while not ray.wait([task], timeout=LOOK)[0]:
+                progress.check()
+        except Cancelled:
+            ray.cancel(task, force=True)
+            raise
+        try:
+            answer: Answer = ray.get(task)
+        except Exception as error:
+            print(error, file=sys.stderr, flush=True)
+            what = f"its task ended without a result: {first_line(error)}"
+            hint = messages.TRACEBACK_IN_LOG
+            raise MeasureError(what, where=job.checkpoint, hint=hint) from error
+        notes, outcome = answer
+        for note in notes:
+            progress.note(note)
+        if isinstance(outcome, messages.Failed):
+            raise MeasureError(outcome.what, where=outcome.where, hint=outcome.hint)
+        return outcome
+
+    return measure
+
+
+def serve(client: Client, resource: str, cwd: str) -> None:
+    """Measure the client's jobs, as many at a time as there are places, and wait for a place where
+    there is none."""
+    import ray
+
+    address = ray.get_runtime_context().gcs_address
+    nodes = sum(node["Alive"] for node in ray.nodes())
+    there = f"{nodes} nodes, {places(resource)} × {resource} to measure on"
+    client.send(messages.Note("", f"Ray cluster at {address}: {there}"))
+    client.send(messages.Ready())
+    measure = measure_by(resource, cwd)
+    running: list[threading.Thread] = []
+    while True:
+        job = client.jobs.get()
+        if not places(resource):
+            what = f"no node of the cluster has a {resource}; waiting for one to join"
+            how = f"`ray start --address={address}`; Ctrl-C ends, and what is measured is kept"
+            client.send(messages.Note("", f"{what} ({how})"))
+        while len(running) >= places(resource) and not client.is_cancelled(job.id):
+            time.sleep(LOOK)
+            running = [thread for thread in running if thread.is_alive()]
+        doing = (job, RAY, measure, client)
+        running.append(threading.Thread(target=measure_and_send, args=doing, daemon=True))
+        running[-1].start()
 
 
 def main() -> None:
-    """Join the cluster and measure the client's jobs until stdin closes."""
-    execution = msgspec.json.decode(sys.argv[1], type=Execution)
-    cwd, seconds = sys.argv[2:]
-    stdout = messages.private_stdout()
-    control = Control(sys.stdin.buffer, on_end=leave)
-
-    def send(message: messages.FromWorker) -> None:
-        with control.sending:
-            stdout.write(messages.encode(message))
-            stdout.flush()
+    """Join the cluster and measure the client's jobs until stdin closes; arguments: address,
+    device, working folder, seconds for joining."""
+    address, device, cwd, seconds = sys.argv[1:]
+    client = Client()
 
     def give_up() -> None:
-        what = f"the Ray cluster at {execution.address} does not answer within {float(seconds):g} s"
-        send(messages.Failed("", what, hint=HOW_TO_JOIN))
+        what = f"the Ray cluster at {address} does not answer within {float(seconds):g} s"
+        client.send(messages.Failed("", what, hint=HOW_TO_JOIN))
         os._exit(1)
 
-    control.start()
+    client.start()
     limit = threading.Timer(float(seconds), give_up)
     limit.start()
     try:
-        # the nodes have no environment of ours
-        task = (os.environ.get(MEASURE, ""), cwd)
-        cluster = Cluster(execution, task, send, control.is_cancelled)
+        resource = join(address, device)
         limit.cancel()
-        send(messages.Note("", cluster.describe()))
-        send(messages.Ready())
-        while True:
-            cluster.measure(control.runs.get().jobs)
-            send(messages.Idle())
+        serve(client, resource, cwd)
     except FaError as error:
-        send(messages.Failed("", error.what, hint=error.hint))
-        os._exit(1)
+        client.send(messages.Failed("", error.what, hint=error.hint))
+    except Cancelled:
+        client.join()  # the client is gone: the process ends
+    except Exception:
+        traceback.print_exc()
+    # no return: Python cannot shut down while a thread waits on its stdin
+    os._exit(1)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,13 @@
-"""Devices of this machine, and the execution of measurements. No torch.
+"""Devices of this machine, and the execution of measurements. No torch in this process.
 
-torch says which GPUs there are, in a process of its own; it is not asked where the system shows
-none. MPS follows from machine and system.
+torch says which GPUs there are, in a process of its own; it is not asked where the system
+shows none.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
-import platform
 import socket
 import subprocess
 import sys
@@ -31,8 +30,9 @@ MOST_CPU_WORKERS = 8
 
 def list_devices() -> dict[str, str]:
     """Every device torch can measure on, the CPU last: torch's name → model."""
-    mps = {"mps": "Apple GPU"} if _has_mps() else {}
-    return {**_cuda_devices(), **mps, "cpu": f"{usable_cores()} cores"}
+    may_have_one = _gpu_files() or sys.platform == "darwin"
+    gpus = ask_torch().gpus if may_have_one else {}
+    return {**gpus, "cpu": f"{usable_cores()} cores"}
 
 
 def why_no_cuda() -> str:
@@ -59,17 +59,17 @@ def idle_gpu(devices: Iterable[str]) -> str:
     return f"measured on the CPU beside a GPU ({files[0]}): {why}"
 
 
-class TorchAnswer(msgspec.Struct, frozen=True, array_like=True):
-    """torch's version and GPUs, asked in a process of its own.
+class TorchAnswer(msgspec.Struct, frozen=True):
+    """What torch says of itself.
 
     Attributes:
         version: ``""`` if it does not import.
-        gpus: their names, in torch's order.
+        gpus: device → name, in torch's order.
         error: why it does not import.
     """
 
     version: str = ""
-    gpus: list[str] = []
+    gpus: dict[str, str] = {}
     error: str = ""
 
 
@@ -156,25 +156,19 @@ def usable_cores() -> int:
 
 
 def _named(part: str) -> list[str]:
-    cuda = list(_cuda_devices())
+    devices = [*list_devices()]
+    cuda = [name for name in devices if name.startswith("cuda:")]
     if part == "auto":
         return cuda or ["cpu"]
-    if part in ("cuda", "cuda:all"):
-        if not cuda:
-            raise UsageError(f"--device {part}: no CUDA device is usable here", hint=_known())
+    if part in ("cuda", "cuda:all") and cuda:
         return cuda
-    if part == "cpu" or part in cuda or (part == "mps" and _has_mps()):
+    if part in devices:
         return [part]
     raise UsageError(f"--device {part!r} is not there", hint=_known())
 
 
 def _known() -> str:
     return f"devices here: {', '.join(list_devices())} (`fa-tui doctor` says more)"
-
-
-def _cuda_devices() -> dict[str, str]:
-    gpus = ask_torch().gpus if _gpu_files() else []
-    return {f"cuda:{index}": gpu for index, gpu in enumerate(gpus)}
 
 
 def _gpu_files() -> list[str]:
@@ -184,11 +178,6 @@ def _gpu_files() -> list[str]:
         for name in ("nvidia[0-9]*", "dxg", "kfd")
         for file in sorted(Path("/dev").glob(name))
     ]
-
-
-def _has_mps() -> bool:
-    """Whether this is a Mac with an Apple processor, whose GPU every wheel of torch can use."""
-    return sys.platform == "darwin" and platform.machine() == "arm64"
 
 
 LOCAL, RAY = "local", "ray"
@@ -212,7 +201,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
         jobs: number of workers; None = one per device, on a CPU more for many runs (see
             `workers_for`). On a cluster Ray decides.
         address: ``host:port`` of the cluster's head; ``"auto"`` = a running one on this machine;
-            None = RAY_ADDRESS, else a new one on this machine while it is needed.
+            None = RAY_ADDRESS, else ``"auto"``.
     """
 
     engine: str = LOCAL
@@ -224,60 +213,45 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
         """Check the options, without contacting a cluster.
 
         Raises:
-            UsageError: an unknown engine or device, numbers below 1, an address without
-                `--engine ray`, or a malformed one.
+            UsageError: an unknown engine or device, numbers below 1, or an address without
+                `--engine ray`.
         """
         if self.engine not in ENGINES:
             raise unknown_name("engine", self.engine, ENGINES)
         check_counts(jobs=self.jobs)
-        if self.engine == LOCAL:
-            if self.address is not None:
-                raise UsageError("--address is of a Ray cluster", hint="add --engine ray")
-            if self.device != "auto":
-                resolve_devices(self.device)
-            return
-        if self.device not in CLUSTER_DEVICES:
-            hint = f"Ray picks it: {', '.join(CLUSTER_DEVICES)}"
-            raise UsageError(f"--device {self.device} with --engine ray", hint=hint)
-        cluster_address(self.address)
+        if self.engine == RAY:
+            if self.device not in CLUSTER_DEVICES:
+                hint = f"Ray picks it: {', '.join(CLUSTER_DEVICES)}"
+                raise UsageError(f"--device {self.device} with --engine ray", hint=hint)
+        elif self.address is not None:
+            raise UsageError("--address is of a Ray cluster", hint="add --engine ray")
+        elif self.device != "auto":
+            resolve_devices(self.device)
 
 
-def cluster_address(address: str | None) -> str:
-    """The cluster to join: ``host:port``, ``auto`` (runs on this machine) or ``local`` (start one).
+def answering_cluster(address: str | None) -> str:
+    """The cluster to join: ``host:port`` where something listens, or ``auto`` (runs on this
+    machine).
 
     Args:
         address: as in `Execution`.
 
     Raises:
         UsageError: ray is not installed, or the address is malformed.
+        MeasureError: nothing listens at the address.
     """
     if importlib.util.find_spec("ray") is None:
         raise missing_package("ray", "--engine ray")
-    named = address or os.environ.get("RAY_ADDRESS") or "local"
-    if named in ("auto", "local"):
-        return named
-    host, _, port = named.rpartition(":")
-    if not host or "/" in host or not port.isdigit() or int(port) > 65535:
-        raise UsageError(
-            f"--address {named!r} is not HOST:PORT",
-            hint="write e.g. --address 10.0.0.1:6379, or auto",
-        )
-    return named
-
-
-def answering_cluster(address: str | None) -> str:
-    """`cluster_address`, if something listens there.
-
-    Raises:
-        UsageError: see `cluster_address`.
-        MeasureError: nothing listens at the address.
-    """
-    named = cluster_address(address)
-    if named in ("auto", "local"):
+    named = address or os.environ.get("RAY_ADDRESS") or "auto"
+    if named == "auto":
         return named
     host, _, port = named.rpartition(":")
     try:
+        # Ray itself would try for minutes
         socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT).close()
+    except ValueError:
+        hint = "write e.g. --address 10.0.0.1:6379, or auto"
+        raise UsageError(f"--address {named!r} is not HOST:PORT", hint=hint) from None
     except OSError as error:
         raise MeasureError(
             f"no Ray cluster answers at {named} ({error.strerror or error})",

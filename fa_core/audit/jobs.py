@@ -339,7 +339,7 @@ class JobProgress:
         check: Callable[[], None] = ignore,
     ) -> None:
         self.note = note
-        self._show, self._check = show, check
+        self.check, self._show = check, show
         self._next = 0.0
         self._total = 0
 
@@ -349,7 +349,7 @@ class JobProgress:
         Raises:
             Cancelled: the job was cancelled; let it through.
         """
-        self._check()
+        self.check()
         now = time.monotonic()
         if now >= self._next or done == total or total != self._total:
             self._next, self._total = now + 1 / UPDATES_PER_SECOND, total

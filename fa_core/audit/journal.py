@@ -17,7 +17,7 @@ from fa_core.errors import FaError, UsageError
 from fa_core.files.atomic import json_bytes, keep_old, place_of, write_bytes
 from fa_core.files.decode import Json, loads
 from fa_core.files.opening import flags_of
-from fa_core.formats.audit_table_writer import stored_report, write_audit_table
+from fa_core.formats.audit_table import stored_report, write_audit_table
 from fa_core.formats.rows import AuditRow
 
 _HEAD = 4096

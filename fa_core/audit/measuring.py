@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -67,8 +67,7 @@ from fa_core.report.baseline import why_no_baseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.intervals import packed, share_interval
 from fa_core.report.manifest import CREDIT, Manifest
-from fa_core.report.measurements import ReferencePrecision
-from fa_core.report.provenance import BASELINE_RULE, TRAINED_ON
+from fa_core.report.provenance import BASELINE_RULE, TRAINED_ON, ReferencePrecision
 from fa_core.zoo.methods import Method, restore_method
 from fa_core.zoo.models.base import StreamNet
 
@@ -268,25 +267,15 @@ def build_report(
         device: where.
         note: called if passes are halved, and if there are fewer batches than asked for.
     """
-    job, manifest, plan = loaded.job, loaded.manifest, loaded.plan
+    job, manifest = loaded.job, loaded.manifest
     options, batch = job.options, samples.batches[0]
     if stamp(Path(job.checkpoint)) != loaded.stamp:
         hint = "measure it again"
         raise MeasureError(
             "its weights changed while they were measured", where=job.checkpoint, hint=hint
         )
-    if len(samples.batches) < plan.batches and options.batches != AUTO:
-        note(
-            f"the data hold {len(samples.batches)} eval batches of {plan.batch_size}, not the "
-            f"{plan.batches} asked for"
-        )
-    if len(samples.batches) < options.norm_batches:
-        note(
-            f"(a) and (b) use all {len(samples.batches)} eval batches, not the "
-            f"{options.norm_batches} asked for"
-        )
-    if loaded.checkpoint.taken:
-        note(loaded.checkpoint.taken)
+    for text in _remarks(loaded, len(samples.batches)):
+        note(text)
     hits, per_token = int(right.sum()), diagnosis.numbers.flatten == PER_TOKEN
     report = diagnosis.report(headline_acc=hits / len(right))
     if report.notes:
@@ -295,7 +284,7 @@ def build_report(
         report = with_precision(report, partial(precision_of, loaded, batch, note, diagnosis.loss))
     if options.ablate:
         report = with_ablation(report, loaded, samples)
-    other_data = _data_note(manifest, plan.data, samples)
+    other_data = _data_note(manifest, loaded.plan.data, samples)
     why = (
         ""
         if manifest is None
@@ -325,19 +314,39 @@ def build_report(
         credit=credit,
         provenance={
             **report.provenance,
-            "checkpoint": job.checkpoint,
-            "hashes": loaded.hashes,
-            STAMP: loaded.stamp,
-            "data": plan.data,
-            "data_hash": samples.data_hash,
-            **({"scaling": samples.scaling} if samples.scaling else {}),
-            "eval_seed": plan.eval_seed,
-            "settings": msgspec.to_builtins(options),
+            **_input_facts(loaded, samples),
             **_network_facts(loaded),
             "versions": versions(),
             **_device_facts(device),
         },
     )
+
+
+def _remarks(loaded: Loaded, batches: int) -> Iterator[str]:
+    """What is said of a job's samples, of which there are so many batches, and weights."""
+    plan, options = loaded.plan, loaded.job.options
+    if batches < plan.batches and options.batches != AUTO:
+        there = f"the data hold {batches} eval batches of {plan.batch_size}"
+        yield f"{there}, not the {plan.batches} asked for"
+    if batches < options.norm_batches:
+        asked = options.norm_batches
+        yield f"(a) and (b) use all {batches} eval batches, not the {asked} asked for"
+    if loaded.checkpoint.taken:
+        yield loaded.checkpoint.taken
+
+
+def _input_facts(loaded: Loaded, samples: Evaluation) -> Json:
+    """Facts on the files and the samples, and the settings."""
+    return {
+        "checkpoint": loaded.job.checkpoint,
+        "hashes": loaded.hashes,
+        STAMP: loaded.stamp,
+        "data": loaded.plan.data,
+        "data_hash": samples.data_hash,
+        **({"scaling": samples.scaling} if samples.scaling else {}),
+        "eval_seed": loaded.plan.eval_seed,
+        "settings": msgspec.to_builtins(loaded.job.options),
+    }
 
 
 def _unmeasured(

@@ -11,11 +11,10 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -41,9 +40,9 @@ class _Message(msgspec.Struct, frozen=True, tag_field="is", tag=str.lower):
 
 
 class Run(_Message, frozen=True):
-    """To the worker: measure these jobs, in order; the next follow its `Idle`."""
+    """To the worker: measure this job after those before it."""
 
-    jobs: list[Job]
+    job: Job
 
 
 class Cancel(_Message, frozen=True):
@@ -57,7 +56,7 @@ class Ready(_Message, frozen=True):
 
 
 class Begun(_Message, frozen=True):
-    """From the worker: this job of a `Run` is being measured; the others wait."""
+    """From the worker: this job is being measured."""
 
     job_id: str
 
@@ -88,14 +87,14 @@ class Failed(_Message, frozen=True):
     """From the worker: an `FaError` in its parts, of a job, or without an id of the worker itself.
 
     Attributes:
-        device: ``"lost"`` = the worker lost its device; ``"full"`` = other processes fill it.
+        of_device: whether the device is lost, or filled by other processes.
     """
 
     job_id: str
     what: str
     where: str = ""
     hint: str = ""
-    device: str = ""
+    of_device: bool = False
 
 
 class Stopped(_Message, frozen=True):
@@ -104,12 +103,10 @@ class Stopped(_Message, frozen=True):
     job_id: str
 
 
-class Idle(_Message, frozen=True):
-    """From the worker: all jobs of the last `Run` have an outcome."""
-
-
 ToWorker: TypeAlias = Run | Cancel
-FromWorker: TypeAlias = Ready | Begun | Progress | Note | Done | Failed | Stopped | Idle
+FromWorker: TypeAlias = Ready | Begun | Progress | Note | Done | Failed | Stopped
+OUTCOMES = (Done, Failed, Stopped)
+"""One of them ends a job."""
 
 
 def encode(message: msgspec.Struct) -> bytes:
@@ -140,18 +137,15 @@ class ChildProcess:
         arguments: the module and its arguments.
         log: the file for its stdout and stderr.
         environment: its environment.
-        says: union of its message types.
 
     Attributes:
         ready: whether it sent `Ready`.
         killed: whether `kill_later` ended it.
     """
 
-    def __init__(
-        self, arguments: Sequence[str], *, log: Path, environment: dict[str, str], says: object
-    ) -> None:
+    def __init__(self, arguments: Sequence[str], *, log: Path, environment: dict[str, str]) -> None:
         self.log, self.ready, self.killed = log, False, False
-        self._says, self._nonsense = says, ""
+        self._nonsense = ""
         self._write_lock = threading.Lock()
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as sink:
@@ -192,7 +186,7 @@ class ChildProcess:
         if not line.endswith(b"\n"):  # the child is gone, perhaps in the middle of a line
             return None
         try:
-            message: FromWorker = msgspec.convert(loads(line), self._says)
+            message: FromWorker = msgspec.convert(loads(line), FromWorker)
         except (ValueError, FaError) as error:
             self._nonsense = f"sent what is no message ({error})"
             self.kill()
@@ -256,18 +250,6 @@ class ChildProcess:
             return self._popen.wait()
 
 
-def worker_process(device: str, *, threads: int | None, log: Path) -> ChildProcess:
-    """Start a ``python -m fa_core.audit.worker``.
-
-    Args:
-        device: e.g. ``"cpu"``, ``"cuda:1"``.
-        threads: CPU threads it may use; None = torch's default.
-        log: the file for its stdout and stderr.
-    """
-    arguments = ["fa_core.audit.worker", device, str(Path.cwd())]
-    return ChildProcess(arguments, log=log, environment=environment(threads), says=FromWorker)
-
-
 def log_tail(log: Path, lines: int = 20) -> Sequence[str]:
     """The last non-empty lines of a log file; reads only its end."""
     try:
@@ -278,13 +260,6 @@ def log_tail(log: Path, lines: int = 20) -> Sequence[str]:
     except OSError:
         return []
     return [line for line in text.splitlines() if line.strip()][-lines:]
-
-
-def private_stdout() -> IO[bytes]:
-    """In a child: a private copy of stdout for messages; other output goes to the log."""
-    private = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    return private
 
 
 def environment(threads: int | None) -> dict[str, str]:

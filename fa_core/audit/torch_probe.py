@@ -1,4 +1,4 @@
-"""The process that asks torch for its version and GPUs; prints them as JSON."""
+"""The process that asks torch for its version and GPUs; prints a `devices.TorchAnswer`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ import torch
 
 
 def main() -> None:
-    """Print ``[version, [name, …]]``."""
-    names = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
-    print(json.dumps([torch.__version__, names]))
+    """Print it as JSON."""
+    names = map(torch.cuda.get_device_name, range(torch.cuda.device_count()))
+    gpus = {f"cuda:{index}": name for index, name in enumerate(names)}
+    if torch.backends.mps.is_available():
+        gpus["mps"] = "Apple GPU"
+    print(json.dumps({"version": str(torch.__version__), "gpus": gpus}))
 
 
 if __name__ == "__main__":

@@ -18,9 +18,8 @@ from fa_core.audit.jobs import CREDITS, MeasureOptions, job_for, run_of
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.files.decode import Json, loads
 from fa_core.files.opening import LONGEST_NAME, exists, is_file, is_folder, read_file, real_path
-from fa_core.formats.audit_table_writer import summary_row
-from fa_core.formats.row_baselines import with_measured_baselines
-from fa_core.formats.rows import AuditRow, Problem
+from fa_core.formats.audit_table import summary_row
+from fa_core.formats.rows import AuditRow, Problem, with_measured_baselines
 from fa_core.formats.run_folder import judged_by_siblings
 from fa_core.option_values import DATA_SETS, is_callable_name
 from fa_core.report.diagnostic_report import DiagnosticReport

@@ -15,18 +15,16 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache, partial
+from functools import cache
 from io import StringIO
 from pathlib import Path
-from typing import IO, TypeAlias
+from typing import TypeAlias
 
 from fa_core.audit import messages
-from fa_core.audit.jobs import Cancelled, DeviceFull, Job, JobProgress, ignore
+from fa_core.audit.jobs import Cancelled, DeviceFull, Job, JobProgress
 from fa_core.errors import FaError, is_device_lost
 from fa_core.files.decode import Json
 from fa_core.formats.run_progress import forget_measuring
-
-Send = Callable[[messages.FromWorker], None]
 
 MEASURE = "FA_TUI_MEASURE"
 """Environment variable that names another `Measure`, ``module:callable``: for tests."""
@@ -49,80 +47,69 @@ Measure: TypeAlias = Callable[[Job, str, JobProgress], Json]
 """Measures or trains a job on a device: the report as `DiagnosticReport.to_dict` writes it."""
 
 
-def measure_and_send(
-    job: Job, device: str, measure: Measure, send: Send, is_cancelled: Callable[[str], bool]
-) -> None:
+def measure_and_send(job: Job, device: str, measure: Measure, client: Client) -> None:
     """Do a job and send its outcome; of a job that is cancelled, nothing is done.
 
     Args:
         job: the job.
         device: where.
         measure: does it or raises.
-        send: sends a message.
-        is_cancelled: whether the client cancelled a job id.
+        client: hears of it.
     """
 
     def check() -> None:
-        if is_cancelled(job.id):
+        if client.is_cancelled(job.id):
             raise Cancelled
 
     progress = JobProgress(
-        lambda done, total: send(messages.Progress(job.id, done, total)),
-        lambda text: send(messages.Note(job.id, text)),
+        lambda done, total: client.send(messages.Progress(job.id, done, total)),
+        lambda text: client.send(messages.Note(job.id, text)),
         check,
     )
     try:
         check()
-        send(messages.Begun(job.id))
+        client.send(messages.Begun(job.id))
         report = measure(job, device, progress)
     except Cancelled:
-        send(messages.Stopped(job.id))
+        client.send(messages.Stopped(job.id))
     except (Exception, SystemExit) as error:  # a network's own code may exit
-        send(_failure(job, error))
+        client.send(failure(job, error))
     else:
-        send(messages.Done(job.id, report))
+        client.send(messages.Done(job.id, report))
 
 
-def _failure(job: Job, error: Exception | SystemExit) -> messages.Failed:
+def failure(job: Job, error: Exception | SystemExit) -> messages.Failed:
     """The message about a failed job; prints the traceback of an internal error."""
-    device = ""
-    if is_device_lost(error):
-        device = "lost"
-    elif isinstance(error, DeviceFull):
-        device = "full"
+    of_device = is_device_lost(error) or isinstance(error, DeviceFull)
     if isinstance(error, FaError):
         where = error.where or (job.checkpoint if job.training else "")
-        return messages.Failed(job.id, error.what, where, error.hint, device)
+        return messages.Failed(job.id, error.what, where, error.hint, of_device)
     traceback.print_exception(error)
     what = traceback.format_exception_only(error)[-1].strip()
-    return messages.Failed(job.id, what, job.checkpoint, messages.TRACEBACK_IN_LOG, device)
+    return messages.Failed(job.id, what, job.checkpoint, messages.TRACEBACK_IN_LOG, of_device)
 
 
-class Control(threading.Thread):
-    """Reads the client's messages in a thread, so that cancellations arrive while a batch is
-    computed.
-
-    Args:
-        stdin: source of the messages.
-        on_end: called once the client is gone, before this process ends.
+class Client(threading.Thread):
+    """The other end of stdin and stdout. Reads in a thread, so that cancellations arrive while a
+    batch is computed.
 
     Attributes:
-        has_failed: whether an error was sent; then the log is kept.
         training: held while a run is trained, so that it can end in order.
-        sending: lock held while a message is sent.
-        runs: requested measurements.
+        jobs: to be done.
     """
 
-    def __init__(self, stdin: IO[bytes], on_end: Callable[[], None] = ignore) -> None:
-        super().__init__(name="control", daemon=True)
-        self._on_end = on_end
-        self._logs = Path.cwd()
-        self.has_failed = False
-        self.sending = threading.Lock()
+    def __init__(self) -> None:
+        super().__init__(name="client", daemon=True)
         self.training = threading.Lock()
+        self.jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        self._logs = Path.cwd()
+        self._has_failed = False  # an error was sent, which names the log
+        self._sending = threading.Lock()
         self._is_over = False
-        self.runs: queue.SimpleQueue[messages.Run] = queue.SimpleQueue()
-        self._stdin = stdin
+        self._stdin = sys.stdin.buffer
+        # a private copy for messages; other output goes to the log
+        self._stdout = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         self._cancelled: set[str] = set()
         self._client = os.getppid()
         self._measured: set[Path] = set()
@@ -130,24 +117,37 @@ class Control(threading.Thread):
     def run(self) -> None:
         for line in self._stdin:
             match messages.decode(line, messages.ToWorker):
-                case messages.Run() as run:
-                    self._cancelled.difference_update(job.id for job in run.jobs)
-                    self._measured.update(Path(job.checkpoint) for job in run.jobs)
-                    self.runs.put(run)
+                case messages.Run(job=job):
+                    self._cancelled.discard(job.id)
+                    self._measured.add(Path(job.checkpoint))
+                    self.jobs.put(job)
                 case messages.Cancel(job_id=job_id):
                     self._cancelled.add(job_id)
         # the client is gone or closed: unfinished work is dropped
         self._is_over = True
         self.training.acquire(timeout=LEAVE_SECONDS)
-        self.sending.acquire(timeout=1.0)
-        self._on_end()
+        self._sending.acquire(timeout=1.0)
         time.sleep(SETTLE_SECONDS)
         if os.getppid() != self._client:
             for folder in self._measured:
                 forget_measuring(folder, self._client)
-        if self._logs.name.startswith(messages.TEMPORARY) and not self.has_failed:
+        if self._logs.name.startswith(messages.TEMPORARY) and not self._has_failed:
             self._tidy()
         os._exit(0)
+
+    def send(self, message: messages.FromWorker) -> None:
+        """Send a message.
+
+        Raises:
+            Cancelled: the client is gone.
+        """
+        with self._sending:
+            try:
+                self._stdout.write(messages.encode(message))
+                self._stdout.flush()
+            except BrokenPipeError:
+                raise Cancelled from None
+            self._has_failed |= isinstance(message, messages.Failed)
 
     def _tidy(self) -> None:
         """Remove a log that no error refers to, and its folder with the last log: a killed client
@@ -181,38 +181,22 @@ def main() -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         if device == "cpu":
             os.nice(NICENESS)
-    stdout = messages.private_stdout()
-    control = Control(sys.stdin.buffer)
-    control.start()
+    client = Client()
+    client.start()
     sys.stdin = StringIO()  # code of the user that reads input finds none
-
-    def send(message: messages.FromWorker) -> None:
-        with control.sending:
-            failed_before = control.has_failed
-            control.has_failed |= isinstance(message, messages.Failed)
-            try:
-                stdout.write(messages.encode(message))
-                stdout.flush()
-                return
-            except BrokenPipeError:
-                control.has_failed = failed_before
-        raise Cancelled
-
     os.chdir(cwd)
     try:
         measure = measure_of(os.environ.get(MEASURE, ""), cwd)
-        send(messages.Ready())
+        client.send(messages.Ready())
         while True:
-            for job in control.runs.get().jobs:
-                do = partial(measure_and_send, job, device)
-                if job.training is None:
-                    do(measure, send, control.is_cancelled)
-                    continue
-                with control.training:
-                    do(pkgutil.resolve_name(TRAIN), send, control.is_cancelled)
-            send(messages.Idle())
+            job = client.jobs.get()
+            if job.training is None:
+                measure_and_send(job, device, measure, client)
+                continue
+            with client.training:
+                measure_and_send(job, device, pkgutil.resolve_name(TRAIN), client)
     except Cancelled:
-        control.join()  # the client is gone: the process ends
+        client.join()  # the client is gone: the process ends
     except Exception:
         traceback.print_exc()
         # no return: Python cannot shut down while a thread waits on its stdin

@@ -147,6 +147,11 @@ def trace_of(run: AuditRow, entries: Iterable[Entry], given: Given) -> tuple[Tra
             problems.append(epoch)
         else:
             epochs.append(epoch)
+    remarks: dict[str, list[Any]] = {
+        _AGAIN: sorted({at for at, (field, _) in replaced if field in JUDGED}),
+        _BACK: sorted(at for at, values in merged.items() if not values),
+        _UNUSED: [sanitize(name) for name in names if name not in {*columns, *_OF_A_RUN}],
+    }
     trace = Trace(
         source=run.source,
         key=run.key,
@@ -154,15 +159,7 @@ def trace_of(run: AuditRow, entries: Iterable[Entry], given: Given) -> tuple[Tra
         seed=run.seed,
         axes=run.axes,
         epochs=epochs,
-        notes=tuple(
-            f"{note} {listed(found, 6)}"
-            for note, found in (
-                (_AGAIN, sorted({at for at, (field, _) in replaced if field in JUDGED})),
-                (_BACK, sorted(at for at, values in merged.items() if not values)),
-                (_UNUSED, [sanitize(name) for name in names if name not in {*columns, *_OF_A_RUN}]),
-            )
-            if found
-        ),
+        notes=tuple(f"{note} {listed(found, 6)}" for note, found in remarks.items() if found),
         unit=unit,
     )
     return trace, problems

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
-from fa_core.formats import audit_table, checkpoint_file, json_log
+from fa_core.formats import audit_table, checkpoint_file, log_files
 from fa_core.formats import report_object as reports
 from fa_core.formats.json_document import Document, Finding
-from fa_core.plugins import FORMATS as PLUGIN_READERS
-from fa_core.plugins import plugins, tried
+from fa_core.option_values import FORMATS as PLUGIN_READERS
+from fa_core.option_values import plugins, tried
 
 HEAD = 1 << 18
 """Bytes by which a file is recognized; a larger file is read on only if they hold a marker."""
@@ -45,8 +45,8 @@ FORMATS: tuple[Format, ...] = (
         "audit that goes on", (b'"journal"',), audit_table.sniff_journal, audit_table.read_journal
     ),
     Format("audit table", _TABLES, audit_table.sniff, audit_table.read),
-    Format("penalty log", (b'"log"',), json_log.sniff_penalty, json_log.read_penalty),
-    Format("epoch trace", _POSITIONS, json_log.sniff, json_log.read),
+    Format("penalty log", (b'"log"',), log_files.sniff_penalty, log_files.read_penalty),
+    Format("epoch trace", _POSITIONS, log_files.sniff, log_files.read),
     Format("single report", _FIELDS, reports.sniff, reports.read),
     Format("audit list", (b'"method"', b'"method_name"'), reports.sniff_list, reports.read_list),
     Format(

@@ -11,15 +11,15 @@ import msgspec
 from fa_core.errors import FaError, InvalidReport, UnreadableInput
 from fa_core.files.decode import Json, loads
 from fa_core.files.opening import MissingFile, exists, is_file, read_file
-from fa_core.formats import json_log
+from fa_core.formats import log_files
 from fa_core.formats.json_document import Finding, open_document
 from fa_core.formats.report_object import decode_report
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.formats.trace import Trace
 from fa_core.report import manifest as run_files
 from fa_core.report.baseline import FrozenRun, FrozenRuns, facts_of, rule_of
-from fa_core.report.controls import FROZEN, WITHOUT_BASELINE
 from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.method_style import FROZEN, WITHOUT_BASELINE
 from fa_core.report.names import canonical_method
 from fa_core.sanitize import WHITE_SPACE, sanitize
 
@@ -106,7 +106,7 @@ def _trace(path: Path, row: AuditRow) -> Iterator[Finding]:
     data = _bytes(path)
     if not data or not data.strip():
         return
-    for finding in json_log.read(open_document(str(path), data)):
+    for finding in log_files.read(open_document(str(path), data)):
         if isinstance(finding, Trace):
             yield msgspec.structs.replace(
                 finding, key=row.key, method=row.method, seed=row.seed, axes=dict(row.axes)

@@ -1,8 +1,7 @@
 """What another process does with a run now: the progress file in the run's folder.
 
 `fa-tui train` and `fa-tui audit` write ``RUN/progress.json`` every few seconds while they work on a
-run, and remove it when the run is finished. An audit of several runs also writes it for those that
-wait. One that is left behind shows a run that failed, was
+run, and remove it when the run is finished. One that is left behind shows a run that failed, was
 stopped, or whose process died. No torch.
 """
 
@@ -12,9 +11,8 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from itertools import count, islice
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -37,12 +35,8 @@ HEARTBEAT_SECONDS = 5.0
 STALE_SECONDS = 60.0
 """A heartbeat older than this is that of a process that died, or of a machine that hangs."""
 
-Doing: TypeAlias = Literal["training", "measuring", "queued"]
+Doing: TypeAlias = Literal["training", "measuring"]
 
-_MOST_QUEUED = 200
-"""So many waiting runs have the file: each is written again now and then."""
-_QUEUED_BEATS = 4
-"""The file of a waiting run is written with every fourth heartbeat."""
 _LARGEST = 1 << 16
 _SAME_START_SECONDS = 2.0
 """By how much the start of a process, as two programs read it, may differ."""
@@ -52,7 +46,7 @@ class RunProgress(msgspec.Struct, frozen=True, kw_only=True):
     """How far a run is, as its process wrote it last.
 
     Attributes:
-        doing: what the process does with the run; ``queued``: it waits for its turn.
+        doing: what the process does with the run.
         pid: the process.
         host: the machine it runs on.
         process_started: when it started, in seconds since 1970: process numbers are used again.
@@ -129,12 +123,8 @@ class RunWork(msgspec.Struct, frozen=True):
 
     @property
     def state(self) -> str:
-        """``running``, ``queued``, or ``ended`` before the run was finished."""
-        if not self.at_work:
-            return "ended"
-        if self.progress.doing == "queued":
-            return "queued"
-        return "running"
+        """``running``, or ``ended`` before the run was finished."""
+        return "running" if self.at_work else "ended"
 
     def text(self) -> str:
         """``training, epoch 5 of 12``; of a run that is let go of, why."""
@@ -160,25 +150,20 @@ def read_progress(folder: Path) -> RunProgress | None:
 
 
 def look_at(folder: Path) -> RunWork | None:
-    """What is done with a run now; None where its folder has no progress file, or one of a process
-    that died before it began with the run."""
+    """What is done with a run now; None where its folder has no progress file."""
     progress = read_progress(folder)
     if progress is None:
         return None
-    at_work = progress.is_at_work()
-    if progress.doing == "queued" and not at_work:
-        return None
-    return RunWork(replace(progress, heartbeat=0.0), at_work)
+    return RunWork(replace(progress, heartbeat=0.0), progress.is_at_work())
 
 
 def forget_measuring(folder: Path, pid: int) -> None:
-    """Remove what a process that died left of a measurement, in a run folder and those next to it:
-    they are the user's data, and a measurement is begun again."""
-    for path in folder.parent.glob(f"*/{PROGRESS}"):
-        found = read_progress(path.parent)
-        if found and found.pid == pid and found.is_here and found.doing != "training":
-            with suppress(OSError):
-                path.unlink()
+    """Remove what a process that died left of a measurement in a run folder: it is the user's data,
+    and a measurement is begun again."""
+    found = read_progress(folder)
+    if found and found.pid == pid and found.is_here and found.doing != "training":
+        with suppress(OSError):
+            (folder / PROGRESS).unlink()
 
 
 class ProgressFiles:
@@ -208,13 +193,8 @@ class ProgressFiles:
             self.end(folder)
 
     def __contains__(self, folder: Path) -> bool:
-        """Whether this process works on a run, which does not wait any more."""
-        return folder in self._at_work and self._at_work[folder].doing != "queued"
-
-    def queue(self, folders: Iterable[Path]) -> None:
-        """These runs wait until this process begins with them; of many the first are marked."""
-        for folder in islice(folders, _MOST_QUEUED):
-            self.begin(folder, "queued")
+        """Whether this process works on a run."""
+        return folder in self._at_work
 
     def begin(self, folder: Path, doing: Doing) -> None:
         """This process works on a run from now on."""
@@ -267,13 +247,9 @@ class ProgressFiles:
         self.end(folder)
 
     def _beat(self) -> None:
-        for beat in count(1):
-            if self._over.wait(HEARTBEAT_SECONDS):
-                return
+        while not self._over.wait(HEARTBEAT_SECONDS):
             with self._lock:
                 for folder, progress in self._at_work.items():
-                    if progress.doing == "queued" and beat % _QUEUED_BEATS:
-                        continue
                     _write(folder, replace(progress, heartbeat=time.time()))
 
 

@@ -25,7 +25,7 @@ from fa_core.files.opening import (
     open_file,
     real_path,
 )
-from fa_core.formats import checkpoint_file, json_log, run_folder
+from fa_core.formats import checkpoint_file, log_files, run_folder
 from fa_core.formats.json_document import Finding, open_document
 from fa_core.formats.log_columns import Given, is_log, may_be_log, no_known_column
 from fa_core.formats.readers import HEAD, KNOWN, format_of, may_be_known, plugin_readers
@@ -234,11 +234,9 @@ def _in_file(place: Place, given: Given) -> Iterator[Finding]:
             yield from event_files.read(Path(path), place.named, given, place.root)
             return
         if _TABLE.match(head):
-            from fa_core.formats import csv_log
-
-            columns = csv_log.header(head)
+            columns = log_files.csv_header(head)
             if is_log(columns, given):
-                yield from csv_log.read(path, file, given)
+                yield from log_files.read_csv(path, file, given)
                 return
             # other texts have commas, too
             names = columns if path.lower().endswith(_TABLE_SUFFIXES) else []
@@ -255,7 +253,7 @@ def _in_file(place: Place, given: Given) -> Iterator[Finding]:
     document = msgspec.structs.replace(document, columns=given)
     form = format_of(document)
     if form is None:
-        yield from _from_plugin(place, head, json_log.unread(document, place.named), given)
+        yield from _from_plugin(place, head, log_files.unread(document, place.named), given)
     else:
         yield from _comparable(path, _collected(form.read(document)), size)
 

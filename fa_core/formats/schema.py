@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from fa_core.files.decode import Json
-from fa_core.formats.audit_table_writer import SummaryRow
+from fa_core.formats.audit_table import SummaryRow
 from fa_core.formats.trace import TraceEpoch
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import Manifest
@@ -24,25 +24,6 @@ class AuditTableFile(msgspec.Struct, kw_only=True):
 
     reports: dict[str, DiagnosticReport]
     summary: list[SummaryRow]
-
-
-class JournalLine(msgspec.Struct, kw_only=True):
-    """A line of an audit that goes on: the first says who writes it, each further one holds a
-    report.
-
-    Attributes:
-        journal: the format, in the first line only, like what follows.
-        pid: the process that writes it.
-        host: its machine.
-        since: when it began.
-        report: of a run that is measured.
-    """
-
-    journal: str | None = None
-    pid: int | None = None
-    host: str | None = None
-    since: str | None = None
-    report: DiagnosticReport | None = None
 
 
 def schema_of(kind: type) -> Json:
@@ -84,6 +65,5 @@ SCHEMAS: Mapping[str, type] = {
     "audit-table": AuditTableFile,
     "manifest": Manifest,
     "trace": TraceEpoch,
-    "journal": JournalLine,
 }
-"""Kinds of schemas; for a trace and a journal, of one line."""
+"""Kinds of schemas; for a trace, of one line."""

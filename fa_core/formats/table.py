@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from fa_core.errors import missing_package
 from fa_core.formats.rows import AuditRow, Problem, conditions_of, recorded, uneven
 from fa_core.option_values import listed
-from fa_core.report.controls import CONTROLS
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import BIT
 from fa_core.report.gamma import CREDIT, credit_numbers, deep_layers
 from fa_core.report.judge import Judge
+from fa_core.report.method_style import CONTROLS
 from fa_core.report.numbers import brief
 from fa_core.report.quantities import named
 from fa_core.report.thresholds import DiagnosticThresholds
@@ -63,7 +63,6 @@ class AuditTable:
 
     Attributes:
         source, key, method, seed, axes: as in `AuditRow`, arrays of objects.
-        recorded_verdict: the verdict text found in the file, or None.
         growth: (a)'s number; NaN where not measured or not finite (see `coverage` and `nonfinite`).
         h_L, g_L: deepest norms; (b) judges g_L.
         stability: (c)'s mean pairwise cosine.
@@ -80,7 +79,6 @@ class AuditTable:
     problems: tuple[Problem, ...] = ()
 
     source, key, method, seed, axes = map(_of_rows, ("source", "key", "method", "seed", "axes"))
-    recorded_verdict = _of_rows("report.recorded_verdict")
     growth, h_L, g_L, stability, acc, baseline, margin_pp = map(_of_reports, NUMBERS)
     mean_gamma, deep_gamma, null_gamma, deep_rho, deep_nudge = map(_of_credit, CREDIT)
 

@@ -46,8 +46,7 @@ from fa_core.report.intervals import (
     is_on_a_line,
     median_ranks,
 )
-from fa_core.report.measurements import Interval, MeanError
-from fa_core.report.provenance import BATCH_SIZES, CUSTOM_BACKWARD, GRADIENT_BY
+from fa_core.report.provenance import BATCH_SIZES, CUSTOM_BACKWARD, GRADIENT_BY, Interval, MeanError
 from fa_core.report.quantities import JUDGED
 
 FEWEST_PREDICTIONS = 20

@@ -25,7 +25,7 @@ from fa_core.measure.hooks import (
 )
 from fa_core.measure.isolate import Device, Inputs, call_model, detached_inputs, eval_mode
 from fa_core.measure.taps import States, guess_taps
-from fa_core.report.measurements import DepthAblation
+from fa_core.report.provenance import DepthAblation
 from fa_core.zoo.models.base import StreamNet
 
 Ablated: TypeAlias = Callable[[nn.Module, Inputs, Collection[int]], States]

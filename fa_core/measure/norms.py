@@ -18,7 +18,7 @@ from fa_core.errors import TapError
 from fa_core.measure.isolate import to_float64
 from fa_core.report.diagnostics import NORM_RATIO_EPS, block_growths
 from fa_core.report.intervals import FEWEST, TAIL
-from fa_core.report.measurements import Interval
+from fa_core.report.provenance import Interval
 
 _SMALLEST_EXACT, _LARGEST_EXACT = 1e-140, 1e140
 """Outside this range, squares in a float64 norm may have under- or overflowed."""

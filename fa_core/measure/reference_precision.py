@@ -16,7 +16,7 @@ from fa_core.measure.norms import (
     sample_norms,
 )
 from fa_core.measure.passes import DEFAULTS, PassOptions, reference
-from fa_core.report.measurements import ReferencePrecision
+from fa_core.report.provenance import ReferencePrecision
 
 
 def reference_precision(

@@ -13,9 +13,8 @@ from msgspec.structs import replace
 
 from fa_core.errors import UsageError
 from fa_core.files.decode import Json
-from fa_core.report.controls import TRAINED_BY, WITHOUT_BASELINE
 from fa_core.report.intervals import paired_margin
-from fa_core.report.method_style import METHOD_STYLES
+from fa_core.report.method_style import METHOD_STYLES, TRAINED_BY, WITHOUT_BASELINE
 from fa_core.report.provenance import (
     BASELINE_FROM,
     BASELINE_RULE,

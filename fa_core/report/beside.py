@@ -175,7 +175,7 @@ def beside_texts(run: JudgedRun, letter: str) -> list[str]:
 def reference_text(run: JudgedRun) -> str:
     """Whether the gradients have the directions of float64 ones; ``""`` if that was not measured.
 
-    >>> from fa_core.report.measurements import ReferencePrecision
+    >>> from fa_core.report.provenance import ReferencePrecision
     >>> found = ReferencePrecision(cosine=[1.0], worst=[1.0], norm_ratio=[1.0], lost=[0],
     ...     samples=128)
     >>> reference_text(JudgedRun(bp_grad_norms=[2e-10], reference_precision=found))
@@ -208,7 +208,7 @@ MOST_OF_IT = 0.5
 def mean_error_remark(run: JudgedRun) -> str:
     """Where CE's mean error explains most of a (c) above 0.1, with the class; else ``""``.
 
-    >>> from fa_core.report.measurements import MeanError
+    >>> from fa_core.report.provenance import MeanError
     >>> found = MeanError(cosine=0.39, norm=0.2, label=3, excess=0.15)
     >>> print(mean_error_remark(JudgedRun(cross_batch_stability=0.4, mean_error=found)))
     the mean error explains most of it: the mean probability of class 3 is 0.15 above its

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from functools import cache
 
-from fa_core.report.measurements import Interval
+from fa_core.report.provenance import Interval
 
 LEVEL = 0.95
 """Coverage probability of an interval."""

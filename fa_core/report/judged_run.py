@@ -20,9 +20,8 @@ from fa_core.report.diagnostics import (
     largest_growth,
 )
 from fa_core.report.intervals import noise_scale
-from fa_core.report.measurements import Interval
 from fa_core.report.names import is_control
-from fa_core.report.provenance import BATCH_SIZES, OTHER_BASELINES
+from fa_core.report.provenance import BATCH_SIZES, OTHER_BASELINES, Interval
 from fa_core.report.quantities import JUDGED
 from fa_core.report.report_facts import ReportFacts
 from fa_core.report.thresholds import refuse_changes

@@ -20,7 +20,7 @@ import msgspec
 from fa_core.errors import UnreadableInput
 from fa_core.files.decode import Json, loads, reading
 from fa_core.files.opening import is_file, read_file
-from fa_core.report.controls import WITHOUT_BASELINE
+from fa_core.report.method_style import WITHOUT_BASELINE
 
 MANIFEST = "manifest.json"
 WEIGHTS = "model.safetensors"

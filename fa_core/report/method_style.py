@@ -1,4 +1,5 @@
-"""Names of methods in print, and their colours and markers in all figures and screens."""
+"""Methods: their names in print, their colours and markers in all figures and screens, and those
+that are controls."""
 
 from __future__ import annotations
 
@@ -111,3 +112,16 @@ def published_name(method: str) -> str:
         return method
     rest = method.removeprefix(known).strip("_- ")
     return f"{PUBLISHED_NAMES[known]} {rest}".strip()
+
+
+FROZEN = "frozen"
+"""The control that is the frozen baseline."""
+
+CONTROLS = (FROZEN, "shallow", "random_init", "random_targets")
+"""All controls. They have their own options, not those of their training rule."""
+
+WITHOUT_BASELINE = frozenset({FROZEN, "shallow", "random_init"})
+"""Controls without a frozen baseline: baselines themselves, and untrained nets."""
+
+TRAINED_BY = {FROZEN: "dfa", "shallow": "bp", "random_targets": "bp"}
+"""Control → default training rule (`fa_core.zoo.methods.controls`)."""

@@ -17,9 +17,8 @@ from pathlib import Path, PurePath
 from typing import NamedTuple, TypeVar
 
 from fa_core.files.decode import Json
-from fa_core.report.controls import CONTROLS, TRAINED_BY
 from fa_core.report.manifest import HUB_FILES, RUN_FILES, WEIGHTS
-from fa_core.report.method_style import known_method
+from fa_core.report.method_style import CONTROLS, TRAINED_BY, known_method
 from fa_core.sanitize import WHITE_SPACE, sanitize
 
 K = TypeVar("K", bound=Hashable)

@@ -53,7 +53,7 @@ def depth_text(run: JudgedRun) -> str:
 
     It stands beside (d) and is no verdict.
 
-    >>> from fa_core.report.measurements import DepthAblation
+    >>> from fa_core.report.provenance import DepthAblation
     >>> found = DepthAblation(accuracy=0.61, accuracy_without=[0.6, 0.22], samples=1280)
     >>> print(depth_text(JudgedRun(depth_ablation=found)))
     without block 1 accuracy falls from 0.610 to 0.220 (1280 samples)

@@ -62,7 +62,10 @@ def as_floats(values: Iterable[object], name: str = "numbers") -> list[float]:
         listed = list(values)
     except TypeError:
         raise UsageError(f"{name} is {values!r:.60}", hint="give a list of numbers") from None
-    return [as_float(value, f"{name}[{place}]") for place, value in enumerate(listed)]
+    return [
+        value if type(value) is float else as_float(value, f"{name}[{place}]")
+        for place, value in enumerate(listed)
+    ]
 
 
 def as_json(value: object) -> object:

@@ -1,8 +1,10 @@
-"""Names and types of the fields of ``provenance`` and ``credit`` that the program reads."""
+"""Nested parts of a report: the fields of ``provenance`` and ``credit`` that the program reads, and
+measurements beside the diagnostics."""
 
 from __future__ import annotations
 
-from typing import Annotated, TypedDict
+import math
+from typing import Annotated, TypeAlias, TypedDict
 
 import msgspec
 
@@ -81,3 +83,93 @@ def has_gamma(credit: Json | None) -> bool:
     """
     layers = (credit or {}).get("gamma") or ()
     return any(value is not None for value in layers)
+
+
+Interval: TypeAlias = tuple[float, float]
+"""Low and high end."""
+
+EXACT_ABOVE = 1 - 5e-7
+"""Cosine with float64 that prints as 1.000000."""
+
+
+class ReferencePrecision(msgspec.Struct, frozen=True, kw_only=True):
+    """How the gradients that were measured compare with float64 ones, per layer l = 0..L.
+
+    Attributes:
+        cosine: mean over samples of cos(g_l as measured, g_l in float64); None where no sample has
+            both.
+        worst: the smallest of them.
+        norm_ratio: median ‖g_l‖ as measured over the one in float64; None where the latter is 0.
+        lost: samples whose gradient is 0 as measured and not in float64.
+        samples: B.
+        dtype: the arithmetic that is judged.
+
+    Source: docs/protocol.md, *Is the reference valid?*
+    """
+
+    cosine: list[float | None]
+    worst: list[float | None]
+    norm_ratio: list[float | None]
+    lost: list[int]
+    samples: int
+    dtype: str = "float32"
+
+    @property
+    def lowest(self) -> float | None:
+        """The smallest cosine of any sample at any layer, NaN before others; None without one."""
+        known = [cosine for cosine in self.worst if cosine is not None]
+        return min(known, key=_nan_first, default=None)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether every gradient has its direction, to six digits, and none is lost."""
+        lowest = self.lowest
+        return lowest is not None and lowest >= EXACT_ABOVE and not any(self.lost)
+
+
+def _nan_first(value: float) -> tuple[bool, float]:
+    return not math.isnan(value), value
+
+
+class MeanError(msgspec.Struct, frozen=True, kw_only=True):
+    """The mean error ē_T = mean prediction − label frequencies over all batches, and its part of
+    (c).
+
+    Attributes:
+        cosine: the part of (c)'s mean cosine that it makes; (c) − cosine is of the other errors.
+        norm: ‖ē_T‖.
+        label: the class whose mean prediction is farthest from its frequency.
+        excess: by how much, a difference of probabilities; negative: predicted too rarely.
+
+    Source: docs/protocol.md, *What (c) measures*.
+    """
+
+    cosine: float
+    norm: float
+    label: int
+    excess: float
+
+
+class DepthAblation(msgspec.Struct, frozen=True, kw_only=True):
+    """Accuracies of one network with parts of it taken out; fractions in [0, 1].
+
+    Attributes:
+        accuracy: of the whole network.
+        accuracy_without: per block l = 0..L-1, with the block replaced by the identity on the
+            stream, h_{l+1} = h_l; None where that cannot be: the block changes the state's shape.
+        samples: how many samples, or tokens, the accuracies are over.
+
+    Source: docs/protocol.md, *Depth without retraining*.
+    """
+
+    accuracy: float
+    accuracy_without: list[float | None]
+    samples: int = 0
+
+    @property
+    def most_used(self) -> int | None:
+        """The block without which accuracy falls most; None without a block to take out."""
+        known = [acc for acc in self.accuracy_without if acc is not None]
+        if not known:
+            return None
+        return self.accuracy_without.index(min(known))

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable
-from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import msgspec
 
 from fa_core.errors import UsageError
 from fa_core.files.decode import Json
-from fa_core.report.measurements import (
+from fa_core.report.numbers import as_float, as_floats
+from fa_core.report.provenance import (
+    CE,
+    LOSS,
     DepthAblation,
     Interval,
     MeanError,
     ReferencePrecision,
 )
-from fa_core.report.numbers import as_float, as_floats
-from fa_core.report.provenance import CE, LOSS
 from fa_core.report.thresholds import DiagnosticThresholds, refuse_changes
 
 if TYPE_CHECKING:
@@ -158,10 +157,15 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
     assumed_baseline_acc: float | None = msgspec.field(default=None, name=WHAT_IF)
 
     def __post_init__(self) -> None:
-        # a report from JSON has plain numbers already
-        if not _is_plain(self):
-            for name, value in _with_plain_numbers(self).items():
-                msgspec.structs.force_setattr(self, name, value)
+        plain: Json = {name: as_floats(getattr(self, name), name) for name in NORMS}
+        for names, convert in ((_SCALARS, as_float), (_COUNTS, _as_count)):
+            for name in names:
+                value = getattr(self, name)
+                if value is not None:
+                    plain[name] = convert(value, name)
+        plain["intervals"] = {name: _ends(name, ends) for name, ends in self.intervals.items()}
+        for name, value in plain.items():
+            msgspec.structs.force_setattr(self, name, value)
 
     @property
     def baseline_acc(self) -> float | None:
@@ -241,38 +245,14 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
         return msgspec.structs.replace(self, assumed_baseline_acc=None)
 
 
-def _is_plain(facts: ReportFacts) -> bool:
-    """Whether every number is a Python float or int."""
-    floats = itertools.chain(facts.residual_norms, facts.bp_grad_norms, *facts.intervals.values())
-    return (
-        type(facts.residual_norms) is type(facts.bp_grad_norms) is list
-        and _MAYBE_FLOAT.issuperset(map(type, _scalars_of(facts)))
-        and _MAYBE_INT.issuperset(map(type, _counts_of(facts)))
-        and _FLOAT.issuperset(map(type, floats))
-    )
-
-
-_scalars_of, _counts_of = attrgetter(*_SCALARS), attrgetter(*_COUNTS)
-_FLOAT, _MAYBE_FLOAT = frozenset({float}), frozenset({float, type(None)})
-_MAYBE_INT = frozenset({int, type(None)})
-
-
-def _with_plain_numbers(facts: ReportFacts) -> Json:
-    """The fields that hold numbers, as Python floats and ints."""
-    fields = msgspec.structs.asdict(facts)
-    plain: Json = {name: as_floats(fields[name], name) for name in NORMS}
-    for names, convert in ((_SCALARS, as_float), (_COUNTS, _as_count)):
-        for name in names:
-            if fields[name] is not None:
-                plain[name] = convert(fields[name], name)
-    intervals = {}
-    for name, ends in facts.intervals.items():
-        low, high = as_floats(ends, f"intervals.{name}")
-        intervals[name] = low, high
-    return {**plain, "intervals": intervals}
+def _ends(name: str, interval: Iterable[object]) -> Interval:
+    low, high = as_floats(interval, f"intervals.{name}")
+    return low, high
 
 
 def _as_count(value: object, name: str) -> int:
+    if type(value) is int:
+        return value
     number = as_float(value, name)
     if not number.is_integer():
         raise UsageError(f"{name} is {number}", hint="give a whole number")

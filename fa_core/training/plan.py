@@ -10,12 +10,17 @@ from typing import Literal
 
 import msgspec
 
-from fa_core import plugins
+from fa_core import option_values
 from fa_core.errors import UsageError
 from fa_core.files.decode import Json
 from fa_core.option_values import ARCHS, check_data_set, unknown_name
-from fa_core.report.controls import CONTROLS, FROZEN, TRAINED_BY, WITHOUT_BASELINE
-from fa_core.report.method_style import PUBLISHED_NAMES
+from fa_core.report.method_style import (
+    CONTROLS,
+    FROZEN,
+    PUBLISHED_NAMES,
+    TRAINED_BY,
+    WITHOUT_BASELINE,
+)
 from fa_core.report.names import canonical_method, key_of
 
 OPTIMIZERS = ("adamw", "adam", "sgd")
@@ -256,7 +261,7 @@ def check_names(method: str, arch: str, data: str) -> None:
         UsageError: an unknown name.
     """
     name = canonical_method(method)
-    known = [*METHODS, *sorted(plugins.plugins(plugins.METHODS))]
+    known = [*METHODS, *sorted(option_values.plugins(option_values.METHODS))]
     if name not in known:
         raise unknown_name("method", name, known)
     if arch not in ARCHS:

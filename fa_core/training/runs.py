@@ -11,16 +11,15 @@ import msgspec
 import torch
 from msgspec.structs import replace
 
-from fa_core.audit.job_table import OnEvent
 from fa_core.audit.jobs import Job, JobProgress, JobState, JobView
 from fa_core.audit.loading import memory_for
-from fa_core.audit.pool import Pool
+from fa_core.audit.pool import OnEvent, Pool
 from fa_core.errors import FaError, UsageError
 from fa_core.files.decode import Json
-from fa_core.report.controls import FROZEN
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import diagnostic_letters
 from fa_core.report.manifest import is_run
+from fa_core.report.method_style import FROZEN
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.training.plan import RunPlan, there_already
 from fa_core.training.train import Training, steps_per_epoch, train_run

@@ -24,7 +24,7 @@ from fa_core.errors import UsageError
 from fa_core.files.atomic import write_json
 from fa_core.files.decode import Json, loads, reading
 from fa_core.files.opening import read_file
-from fa_core.formats.audit_table_writer import printable_drift
+from fa_core.formats.audit_table import printable_drift
 from fa_core.formats.run_folder import judged_by_siblings
 from fa_core.formats.run_progress import ProgressFiles
 from fa_core.formats.trace import trace_entry
@@ -32,10 +32,10 @@ from fa_core.measure.accuracy import accuracy
 from fa_core.measure.diagnose import diagnose
 from fa_core.measure.null_gamma import method_gamma
 from fa_core.option_values import unknown_name
-from fa_core.report.controls import FROZEN
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import diagnostic_letters
 from fa_core.report.manifest import AUDIT, RESUME, TRACE, Manifest, is_run, read_manifest
+from fa_core.report.method_style import FROZEN
 from fa_core.report.provenance import BASELINE_RULE
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.training.plan import Recipe, RunPlan, there_already

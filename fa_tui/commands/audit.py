@@ -15,9 +15,8 @@ from fa_core.audit.jobs import AUTO, DECIDE_AT, GAMMA, MeasureOptions, check_opt
 from fa_core.audit.verify import verify
 from fa_core.errors import UsageError
 from fa_core.files.decode import Json
-from fa_core.formats.row_baselines import with_recorded_baseline
-from fa_core.formats.rows import AuditRow
-from fa_core.report.controls import FROZEN
+from fa_core.formats.rows import AuditRow, with_recorded_baseline
+from fa_core.report.method_style import FROZEN
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui import options
 from fa_tui.commands import inputs, output

@@ -15,8 +15,7 @@ import msgspec
 from fa_core.audit.jobs import changed_since
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.formats import scan
-from fa_core.formats.row_baselines import with_assumed_baseline
-from fa_core.formats.rows import AuditRow, Problem
+from fa_core.formats.rows import AuditRow, Problem, with_assumed_baseline
 from fa_core.formats.table import AuditTable
 from fa_core.report.names import canonical_method
 from fa_core.reporting.blocks import Block, bullets

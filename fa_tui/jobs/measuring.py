@@ -339,7 +339,8 @@ class Measuring:
             self.results.flush()
 
     def _finished(self, job_id: str, future: Future[DiagnosticReport]) -> None:
-        if future.cancelled() or isinstance(error := future.exception(), CancelledError):
+        error = future.exception()
+        if isinstance(error, CancelledError):
             return
         index, row = self._rows[job_id]
         if error is not None:

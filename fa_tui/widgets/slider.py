@@ -20,8 +20,8 @@ from textual.binding import Binding
 from textual.message import Message
 
 from fa_core.report.diagnostics import Diagnostic
-from fa_core.report.measurements import Interval
 from fa_core.report.numbers import exact, just_past, parse, short
+from fa_core.report.provenance import Interval
 from fa_tui.later import Later
 from fa_tui.views.scale import Scale, Track, covering, rug
 from fa_tui.widgets.painted import PaintedWidget, Row, joined

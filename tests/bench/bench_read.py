@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from fa_core.formats.audit_table_writer import write_audit_table
+from fa_core.formats.audit_table import write_audit_table
 from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from tests.bench.figures import amount, ratio_within, report, within

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fa_core.formats import scan
-from fa_core.formats.row_baselines import with_assumed_baseline, with_recorded_baseline
+from fa_core.formats.rows import with_assumed_baseline, with_recorded_baseline
 from fa_core.formats.table import AuditTable
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.thresholds import DiagnosticThresholds

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from fa_core.formats.audit_table_writer import unique_keys
+from fa_core.formats.audit_table import unique_keys
 from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_tui.cli import main

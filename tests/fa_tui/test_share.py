@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from fa_core.errors import UsageError
 from fa_core.formats import Trace, scan
-from fa_core.formats.row_baselines import with_assumed_baseline
-from fa_core.formats.rows import AuditRow
+from fa_core.formats.rows import AuditRow, with_assumed_baseline
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.thresholds import DiagnosticThresholds

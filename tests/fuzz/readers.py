@@ -11,7 +11,7 @@ from fa_core.analysis.utility import decision_utility
 from fa_core.audit.verify import compare, recorded_options
 from fa_core.errors import FaError
 from fa_core.formats import scan
-from fa_core.formats.audit_table_writer import write_audit_table
+from fa_core.formats.audit_table import write_audit_table
 from fa_core.formats.scan import Scan
 from fa_core.formats.table import AuditTable
 from fa_core.report.thresholds import DiagnosticThresholds

@@ -30,8 +30,14 @@ from fa_core.files.opening import (
     size_of,
     typed_path,
 )
-from fa_core.option_values import check_data_set, import_callable, listed
-from fa_core.plugins import DATA, load_plugin, plugins
+from fa_core.option_values import (
+    DATA,
+    check_data_set,
+    import_callable,
+    listed,
+    load_plugin,
+    plugins,
+)
 from fa_core.zoo.data.cifar import CIFAR10, CIFAR100, Cifar, read_cifar, standardised
 from fa_core.zoo.data.data_spec import Natural, Positive, Scaling, parse_folder, parse_options
 from fa_core.zoo.data.dataset import NAMES, DataSet, GivenBatches, from_arrays, made_data

@@ -27,8 +27,7 @@ from torch.optim.optimizer import StateDict
 
 from fa_core.errors import UsageError
 from fa_core.files.decode import Json
-from fa_core.option_values import unknown_name
-from fa_core.plugins import METHODS, load_plugin, place, plugins
+from fa_core.option_values import METHODS, load_plugin, place, plugins, unknown_name
 from fa_core.report.gamma import FREE_AT_L
 from fa_core.report.names import canonical_method
 from fa_core.zoo.models.base import StreamNet

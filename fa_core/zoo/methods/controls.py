@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from fa_core.errors import UsageError
 from fa_core.files.decode import Json
-from fa_core.report.controls import FROZEN, TRAINED_BY
+from fa_core.report.method_style import FROZEN, TRAINED_BY
 from fa_core.zoo.methods import (
     bp,
     bridge,

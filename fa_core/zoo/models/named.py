@@ -34,8 +34,14 @@ from fa_core.errors import (
 from fa_core.files.children import OFFLINE
 from fa_core.files.decode import loads, reading
 from fa_core.files.opening import TIMES, check_room, is_file, is_folder, read_file, typed_path
-from fa_core.option_values import import_callable, network_spec, unknown_name
-from fa_core.plugins import MODELS, load_plugin, plugins
+from fa_core.option_values import (
+    MODELS,
+    import_callable,
+    load_plugin,
+    network_spec,
+    plugins,
+    unknown_name,
+)
 from fa_core.zoo.models import ARCHS, build
 from fa_core.zoo.models.hub_config import check_alone, known_keys
 

@@ -1,4 +1,3 @@
-import platform
 import sys
 
 import pytest
@@ -13,19 +12,17 @@ from fa_core.audit.devices import (
 )
 from fa_core.errors import UsageError
 
-CARDS = ["Card a", "Card b", "Card c"]
+CARDS = {"cuda:0": "Card a", "cuda:1": "Card b", "cuda:2": "Card c"}
 
 
 @pytest.fixture
 def cards(monkeypatch):
-    monkeypatch.setattr(devices, "_has_mps", lambda: False)
     monkeypatch.setattr(devices, "_gpu_files", lambda: ["/dev/nvidia0"])
     monkeypatch.setattr(devices, "ask_torch", lambda: TorchAnswer("2.13", CARDS))
 
 
 @pytest.fixture
 def no_cards(monkeypatch):
-    monkeypatch.setattr(devices, "_has_mps", lambda: False)
     monkeypatch.setattr(devices, "_gpu_files", list)
 
 
@@ -58,18 +55,12 @@ def test_a_device_that_is_not_there_names_those_that_are(no_cards, spec):
         resolve_devices("cpu", 0)
 
 
-@pytest.mark.parametrize(
-    ("system", "machine", "listed"),
-    [("darwin", "arm64", True), ("darwin", "x86_64", False), ("linux", "arm64", False)],
-)
-def test_mps_is_there_on_a_mac_that_has_it_and_never_chosen_alone(
-    monkeypatch, system, machine, listed
-):
-    monkeypatch.setattr(devices, "_gpu_files", list)
-    monkeypatch.setattr(sys, "platform", system)
-    monkeypatch.setattr(platform, "machine", lambda: machine)
-    assert list(list_devices()) == ["mps"] * listed + ["cpu"]
-    assert resolve_devices("auto") == ["cpu"]
+def test_mps_is_asked_for_on_a_mac_alone_and_never_chosen_alone(no_cards, monkeypatch):
+    monkeypatch.setattr(devices, "ask_torch", lambda: TorchAnswer("2.13", {"mps": "Apple GPU"}))
+    assert [*list_devices()] == ["cpu"]
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert [*list_devices()] == ["mps", "cpu"]
+    assert (resolve_devices("auto"), resolve_devices("mps")) == (["cpu"], ["mps"])
 
 
 def test_cores_are_shared_out_between_workers_and_many_runs_are_worth_several(
@@ -98,8 +89,8 @@ def test_why_there_is_no_gpu_is_said_and_one_that_idles_is_named(cards, monkeypa
     ("code", "expected"),
     [
         (
-            "print('noise'); print('[\"2.13\", [\"A card\"]]')",
-            TorchAnswer("2.13", ["A card"]),
+            'print(\'noise\'); print(\'{"version": "2.13", "gpus": {"cuda:0": "A card"}}\')',
+            TorchAnswer("2.13", {"cuda:0": "A card"}),
         ),
         (
             "raise SystemExit('libcudart is missing')",

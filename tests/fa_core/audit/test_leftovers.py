@@ -1,6 +1,5 @@
 """What is left of a client that was killed."""
 
-import json
 import os
 import signal
 import subprocess
@@ -24,7 +23,7 @@ from fa_core.audit.jobs import Job
 from fa_core.audit.pool import Pool
 say = lambda view: print(view.state.value, *pool.pids(), flush=True)
 from fa_core.formats.run_progress import ProgressFiles
-ProgressFiles().begin(Path(sys.argv[1]).with_name("run"), "measuring")
+ProgressFiles().begin(Path(sys.argv[1]), "measuring")
 pool = Pool(["cpu"], say)
 pool.submit(Job(id="0", checkpoint=sys.argv[1]))
 time.sleep(600)
@@ -41,9 +40,9 @@ def gone(pid):
 
 @pytest.mark.parametrize("fault", ["stuck", "endless"])
 def test_a_killed_client_leaves_no_worker_no_folder_and_no_progress(tmp_path, fault):
-    temporary, checkpoint = tmp_path / "temporary", tmp_path / "dfa_s1.json"
+    temporary, checkpoint = tmp_path / "temporary", tmp_path / fault
     temporary.mkdir()
-    checkpoint.write_text(json.dumps({"fault": fault}))
+    checkpoint.mkdir()
     with subprocess.Popen(
         [sys.executable, "-c", CLIENT, str(checkpoint)],
         stdout=subprocess.PIPE,
@@ -51,7 +50,7 @@ def test_a_killed_client_leaves_no_worker_no_folder_and_no_progress(tmp_path, fa
         env={
             **os.environ,
             "TMPDIR": str(temporary),
-            MEASURE: "faults:measure_described",
+            MEASURE: "faults:measure",
             "PYTHONPATH": os.pathsep.join([str(ROOT), str(ENGINE)]),
         },
     ) as client:
@@ -65,4 +64,4 @@ def test_a_killed_client_leaves_no_worker_no_folder_and_no_progress(tmp_path, fa
         time.sleep(0.05)
     assert gone(worker)
     assert list(temporary.iterdir()) == []
-    assert list((tmp_path / "run").iterdir()) == []
+    assert list(checkpoint.iterdir()) == []

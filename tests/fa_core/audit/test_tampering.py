@@ -11,8 +11,8 @@ from fa_core.audit.measuring import measure_run
 from fa_core.audit.verify import find_checkpoint, recorded_options, summaries_of, verifications
 from fa_core.errors import FaError
 from fa_core.formats import scan
-from fa_core.formats.audit_table_writer import write_audit_table
-from fa_core.formats.row_baselines import with_measured_baselines
+from fa_core.formats.audit_table import write_audit_table
+from fa_core.formats.rows import with_measured_baselines
 from fa_core.report.diagnostic_report import DiagnosticReport
 
 from .runs_for_tests import make_run

@@ -40,30 +40,21 @@ def test_steps_wait_for_the_heartbeat(tmp_path, monkeypatch):
     [(ValueError("no room"), "failed: no room"), (KeyboardInterrupt(), "stopped")],
 )
 def test_an_error_says_why_a_run_is_not_finished(tmp_path, error, ended):
-    (tmp_path / "next").mkdir()
     with pytest.raises(type(error)), ProgressFiles() as files, files.of(tmp_path, "training"):
-        files.queue([tmp_path / "next"])
         raise error
     found = read_progress(tmp_path)
     assert (found.ended, found.is_at_work()) == (ended, False)
-    assert read_progress(tmp_path / "next") is None
 
 
-@pytest.mark.parametrize(
-    ("call", "text"),
-    [("begin(path, 'training')", "training ended: its process died"), ("queue([path])", None)],
-)
-def test_a_killed_process_is_known_at_once_on_its_own_machine(tmp_path, call, text):
-    """A run that only waited for it is as it was."""
+def test_a_killed_process_is_known_at_once_on_its_own_machine(tmp_path):
     code = (
         "import os, pathlib, sys; from fa_core.formats.run_progress import ProgressFiles\n"
         "path = pathlib.Path(sys.argv[1])\n"
-        f"with ProgressFiles() as files:\n    files.{call}\n    os.kill(os.getpid(), 9)\n"
+        "with ProgressFiles() as files:\n    files.begin(path, 'training')\n    os.kill(os.getpid(), 9)\n"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
     assert (tmp_path / PROGRESS).exists()
-    found = look_at(tmp_path)
-    assert (found.text() if found else None) == text
+    assert look_at(tmp_path).text() == "training ended: its process died"
 
 
 def test_another_process_of_the_same_number_is_another_one(tmp_path):
@@ -95,14 +86,3 @@ def test_a_folder_that_cannot_be_written_costs_nothing(tmp_path):
     with ProgressFiles() as files:
         files.begin(Path("/proc/nowhere"), "training")
         files.update(Path("/proc/nowhere"), 1, 2)
-
-
-def test_a_run_waits_until_its_turn(tmp_path):
-    with ProgressFiles() as files:
-        files.queue([tmp_path])
-        waits = look_at(tmp_path)
-        assert (waits.state, waits.text(), tmp_path in files) == ("queued", "queued", False)
-        files.begin(tmp_path, "measuring")
-        works = look_at(tmp_path)
-        assert (works.state, tmp_path in files) == ("running", True)
-    assert not (tmp_path / PROGRESS).exists()

@@ -3,9 +3,8 @@ import json
 import msgspec
 import pytest
 
-from fa_core.audit.journal import Journal
 from fa_core.formats import TraceEpoch, scan
-from fa_core.formats.audit_table_writer import write_audit_table
+from fa_core.formats.audit_table import write_audit_table
 from fa_core.formats.schema import SCHEMAS, schema_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import Manifest
@@ -78,9 +77,3 @@ def test_every_field_is_in_the_schema_and_explained(name, kind):
             assert WHAT_IF not in properties
             continue
         assert properties[field.encode_name].get("description"), field.name
-
-
-def test_a_journal_is_as_its_schema_says(tmp_path, published_table):
-    Journal(tmp_path / "journal", scan([published_table]).rows[:3])
-    for line in (tmp_path / "journal").read_text().splitlines():
-        assert check(json.loads(line), "journal") == []

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from fa_core.files.atomic import write_json
 from fa_core.formats import scan
-from fa_core.formats.audit_table_writer import write_audit_table
+from fa_core.formats.audit_table import write_audit_table
 from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 

@@ -16,7 +16,7 @@ from fa_core.measure.diagnose import run_diagnosis
 from fa_core.measure.passes import PassOptions
 from fa_core.report.beside import mean_error_remark, mean_error_text
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.measurements import MeanError
+from fa_core.report.provenance import MeanError
 from tests.fa_core.measure.nets import ERRORS, Residual, batches, targets
 
 LAYER = 1

@@ -9,7 +9,7 @@ from fa_core.measure.passes import PassOptions
 from fa_core.measure.reference_precision import reference_precision
 from fa_core.report.beside import cause_of_floor, failure_mode, floor_text
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.measurements import ReferencePrecision
+from fa_core.report.provenance import ReferencePrecision
 from tests.fa_core.measure.nets import Residual, batches
 
 

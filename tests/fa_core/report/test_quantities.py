@@ -2,7 +2,7 @@
 
 import pytest
 
-from fa_core.formats.audit_table_writer import SummaryRow
+from fa_core.formats.audit_table import SummaryRow
 from fa_core.formats.log_columns import columns_of
 from fa_core.formats.rows import RECORDED
 from fa_core.formats.table import AuditTable

@@ -6,7 +6,7 @@ import json
 
 from fa_core.analysis.timeline import Replay
 from fa_core.formats import scan
-from fa_core.formats.audit_table_writer import write_audit_table
+from fa_core.formats.audit_table import write_audit_table
 from fa_core.formats.table import AuditTable
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.reporting.records import to_csv

@@ -27,8 +27,7 @@ async def test_marked_runs_are_measured_shown_and_saved_as_they_finish(
 ) -> None:
     app = measuring_app("one", "two")
     async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
-        assert "2 not measured" in screen_text(app)
+        await until(pilot, lambda: "2 not measured" in screen_text(app))
         await pilot.press("asterisk", "m")
         await until(pilot, lambda: app.session.counts().walked == 2)
         await until(pilot, lambda: "2 of 2 need walk-back" in screen_text(app))

@@ -18,10 +18,8 @@ from fa_core.report.manifest import PROGRESS
 from fa_tui.app import ExplorerApp
 from fa_tui.follow import Folders
 from fa_tui.session import Session, with_work
-from fa_tui.views.glyphs import UNICODE
 from fa_tui.views.run_work import cell_so_far, work_lines
 from fa_tui.views.words import walk_back_words
-from fa_tui.widgets.run_cells import mark_of
 
 from ..waiting import until
 
@@ -113,17 +111,6 @@ def test_a_finished_run_is_a_run_like_any_other(run):
 def test_the_file_is_no_audit_of_its_own(run, trainer):
     assert [row.key for row in scan([run.parent]).rows] == ["dfa_s1"]
     assert scan([run.parent]).problems == []
-
-
-def test_a_run_that_waits_in_another_shell_is_queued(run):
-    with ProgressFiles() as files:
-        files.queue([run])
-        session, _ = follow(run)
-        assert mark_of(session, 0, set(), UNICODE) == UNICODE.queued
-        lines = [text for text, _ in work_lines(session, 0)]
-        assert lines[0] == "queued" and "J lists it" in lines[1]
-        listed = list(ExplorerApp(session).jobs.listed())
-        assert [(job.state, job.elsewhere) for job in listed] == [("queued", True)]
 
 
 async def test_the_explorer_lists_it_and_does_not_stop_it(run, trainer):

@@ -16,7 +16,7 @@ from textual.app import App, ComposeResult
 import fa_tui
 from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.measurements import ReferencePrecision
+from fa_core.report.provenance import ReferencePrecision
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.session import Session
 from fa_tui.views.glyphs import ASCII, UNICODE, Glyphs

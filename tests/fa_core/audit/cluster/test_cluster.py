@@ -2,7 +2,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from collections import Counter
 
 import pytest
@@ -10,8 +9,8 @@ import pytest
 from fa_core.audit.audit import Measuring, audit
 from fa_core.audit.cluster import ClusterPool
 from fa_core.audit.devices import Execution
-from fa_core.audit.job_table import JobCancelled, JobFailed
 from fa_core.audit.jobs import JobState
+from fa_core.audit.pool import JobCancelled, JobFailed
 from fa_core.audit.verify import compare
 from fa_core.formats import scan
 
@@ -98,27 +97,3 @@ def test_a_cancelled_job_leaves_its_place_to_others(pool, told, gate):
     gate.wait_for_begun(3)
     gate.open()
     assert reports(futures[1:]) == {"second", "third"}
-
-
-def test_without_an_address_and_a_cluster_ray_is_started_here_and_ends_with_the_pool(
-    told, gate, monkeypatch
-):
-    pytest.importorskip("ray")
-    import psutil
-
-    with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp") as folder:
-        monkeypatch.setenv("RAY_TMPDIR", folder)
-        monkeypatch.setenv("HOME", folder)
-        monkeypatch.delenv("RAY_ADDRESS", raising=False)
-        gate.open()
-        notices = []
-        with ClusterPool(
-            Execution(engine="ray"),
-            told,
-            on_notice=notices.append,
-        ) as pool:
-            assert pool.submit(gate.job("net")).result(60).method_name == "net"
-            started = psutil.Process(pool.pids()[0]).children(recursive=True)
-        assert ": 1 nodes, " in notices[0]
-        assert started
-        assert psutil.wait_procs(started, timeout=30)[1] == []
