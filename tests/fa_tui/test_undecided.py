@@ -154,24 +154,22 @@ def test_filters_and_orders_know_what_is_undecided() -> None:
         (
             {"bp": DOUBTFUL},
             4,
-            (
-                "(c) undecided on bp: its 95% interval [+0.100, +0.400] holds 0.3; more eval batches",
-            ),
+            ("bp: (c) undecided: the 95% interval holds 0.3; more eval batches",),
         ),
         (
             {"bp": DOUBTFUL, "fa": DOUBTFUL},
             4,
-            ("(c) undecided on bp, fa: their 95% intervals hold 0.3",),
+            ("all 2 runs: (c) undecided: the 95% interval holds 0.3",),
         ),
         (
             {"bp": DOUBTFUL, "dfa": FIRES},
             1,
-            ("needs walk-back: residual stream exploded [", "(c) undecided on bp"),
+            ("needs walk-back: residual stream exploded [", "bp: (c) undecided"),
         ),
         (
             {"dfa": ALMOST},
             4,
-            ("dfa: undecided on c [", "(c) undecided on dfa"),
+            ("dfa: undecided on c [", "dfa: (c) undecided"),
         ),
     ],
 )
@@ -202,7 +200,7 @@ def test_show_marks_what_is_undecided_and_gives_the_intervals(
 
     table = shown("table")
     assert "~--~-" in table and "  undecided on c\n" in table and "✗a---" in table
-    assert "(c) undecided on bp: its 95% interval [+0.100, +0.400] holds 0.3" in table
+    assert "bp: (c) undecided: the 95% interval holds 0.3" in table
     assert r"| \~--\~- |" in shown("markdown")
     bp, dfa, ep = json.loads(shown("json"))
     assert (bp["undecided"], dfa["undecided"]) == ("c", "")
