@@ -63,8 +63,6 @@ def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
             layers = " or ".join(branches)
             why = f"no single stream is found: a path to its logits passes by layers of {layers}"
         raise no_guess(model, why)
-    if behind(flow, [logits], states[-1:]) & flow.joined - {states[-1]}:
-        raise no_guess(model, "past h_L, its logits depend on integers of the input")
     for endings in (("",), (READS,), ("", READS)):
         taps = _written(model, flow, states, endings)
         if taps:

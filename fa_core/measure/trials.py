@@ -1,0 +1,255 @@
+"""What is proven by running the first batch again, after all others: no graph is needed.
+
+Source: docs/protocol.md §2, *The stream, proven*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from fa_core.errors import MeasureError
+from fa_core.measure.flow import Flow, behind
+from fa_core.measure.gradients import IGNORED
+from fa_core.measure.isolate import Inputs, RngState, first_of, select_samples, tree_map
+from fa_core.measure.norms import agree, wrong_axis
+from fa_core.measure.stream import Stream, no_stream, state_of
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a pass gives a state.
+
+    Attributes:
+        layer: l of h_l.
+        name: of the operation.
+        shape: of the state.
+    """
+
+    layer: int
+    name: str
+    shape: torch.Size
+
+
+Places: TypeAlias = Mapping[int, Place]
+"""By the number of the operation, from `Flow.begin` on."""
+
+
+def places_of(flow: Flow, stream: Stream) -> Places:
+    """Where a pass gave its states; of a returned copy that nothing reads, what it copies."""
+    logits = flow.made(stream.logits)
+    used = set() if logits is None else behind(flow, [logits])
+    found: dict[int, Place] = {}
+    for l, (cut, h) in enumerate(zip(stream.cuts, stream.hidden, strict=True)):
+        for node in state_of(flow, used, cut):
+            found[node - flow.begin] = Place(l, flow.operations[node].name, h.shape)
+    return found
+
+
+class _Pinned(Flow):
+    """A pass whose states are overwritten by vectors that are the same for all samples.
+
+    What still differs between samples comes from the input past these states, in whatever way.
+    Positions have the same vector too, so masks and lengths select among equal ones.
+
+    Args:
+        model: the network.
+        x: inputs of the pass.
+        places: the states.
+        axis: along which a state's vectors lie.
+
+    Attributes:
+        pinned: the layers that were overwritten.
+        differing: those that differed between samples before.
+    """
+
+    def __init__(self, model: nn.Module, x: Inputs, places: Places, axis: int) -> None:
+        super().__init__(model, x)
+        self._places = places
+        self._axis = axis
+        self.pinned: set[int] = set()
+        self.differing: set[int] = set()
+
+    def gave(self, node: int, given: list[Tensor]) -> None:
+        place = self._places.get(node - self.begin)
+        if place is None or place.name != self.operations[node].name:
+            return
+        for tensor in filter(Tensor.is_floating_point, given):
+            is_state = tensor.shape == place.shape
+            if is_state and not agree(tensor[:1].expand_as(tensor), tensor):
+                self.differing.add(place.layer)
+            # a state that is written part by part is overwritten as a whole
+            whole = tensor.untyped_storage().nbytes() // tensor.element_size()
+            tensor.as_strided((whole,), (1,), 0).fill_(1)
+            if is_state:
+                vectors = tensor.transpose(self._axis, -1)
+                vectors.copy_(torch.linspace(0.5, 2, vectors.shape[-1]))
+            self.pinned.add(place.layer)
+
+
+_STATE = MeasureError(
+    "the network keeps state between calls: the first batch, run again, gives other logits",
+    hint="call its reset in its forward, e.g. in a module around it",
+)
+
+
+class Trials:
+    """Four more runs of the first batch, after all others.
+
+    - As it is: the logits must be those of the first pass.
+    - Twice with a half of the samples moved to other places in the batch, and the other half
+      changed to copies of one of these. What was moved must keep its logits, and one sample its
+      states. So a sample that depends on a place in the batch is found, and one that depends on the
+      content of a single other sample with a probability of 1/2.
+    - With all states the same vector (see `_Pinned`): the logits must be the same for all samples.
+      A block whose state differs reads a side input.
+
+    State between calls is found if it is another one in one of the first three. A network that
+    draws random numbers is compared by the same draws, and no sample is moved.
+
+    This needs no gradient, so detached and custom backward passes are no exception.
+
+    Args:
+        forward: runs the network.
+        model: the network.
+        x: inputs of the first batch.
+        y: its labels.
+        stream: of its pass.
+        places: of its states.
+    """
+
+    def __init__(
+        self,
+        forward: Callable[[Inputs], Stream],
+        model: nn.Module,
+        x: Inputs,
+        y: Tensor,
+        stream: Stream,
+        places: Places,
+    ) -> None:
+        self._forward = forward
+        self._model = model
+        self._x = x
+        self._counted = y != IGNORED
+        self._places = places
+        self._names = stream.names
+        self._size = len(y)
+        self._draws = False
+        self._expect(stream)
+
+    def check(self) -> bool:
+        """Run the batch again.
+
+        Returns:
+            Whether a block reads a side input.
+
+        Raises:
+            MeasureError: samples depend on each other, or the network keeps state.
+            TapError: the samples of a state do, or the logits depend on the input past h_L.
+        """
+        again = self._run(self._x)
+        if self._draws:
+            self._expect(again)
+        elif not agree(self._logits, again.logits):
+            raise _STATE
+        generator = torch.Generator().manual_seed(self._size)
+        circle = torch.randperm(self._size, generator=generator)
+        half = self._size // 2
+        for kept, changed in ((circle[half:], circle[:half]), (circle[:half], circle[half:])):
+            self._check_kept(kept, changed)
+        return self._check_past()
+
+    def _check_kept(self, kept: Tensor, changed: Tensor) -> None:
+        """Move samples to the places after them in a circle of all, and change all others."""
+        if len(kept) == 0:
+            return
+        circle = torch.cat([kept, changed])
+        moved = circle if self._draws else circle.roll(1)
+        order = torch.empty_like(circle)
+        order[moved] = torch.cat([kept, kept[:1].expand_as(changed)])
+        stream = self._run(self._select(order))
+        places = moved[: len(kept)]
+        if not agree(self._logits[kept], stream.logits[places]):
+            raise self._changed()
+        place = places[kept == self._one]
+        for name, h, other in zip(stream.names, self._states, stream.hidden, strict=False):
+            if len(place) and not agree(h, other[place[0]]):
+                raise wrong_axis(name, other, self._size)
+
+    def _check_past(self) -> bool:
+        last = len(self._names) - 1
+        of_last = {node: place for node, place in self._places.items() if place.layer == last}
+        for places, axis in product((self._places, of_last), (-1, 1)):
+            logits, run = self._pinned(self._x, places, axis)
+            counted = self._counted
+            one = counted.int().argmax(0)[None, ..., None]
+            expected = logits.take_along_dim(one, 0).expand_as(logits)
+            if self._draws:
+                rolled = torch.arange(self._size).roll(1)
+                expected, _ = self._pinned(self._select(rolled), places, axis)
+                counted = counted & counted[rolled]
+            if last not in run.pinned or agree(expected[counted], logits[counted]):
+                blocks = {l for l in run.differing if l - 1 in run.pinned}
+                return bool(blocks) and not self._draws
+        raise no_stream(
+            f"past h_{last} ({self._names[last]}), the logits depend on the input: with the same "
+            f"h_{last} for all samples they differ",
+            hint="measure the network without that part, or with it before h_L",
+        )
+
+    def _pinned(self, x: Inputs, places: Places, axis: int) -> tuple[Tensor, _Pinned]:
+        with _Pinned(self._model, x, places, axis) as run:
+            stream = self._run(x)
+        return stream.logits.detach(), run
+
+    def _expect(self, stream: Stream) -> None:
+        """Keep what other runs must give: logits, and one sample's states."""
+        self._one = self._size // 2
+        self._logits = stream.logits.detach()
+        self._states = [h[self._one].detach().clone() for h in stream.hidden]
+
+    def _select(self, order: Tensor) -> Inputs:
+        return select_samples(self._x, order.to(first_of(self._x).device))
+
+    def _run(self, x: Inputs) -> Stream:
+        rng = RngState()
+        with rng.isolated():
+            stream = self._forward(x)
+        self._draws = self._draws or rng.noticed
+        return stream
+
+    def _changed(self) -> MeasureError:
+        """The error for other logits: runs of the batch as it is tell state from dependence."""
+        if all(agree(self._logits, self._run(self._x).logits) for _ in range(2)):
+            return self._dependent()
+        return _STATE
+
+    def _dependent(self) -> MeasureError:
+        """The error for samples that depend on each other; it names another axis of the batch."""
+        second, logits = first_of(self._x), self._logits
+        if logits.dim() > 2 and second.dim() > 1 and second.shape[:2] == logits.shape[:2]:
+            one = second.shape[1] // 2
+
+            def alone(tensor: Tensor) -> Tensor:
+                if tensor.dim() < 2 or tensor.shape[:2] != second.shape[:2]:
+                    return tensor
+                return tensor[:, one : one + 1].expand_as(tensor)
+
+            changed = self._run(tree_map(alone, self._x)).logits
+            if agree(logits[:, one], changed[:, one]):
+                return MeasureError(
+                    f"the batch is axis 1 of {tuple(second.shape)}, not axis 0: samples along "
+                    "axis 0 depend on each other",
+                    hint="give x.transpose(0, 1) and y.transpose(0, 1), and wrap the network in a "
+                    "module that turns x, logits and states back",
+                )
+        return MeasureError(
+            "samples of a batch depend on each other, also in eval mode",
+            hint="their numbers would be of the batch: fix what is computed over the batch "
+            "(statistics of a norm, say), or bring the batch to axis 0",
+        )
