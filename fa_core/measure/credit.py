@@ -48,7 +48,7 @@ from fa_core.measure.passes import (
     is_out_of_memory,
     reference,
 )
-from fa_core.measure.proven_credit import of_no_error
+from fa_core.measure.proven_credit import changing_layers, of_no_error, spoken
 from fa_core.measure.taps import Taps, thawed
 from fa_core.measure.tracing import agreeing
 from fa_core.report.gamma import deep_gamma
@@ -161,6 +161,7 @@ def given_credit(
             credit = called(x, y)
             _check_given(credit, where)
             unproven = of_no_error(credit, called, x, y)
+            changing = changing_layers(credit, called, x, y)
         except Exception as error:
             if is_out_of_memory(error) or isinstance(error, FaError):
                 raise
@@ -176,6 +177,8 @@ def given_credit(
                     where=where,
                     hint="return the credit alone, before any training step",
                 )
+    if changing:
+        unproven = f"the vector at {spoken(changing)} is another one when the batch runs again"
     if unproven:
         raise MeasureError(
             unproven, where=where, hint="return the credit of the error of the batch that it gets"

@@ -21,6 +21,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 from torch.utils._pytree import tree_leaves
 
+from fa_core.errors import MeasureError
 from fa_core.measure.hooks import Args, Kwargs, first_tensor
 from fa_core.measure.isolate import Inputs, tensors_of
 
@@ -136,6 +137,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.begin = _NOWHERE
         self.takes_gradients = False
         self._model = model
+        self._modules = len(list(model.modules()))
         self._call = -1
         self._hooks = ExitStack()
         self._writes: dict[object, list[tuple[Tensor | None, int | None]]] = {}
@@ -163,6 +165,10 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __exit__(self, *error: object) -> None:
         self._hooks.close()
         super().__exit__(*error)  # type: ignore[no-untyped-call]
+        if len(list(self._model.modules())) > self._modules:
+            raise MeasureError(
+                "the network builds modules in its forward", hint="run it once before, in eval mode"
+            )
 
     def __torch_dispatch__(
         self, func: OpOverload, types: object, args: Args = (), kwargs: Kwargs | None = None

@@ -64,7 +64,7 @@ def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
             why = f"no single stream is found: a path to its logits passes by layers of {layers}"
         raise no_guess(model, why)
     for endings in (("",), (READS,), ("", READS)):
-        taps = _written(model, flow, states, endings)
+        taps = _written(model, flow, logits, states, endings)
         if taps:
             yield taps
 
@@ -150,8 +150,7 @@ def _states(flow: Flow, logits: int) -> list[int]:
     from which the fewest sums lie beside the trunk.
     """
     sources = flow.sources
-    best: list[int] = []
-    least = len(flow.operations)
+    found: dict[int, list[list[int]]] = {}
     used = behind(flow, [logits])
     for chosen in (sources, *([source] for source in reversed(sources))):
         merges = Merges(flow, chosen)
@@ -159,10 +158,12 @@ def _states(flow: Flow, logits: int) -> list[int]:
             continue
         path = path_to(merges.above, logits)
         beside = sum(node in merges for node in used - set(path))
-        if beside < least:
-            least = beside
-            best = [] if _has_trunks(flow, merges, path) else _on_path(flow, merges, path)
-    return best
+        states = [] if _has_trunks(flow, merges, path) else _on_path(flow, merges, path)
+        found.setdefault(beside, []).append(states)
+    first, *others = found[min(found)] if found else [[]]
+    known = [states for states in others if len(states) > 1]
+    # without a stream of all sources, one source alone may have one: the others are side inputs
+    return known[0] if len(first) < 2 and len(known) == 1 else first
 
 
 def _on_path(flow: Flow, merges: Merges, path: Sequence[int]) -> list[int]:
@@ -355,10 +356,10 @@ def _calls_around(flow: Flow, call: int) -> list[int]:
 
 
 def _written(
-    model: nn.Module, flow: Flow, states: Sequence[int], endings: Sequence[str]
+    model: nn.Module, flow: Flow, logits: int, states: Sequence[int], endings: Sequence[str]
 ) -> list[str]:
     """Taps for states as outputs, inputs or both of modules; [] if a state has none."""
-    candidates = [_names(flow, states, l, endings) for l in range(len(states))]
+    candidates = [_names(flow, logits, states, l, endings) for l in range(len(states))]
     shared = Counter(p for names in candidates for p in {_pattern(name) for name in names})
     chosen: dict[str, None] = {}
     for names in candidates:
@@ -374,12 +375,18 @@ def _written(
     return list(taps)
 
 
-def _names(flow: Flow, states: Sequence[int], l: int, endings: Sequence[str]) -> list[str]:
+def _names(
+    flow: Flow, logits: int, states: Sequence[int], l: int, endings: Sequence[str]
+) -> list[str]:
     """Modules whose every call gives, or with ``:in`` reads, a state, and h_l in one of them."""
     wanted = {flow.origin(node): place for place, node in enumerate(states)}
+    used = behind(flow, [logits])
     for ending in endings:
         found: dict[str, list[int | None]] = {}
         for call in flow.calls:
+            if call.gave is not None and call.gave not in used:
+                # a head beside the logits, or a part of a loss
+                continue
             node = call.read if ending else call.gave
             place = None if node is None else wanted.get(flow.origin(node))
             inside = [state for state in states if call.begin <= state < call.end]

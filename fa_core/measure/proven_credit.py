@@ -5,7 +5,6 @@ What reaches a state need not train anything: a hook or a Function behind it may
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +19,7 @@ from fa_core.measure.gradients import IGNORED, loss_gradient
 from fa_core.measure.graph import SELECTIONS
 from fa_core.measure.isolate import Inputs, RngState, first_of, select_samples, to_float64
 from fa_core.measure.loss import CE, Loss
-from fa_core.measure.norms import Signal
+from fa_core.measure.norms import Signal, vector_norms
 from fa_core.measure.taps import Tapped, thawed
 from fa_core.measure.tracing import CutStates, OwnBackward
 
@@ -30,6 +29,9 @@ TOLERANCE = 1e-4
 _NEGLIGIBLE = 1e-6
 """A gradient this small against those of its block may be rounding alone, e.g. of a bias that a
 softmax ignores."""
+
+Credit: TypeAlias = Callable[[Inputs, Tensor], Signal]
+"""(inputs, labels) → a_0..a_L of that batch."""
 
 _Place: TypeAlias = tuple[Node, int]
 """A node of the graph and which of its outputs."""
@@ -125,7 +127,7 @@ class CreditProof:
             return ProvenCredit(why="no error comes back to the states: its backward pass is cut")
         found = self._found()
         if all(place is None for place in found):
-            return ProvenCredit(why=_UNPROVEN.format(_layers(range(len(found)))))
+            return ProvenCredit(why=_UNPROVEN.format(spoken(range(len(found)))))
 
         def of(passed: _Backward) -> list[Tensor | None]:
             pairs = zip(passed.arrived, found, strict=True)
@@ -138,17 +140,14 @@ class CreditProof:
         stored = of_no_error(credit, again, self._x, self._y)
         if stored:
             return ProvenCredit(why=f"its feedback reads a stored error: {stored}")
-        pairs = enumerate(zip(credit, again(self._x, self._y), strict=True))
-        changing = [
-            l for l, (a, b) in pairs if a is not None and not (b is not None and same(a, b))
-        ]
+        changing = changing_layers(credit, again, self._x, self._y)
         if changing:
             return ProvenCredit(
-                why=f"its feedback keeps state: the vector at {_layers(changing)} is another one "
+                why=f"its feedback keeps state: the vector at {spoken(changing)} is another one "
                 "when the batch runs again"
             )
         unproven = [l for l, a in enumerate(credit) if a is None]
-        return ProvenCredit(credit, _UNPROVEN.format(_layers(unproven)) if unproven else "")
+        return ProvenCredit(credit, _UNPROVEN.format(spoken(unproven)) if unproven else "")
 
     def _run(self, x: Inputs, y: Tensor) -> _Backward:
         """Run the network's own forward and backward pass."""
@@ -254,7 +253,8 @@ class CreditProof:
             inputs = [self._parameters[p] for p in parameters]
             try:
                 found = torch.autograd.grad(edge, inputs, 2 * a, allow_unused=True)
-            except RuntimeError:
+            except Exception:
+                # also of a hook that waits for one before it
                 return False
         for p, twice in zip(parameters, found, strict=True):
             once = self._backward.written[p]
@@ -269,7 +269,7 @@ _UNPROVEN = (
 )
 
 
-def _layers(layers: Sequence[int]) -> str:
+def spoken(layers: Sequence[int]) -> str:
     """``h_1, h_2``."""
     return ", ".join(f"h_{l}" for l in layers)
 
@@ -308,7 +308,8 @@ def _gradients(of: Tensor, inputs: Sequence[Tensor], vector: Tensor | None) -> S
 
 
 def _length(tensors: Sequence[Tensor]) -> float:
-    return math.sqrt(sum(float(to_float64(t).square().sum()) for t in tensors))
+    lengths = [vector_norms(t.detach().flatten()) for t in tensors]
+    return float(vector_norms(torch.stack(lengths))) if lengths else 0.0
 
 
 def same(a: Tensor, b: Tensor, floor: float = 0.0, like: Tensor | None = None) -> bool:
@@ -322,13 +323,23 @@ def same(a: Tensor, b: Tensor, floor: float = 0.0, like: Tensor | None = None) -
     kind = (a if like is None else like).dtype
     tolerance = max(TOLERANCE, 8 * torch.finfo(kind).eps)
     a, b = to_float64(a), to_float64(b)
-    longest = max(float(a.norm()), float(b.norm()))
-    return float((a - b).norm()) <= tolerance * longest + floor
+    longest = max(_length([a]), _length([b]))
+    return _length([a - b]) <= tolerance * longest + floor
+
+
+def changing_layers(credit: Signal, again: Credit, x: Inputs, y: Tensor) -> list[int]:
+    """Layers with another vector in one of three more runs of the batch: feedback with state."""
+    found: set[int] = set()
+    for _ in range(3):
+        for l, (a, b) in enumerate(zip(credit, again(x, y), strict=True)):
+            if a is not None and (b is None or not same(a, b)):
+                found.add(l)
+    return sorted(found)
 
 
 def of_no_error(
     credit: Signal,
-    again: Callable[[Inputs, Tensor], Signal],
+    again: Credit,
     x: Inputs,
     y: Tensor,
 ) -> str:
@@ -354,7 +365,7 @@ def of_no_error(
         stored = [l for l in stored if not _moves(credit[l], moved[l], order)]
     if not stored:
         return ""
-    return f"the vector at {_layers(stored)} does not follow the labels of the batch"
+    return f"the vector at {spoken(stored)} does not follow the labels of the batch"
 
 
 def _moves(a: Tensor | None, b: Tensor | None, order: Tensor) -> bool:
