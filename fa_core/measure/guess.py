@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise, permutations
+from itertools import pairwise, permutations, product
 
 from torch import Tensor, nn
 
@@ -63,8 +63,11 @@ def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
             layers = " or ".join(branches)
             why = f"no single stream is found: a path to its logits passes by layers of {layers}"
         raise no_guess(model, why)
-    for endings in (("",), (READS,), ("", READS)):
-        taps = _written(model, flow, logits, states, endings)
+    used = behind(flow, [logits])
+    # rather than heads beside the logits, whose inputs may have hooks of their own
+    of_logits = [call for call in flow.calls if call.gave in used]
+    for calls, endings in product((of_logits, flow.calls), (("",), (READS,), ("", READS))):
+        taps = _written(model, flow, calls, states, endings)
         if taps:
             yield taps
 
@@ -356,10 +359,14 @@ def _calls_around(flow: Flow, call: int) -> list[int]:
 
 
 def _written(
-    model: nn.Module, flow: Flow, logits: int, states: Sequence[int], endings: Sequence[str]
+    model: nn.Module,
+    flow: Flow,
+    calls: Sequence[Call],
+    states: Sequence[int],
+    endings: Sequence[str],
 ) -> list[str]:
     """Taps for states as outputs, inputs or both of modules; [] if a state has none."""
-    candidates = [_names(flow, logits, states, l, endings) for l in range(len(states))]
+    candidates = [_names(flow, calls, states, l, endings) for l in range(len(states))]
     shared = Counter(p for names in candidates for p in {_pattern(name) for name in names})
     chosen: dict[str, None] = {}
     for names in candidates:
@@ -376,17 +383,13 @@ def _written(
 
 
 def _names(
-    flow: Flow, logits: int, states: Sequence[int], l: int, endings: Sequence[str]
+    flow: Flow, calls: Sequence[Call], states: Sequence[int], l: int, endings: Sequence[str]
 ) -> list[str]:
     """Modules whose every call gives, or with ``:in`` reads, a state, and h_l in one of them."""
     wanted = {flow.origin(node): place for place, node in enumerate(states)}
-    used = behind(flow, [logits])
     for ending in endings:
         found: dict[str, list[int | None]] = {}
-        for call in flow.calls:
-            if call.gave is not None and call.gave not in used:
-                # a head beside the logits, or a part of a loss
-                continue
+        for call in calls:
             node = call.read if ending else call.gave
             place = None if node is None else wanted.get(flow.origin(node))
             inside = [state for state in states if call.begin <= state < call.end]
