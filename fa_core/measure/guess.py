@@ -17,7 +17,7 @@ from fa_core.errors import TapError
 from fa_core.measure.flow import Call, Flow, behind, path_to
 from fa_core.measure.hooks import READS, match_modules, plain_logits
 from fa_core.measure.isolate import Inputs
-from fa_core.measure.stream import Merges, is_norm, is_scaling, normed
+from fa_core.measure.stream import Merges, is_norm, is_scaling, module_of, normed
 
 _DEEP = 3
 """Layers one after the other that make a branch a trunk of its own."""
@@ -57,7 +57,7 @@ def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
         )
     states = [] if logits is None else _states(flow, logits)
     if logits is None or len(states) < 2:
-        branches = _branches(model, flow, logits)
+        branches = _branches(flow, logits)
         why = "no two states lie on every path to its logits"
         if branches:
             layers = " or ".join(branches)
@@ -164,9 +164,11 @@ def _states(flow: Flow, logits: int) -> list[int]:
         states = [] if _has_trunks(flow, merges, path) else _on_path(flow, merges, path)
         found.setdefault(beside, []).append(states)
     first, *others = found[min(found)] if found else [[]]
-    known = [states for states in others if len(states) > 1]
-    # without a stream of all sources, one source alone may have one: the others are side inputs
-    return known[0] if len(first) < 2 and len(known) == 1 else first
+    if len(first) > 1 or not others:
+        return first
+    # the others are side inputs of the longest stream
+    longest = max(others, key=len)
+    return longest if list(map(len, others)).count(len(longest)) == 1 else first
 
 
 def _on_path(flow: Flow, merges: Merges, path: Sequence[int]) -> list[int]:
@@ -413,17 +415,11 @@ def _pattern(name: str) -> str:
     return re.sub(r"\d+", "*", name)
 
 
-def _branches(model: nn.Module, flow: Flow, logits: int | None) -> list[str]:
-    """Lists of modules that run layers beside every path to the logits."""
+def _branches(flow: Flow, logits: int | None) -> list[str]:
+    """Modules that run layers beside every path to the logits."""
     if logits is None:
         return []
-    path = set(path_to(Merges(flow, flow.sources).above, logits))
+    path = path_to(Merges(flow, flow.sources).above, logits)
     layers = [n for n, one in enumerate(flow.operations) if one.is_product and n not in path]
-    found: dict[str, None] = {}
-    for node in layers:
-        names = [
-            flow.calls[place].name for place in _calls_around(flow, flow.operations[node].call)
-        ]
-        lists = [name for name in reversed(names) if _is_element(name)]
-        found.update(dict.fromkeys(f"'{_pattern(name)}'" for name in (lists or names[-1:])[:1]))
-    return list(found)
+    names = [module_of(flow, node).split(".") for node in layers]
+    return list(dict.fromkeys(f"'{_pattern('.'.join(name[:2]))}'" for name in names))

@@ -181,7 +181,8 @@ class PassRunner:
             stream = self._tapped.forward(self._model, batch.x)
         check_logits(stream.logits, batch.y, batch.where)
         self.loss = self._asked = settled(self._asked, stream.logits, batch.y)
-        lost = self._prove(flow, stream, batch)
+        outside = [f"what {name} reads" for name, is_data in hooks.read.items() if is_data]
+        lost = self._prove(flow, stream, batch, outside)
         nodes = reachable(stream.logits.grad_fn)
         self._dtype = arithmetic(stream.logits, nodes)
         of_modules = backward_hooks(self._model)
@@ -192,18 +193,16 @@ class PassRunner:
         certain += [*hooks.hooks, *of_modules]
         if any(STRAIGHT_THROUGH.search(operation.name) for operation in flow.operations):
             certain.append("fake_quantize")
-        outside = [f"what {name} reads" for name, is_data in hooks.read.items() if is_data]
-        assert self.proof is not None, "the stream is proven"
-        left_out = "; ".join(filter(None, [self.proof.left_out, *outside]))
-        self.proof = replace(self.proof, left_out=left_out)
         lost += [*hooks.read, *[".item()"] * flow.numbers]
         if not certain and not lost and not has_functions(nodes):
             return self._checked_backward(stream, batch, None)
         self._own = OwnBackward(self._tapped, certain, lost, bool(hooks.read))
         return self._run_both(batch, self._own)
 
-    def _prove(self, flow: Flow, stream: Stream, batch: _Batch) -> list[str]:
-        """Prove the stream on the first batch.
+    def _prove(
+        self, flow: Flow, stream: Stream, batch: _Batch, outside: Sequence[str]
+    ) -> list[str]:
+        """Prove the stream on the first batch, but for what leaves torch.
 
         Returns:
             How values lose their gradient on the way from the states to the logits.
@@ -218,7 +217,7 @@ class PassRunner:
         except TapError as error:
             hint = error.hint or working_taps(self._model, batch.x)
             raise TapError(error.what, hint=hint) from error
-        left_out = [proof.left_out, *blocks_between(flow, logits, stream.cuts)]
+        left_out = [proof.left_out, *blocks_between(flow, logits, stream.cuts), *outside]
         self.proof = replace(proof, left_out="; ".join(filter(None, left_out)))
         run = partial(self._tapped.forward, self._model)
         places = places_of(flow, stream)

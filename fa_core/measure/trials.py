@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from fa_core.errors import MeasureError
 from fa_core.measure.flow import Flow, behind
 from fa_core.measure.gradients import IGNORED
-from fa_core.measure.isolate import Inputs, RngState, first_of, select_samples, tree_map
+from fa_core.measure.isolate import Inputs, RngState, first_of, select_samples
 from fa_core.measure.norms import agree, wrong_axis
 from fa_core.measure.stream import Stream, no_stream, state_of
 
@@ -98,6 +98,14 @@ _STATE = MeasureError(
 )
 
 
+_DEPENDENT = MeasureError(
+    "samples along axis 0 of a batch depend on each other, also in eval mode",
+    hint="where the batch is axis 1, give x.transpose(0, 1) and y.transpose(0, 1), and wrap the "
+    "network in a module that turns x, logits and states back; else fix what is computed over the "
+    "batch, as statistics of a norm are",
+)
+
+
 class Trials:
     """Four more runs of the first batch, after all others.
 
@@ -172,10 +180,11 @@ class Trials:
         moved = circle if self._draws else circle.roll(1)
         order = torch.empty_like(circle)
         order[moved] = torch.cat([kept, kept[:1].expand_as(changed)])
-        stream = self._run(self._select(order))
+        x = self._select(order)
+        stream = self._run(x)
         places = moved[: len(kept)]
         if not agree(self._logits[kept], stream.logits[places]):
-            raise self._changed()
+            raise _DEPENDENT if agree(stream.logits, self._run(x).logits) else _STATE
         place = places[kept == self._one]
         for name, h, other in zip(stream.names, self._states, stream.hidden, strict=False):
             if len(place) and not agree(h, other[place[0]]):
@@ -184,8 +193,12 @@ class Trials:
     def _check_past(self) -> bool:
         last = len(self._names) - 1
         of_last = {node: place for node, place in self._places.items() if place.layer == last}
+        found = True
         for places, axis in product((self._places, of_last), (-1, 1)):
             logits, run = self._pinned(self._x, places, axis)
+            # where other operations run for such states, h_L alone is overwritten
+            if last not in run.pinned:
+                continue
             counted = self._counted
             one = counted.int().argmax(0)[None, ..., None]
             expected = logits.take_along_dim(one, 0).expand_as(logits)
@@ -193,9 +206,12 @@ class Trials:
                 rolled = torch.arange(self._size).roll(1)
                 expected, _ = self._pinned(self._select(rolled), places, axis)
                 counted = counted & counted[rolled]
-            if last not in run.pinned or agree(expected[counted], logits[counted]):
+            found = agree(expected[counted], logits[counted])
+            if found:
                 blocks = {l for l in run.differing if l - 1 in run.pinned}
                 return bool(blocks) and not self._draws
+        if found:
+            return False
         raise no_stream(
             f"past h_{last} ({self._names[last]}), the logits depend on the input: with the same "
             f"h_{last} for all samples they differ",
@@ -222,34 +238,3 @@ class Trials:
             stream = self._forward(x)
         self._draws = self._draws or rng.noticed
         return stream
-
-    def _changed(self) -> MeasureError:
-        """The error for other logits: runs of the batch as it is tell state from dependence."""
-        if all(agree(self._logits, self._run(self._x).logits) for _ in range(2)):
-            return self._dependent()
-        return _STATE
-
-    def _dependent(self) -> MeasureError:
-        """The error for samples that depend on each other; it names another axis of the batch."""
-        second, logits = first_of(self._x), self._logits
-        if logits.dim() > 2 and second.dim() > 1 and second.shape[:2] == logits.shape[:2]:
-            one = second.shape[1] // 2
-
-            def alone(tensor: Tensor) -> Tensor:
-                if tensor.dim() < 2 or tensor.shape[:2] != second.shape[:2]:
-                    return tensor
-                return tensor[:, one : one + 1].expand_as(tensor)
-
-            changed = self._run(tree_map(alone, self._x)).logits
-            if agree(logits[:, one], changed[:, one]):
-                return MeasureError(
-                    f"the batch is axis 1 of {tuple(second.shape)}, not axis 0: samples along "
-                    "axis 0 depend on each other",
-                    hint="give x.transpose(0, 1) and y.transpose(0, 1), and wrap the network in a "
-                    "module that turns x, logits and states back",
-                )
-        return MeasureError(
-            "samples of a batch depend on each other, also in eval mode",
-            hint="their numbers would be of the batch: fix what is computed over the batch "
-            "(statistics of a norm, say), or bring the batch to axis 0",
-        )

@@ -62,6 +62,13 @@ class TwoViews(Flat):
         return super().forward(x + x.roll(len(x) // 2, 0))
 
 
+class OneReadsTheLast(Flat):
+    """One place of the batch reads another one."""
+
+    def forward(self, x):
+        return super().forward(torch.cat([x[:3], x[3:4] + x[-1:], x[4:]]))
+
+
 class WordCounts(Net):
     """Wide and deep: a row of layers over embedded words, and a linear map of their counts."""
 
@@ -78,6 +85,13 @@ class WordCounts(Net):
         return self.head(self.net(self.emb(ids).mean(1))) + self.wide(counts)
 
 
+class Temperature(WordCounts):
+    """Its logits are divided by an integer of the input."""
+
+    def forward(self, ids):
+        return self.head(self.net(self.emb(ids).mean(1))) / (1 + ids[:, :1])
+
+
 class ThroughNumpy(Flat):
     """A forward that computes a part of its logits in NumPy."""
 
@@ -85,14 +99,21 @@ class ThroughNumpy(Flat):
         return super().forward(x) + torch.from_numpy(x.detach().numpy()[:, :C])
 
 
-class Alternates(Flat):
-    """Every second call runs another path."""
+class ThroughItem(Flat):
+    """The same by numbers that are read one by one."""
 
-    calls = 0
+    def forward(self, x):
+        return super().forward(x) + torch.tensor([[row[0].item()] for row in x]).to(x)
+
+
+class Alternates(Flat):
+    """Every second call, or every n-th, gives other logits."""
+
+    calls, every = 0, 2
 
     def forward(self, x):
         self.calls += 1
-        return super().forward(x) * (1 + self.calls % 2)
+        return super().forward(x) * (2 if self.calls % self.every == 0 else 1)
 
 
 class EnergyForward(Net):

@@ -16,6 +16,7 @@ from tests.field import reference
 from tests.field import residual_nets as res
 
 ROW = {"taps": ["net.2", "net.5", "net.8"]}
+PAST = "the logits depend on the input: with the same h_2 for all samples they differ"
 STATES = {"taps": lambda net, x: net.states(x)}
 
 TABLE = [
@@ -30,6 +31,13 @@ TABLE = [
     (res.GPT, {}, "numbers", "norms per token over 73 counting labels of 16 samples"),
     (res.MaskedEncoder, {}, "numbers", ""),
     (res.EncoderDecoder, {}, "numbers", "side input of the blocks: encoder.1"),
+    (
+        res.OfClass,
+        {},
+        "numbers",
+        "taps guessed: 'embed,blocks.*'",
+    ),
+    (res.OfTime, {}, "numbers", "side input of the blocks: the input; taps guessed"),
     (res.SequenceFirst, {}, "refusal", "axis"),
     (res.UNet, {}, "refusal", "passes by layers of 'mid.*'"),
     (res.AddedUNet, {}, "refusal", "passes by layers of 'down' or 'mid' or 'up'"),
@@ -41,9 +49,12 @@ TABLE = [
     (layer.Sigmoid, {**ROW, "loss": "mse"}, "numbers", "gradients are of mse"),
     (layer.KeepsActivations, {**ROW, "credit": layer.target_propagation}, "numbers", ""),
     (layer.Flat, {**ROW, "credit": layer.predictive_coding}, "numbers", ""),
-    (layer.TwoViews, ROW, "refusal", "samples of a batch depend on each other"),
-    (layer.WordCounts, {}, "refusal", "its logits depend on integers of the input"),
-    (layer.WordCounts, {"taps": "net.1, net.3"}, "refusal", "depend on integers of the input"),
+    (layer.TwoViews, ROW, "refusal", "samples along axis 0 of a batch depend on each other"),
+    (layer.OneReadsTheLast, ROW, "refusal", "samples along axis 0 of a batch depend"),
+    (layer.WordCounts, {}, "refusal", PAST),
+    (layer.Temperature, {}, "refusal", PAST),
+    (layer.ThroughNumpy, ROW, "refusal", PAST),
+    (layer.ThroughItem, ROW, "refusal", PAST),
     (layer.Alternates, ROW, "refusal", "the network keeps state between calls"),
     (layer.EnergyForward, {}, "refusal", "takes gradients"),
     (layer.EnergyForward, STATES, "refusal", "the logits do not depend on tap 0 (h_0)"),
