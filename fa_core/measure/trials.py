@@ -6,8 +6,6 @@ Source: docs/protocol.md §2, *The stream, proven*.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from itertools import product
 from typing import TypeAlias
 
 import torch
@@ -20,35 +18,19 @@ from fa_core.measure.isolate import Inputs, RngState, first_of, select_samples
 from fa_core.measure.norms import agree, wrong_axis
 from fa_core.measure.stream import Stream, no_stream, state_of
 
-
-@dataclass(frozen=True)
-class Place:
-    """Where a pass gives a state.
-
-    Attributes:
-        layer: l of h_l.
-        name: of the operation.
-        shape: of the state.
-    """
-
-    layer: int
-    name: str
-    shape: torch.Size
-
-
-Places: TypeAlias = Mapping[int, Place]
-"""By the number of the operation, from `Flow.begin` on."""
+Places: TypeAlias = Mapping[int, tuple[int, str]]
+"""The operations that give states, by their numbers from `Flow.begin` on: l of h_l, and a name."""
 
 
 def places_of(flow: Flow, stream: Stream) -> Places:
     """Where a pass gave its states; of a returned copy that nothing reads, what it copies."""
     logits = flow.made(stream.logits)
     used = set() if logits is None else behind(flow, [logits])
-    found: dict[int, Place] = {}
-    for l, (cut, h) in enumerate(zip(stream.cuts, stream.hidden, strict=True)):
-        for node in state_of(flow, used, cut):
-            found[node - flow.begin] = Place(l, flow.operations[node].name, h.shape)
-    return found
+    return {
+        node - flow.begin: (l, flow.operations[node].name)
+        for l, cut in enumerate(stream.cuts)
+        for node in state_of(flow, used, cut)
+    }
 
 
 class _Pinned(Flow):
@@ -61,35 +43,33 @@ class _Pinned(Flow):
         model: the network.
         x: inputs of the pass.
         places: the states.
-        axis: along which a state's vectors lie.
 
     Attributes:
         pinned: the layers that were overwritten.
         differing: those that differed between samples before.
     """
 
-    def __init__(self, model: nn.Module, x: Inputs, places: Places, axis: int) -> None:
+    def __init__(self, model: nn.Module, x: Inputs, places: Places) -> None:
         super().__init__(model, x)
         self._places = places
-        self._axis = axis
+        self._size = len(first_of(x))
         self.pinned: set[int] = set()
         self.differing: set[int] = set()
 
     def gave(self, node: int, given: list[Tensor]) -> None:
-        place = self._places.get(node - self.begin)
-        if place is None or place.name != self.operations[node].name:
+        layer, name = self._places.get(node - self.begin, (-1, ""))
+        if name != self.operations[node].name:
             return
+        self.pinned.add(layer)
         for tensor in filter(Tensor.is_floating_point, given):
-            is_state = tensor.shape == place.shape
+            is_state = tensor.dim() > 1 and len(tensor) == self._size
             if is_state and not agree(tensor[:1].expand_as(tensor), tensor):
-                self.differing.add(place.layer)
+                self.differing.add(layer)
             # a state that is written part by part is overwritten as a whole
             whole = tensor.untyped_storage().nbytes() // tensor.element_size()
             tensor.as_strided((whole,), (1,), 0).fill_(1)
             if is_state:
-                vectors = tensor.transpose(self._axis, -1)
-                vectors.copy_(torch.linspace(0.5, 2, vectors.shape[-1]))
-            self.pinned.add(place.layer)
+                tensor.copy_(torch.linspace(0.5, 2, tensor.shape[-1]))
 
 
 _STATE = MeasureError(
@@ -192,10 +172,10 @@ class Trials:
 
     def _check_past(self) -> bool:
         last = len(self._names) - 1
-        of_last = {node: place for node, place in self._places.items() if place.layer == last}
+        of_last = {node: one for node, one in self._places.items() if one[0] == last}
         found = True
-        for places, axis in product((self._places, of_last), (-1, 1)):
-            logits, run = self._pinned(self._x, places, axis)
+        for places in (self._places, of_last):
+            logits, run = self._pinned(self._x, places)
             # where other operations run for such states, h_L alone is overwritten
             if last not in run.pinned:
                 continue
@@ -204,7 +184,7 @@ class Trials:
             expected = logits.take_along_dim(one, 0).expand_as(logits)
             if self._draws:
                 rolled = torch.arange(self._size).roll(1)
-                expected, _ = self._pinned(self._select(rolled), places, axis)
+                expected, _ = self._pinned(self._select(rolled), places)
                 counted = counted & counted[rolled]
             found = agree(expected[counted], logits[counted])
             if found:
@@ -218,8 +198,8 @@ class Trials:
             hint="measure the network without that part, or with it before h_L",
         )
 
-    def _pinned(self, x: Inputs, places: Places, axis: int) -> tuple[Tensor, _Pinned]:
-        with _Pinned(self._model, x, places, axis) as run:
+    def _pinned(self, x: Inputs, places: Places) -> tuple[Tensor, _Pinned]:
+        with _Pinned(self._model, x, places) as run:
             stream = self._run(x)
         return stream.logits.detach(), run
 
