@@ -220,8 +220,8 @@ class PassRunner:
         left_out = [proof.left_out, *blocks_between(flow, logits, stream.cuts), *outside]
         self.proof = replace(proof, left_out="; ".join(filter(None, left_out)))
         run = partial(self._tapped.forward, self._model)
-        places = places_of(flow, stream)
-        self._trials = Trials(run, self._model, batch.x, batch.y, stream, places)
+        places, first = places_of(flow, stream), stream.logits.detach()
+        self._trials = Trials(run, self._model, batch.x, batch.y, first, places)
         return flow.lost_gradients(stream.cuts, stream.logits)
 
     def prove_by_trial(self) -> None:
@@ -273,13 +273,13 @@ class PassRunner:
         if is_gradient and proof.is_derivative(true.gradients):
             self._own = None
             return done
-        found = proof.credit()
+        credit, why = proof.credit()
         return replace(
             true,
             names=done.names,
             own_backward=own.names,
-            credit=found.vectors,
-            no_credit=found.why,
+            credit=credit,
+            no_credit=why,
         )
 
     def _derived(self, batch: _Batch, layers: Layers) -> Pass | None:

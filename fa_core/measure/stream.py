@@ -211,11 +211,11 @@ def _in_parts(flow: Flow, fork: int, nodes: Iterable[int]) -> bool:
 
 
 def _name_of_side_input(flow: Flow, path: Sequence[int]) -> str:
-    """The last module on a path that gives all of it; without one, "the input"."""
+    """The last module on a path that gives all of it, the outermost; else "the input"."""
     for node in reversed(path):
         names = [call.name for call in flow.calls if call.gave == node and call.name]
         if names and flow.is_activation(node):
-            return min(names, key=lambda name: name.count("."))
+            return names[0]
     return "the input"
 
 

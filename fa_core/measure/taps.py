@@ -332,10 +332,7 @@ class GuessedTaps(Tapped):
 
 def guess_note(taps: Sequence[str]) -> str:
     """The report's note on guessed taps."""
-    note = f"taps guessed: '{','.join(taps)}'"
-    if len(taps) > 1:
-        return note
-    return f"{note}; no module gives what feeds the first block: h_0 is its output"
+    return f"taps guessed: '{','.join(taps)}'"
 
 
 def guess_taps(model: nn.Module, x: Inputs) -> list[str]:

@@ -20,10 +20,9 @@ from fa_core.measure.isolate import (
     Inputs,
     RngState,
     detached_inputs,
-    to_float64,
     tree_map,
 )
-from fa_core.measure.norms import agree
+from fa_core.measure.norms import agree, same
 from fa_core.measure.stream import Stream
 from fa_core.measure.taps import Layers, States, Tapped, thawed
 
@@ -52,21 +51,15 @@ class StepFunction(MeasureError):
 def agreeing(ours: Sequence[Tensor | None], gradients: Sequence[Tensor]) -> list[int]:
     """Layers where a network's own vector is the gradient, as no custom feedback comes after them.
 
-    There ‖a − g‖ ≤ √ε·‖g‖ over the batch: half the digits of the arithmetic agree.
+    There ‖a − g‖ ≤ √ε·max(‖a‖, ‖g‖) over the batch: half the digits of the arithmetic agree.
 
     >>> agreeing([torch.ones(2), torch.ones(2)], [torch.ones(2) + 1e-6, torch.zeros(2)])
     [0]
     """
-    layers = []
-    for l, (a, g) in enumerate(zip(ours, gradients, strict=True)):
-        if a is None:
-            continue
-        tolerance = torch.finfo(g.dtype).eps ** 0.5
-        exact = to_float64(g)
-        distance = (to_float64(a) - exact).norm()
-        if bool(distance <= tolerance * exact.norm()):
-            layers.append(l)
-    return layers
+    pairs = enumerate(zip(ours, gradients, strict=True))
+    return [
+        l for l, (a, g) in pairs if a is not None and same(a, g, torch.finfo(g.dtype).eps ** 0.5)
+    ]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ Source: docs/protocol.md §2, *The stream, proven*.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import torch
@@ -33,7 +34,7 @@ def places_of(flow: Flow, stream: Stream) -> Places:
     }
 
 
-class _Pinned(Flow):
+class _Pinned(Flow):  # type: ignore[no-untyped-call]
     """A pass whose states are overwritten by vectors that are the same for all samples.
 
     What still differs between samples comes from the input past these states, in whatever way.
@@ -86,6 +87,7 @@ _DEPENDENT = MeasureError(
 )
 
 
+@dataclass
 class Trials:
     """Four more runs of the first batch, after all others.
 
@@ -97,38 +99,28 @@ class Trials:
     - With all states the same vector (see `_Pinned`): the logits must be the same for all samples.
       A block whose state differs reads a side input.
 
-    State between calls is found if it is another one in one of the first three. A network that
-    draws random numbers is compared by the same draws, and no sample is moved.
+    State between calls is found if it is another one in one of the first three. In a network that
+    draws random numbers, the same ones in each run, no sample is moved, and the last is left out.
 
     This needs no gradient, so detached and custom backward passes are no exception.
 
-    Args:
+    Attributes:
         forward: runs the network.
         model: the network.
         x: inputs of the first batch.
         y: its labels.
-        stream: of its pass.
+        logits: of its pass.
         places: of its states.
+        draws: whether the network drew random numbers.
     """
 
-    def __init__(
-        self,
-        forward: Callable[[Inputs], Stream],
-        model: nn.Module,
-        x: Inputs,
-        y: Tensor,
-        stream: Stream,
-        places: Places,
-    ) -> None:
-        self._forward = forward
-        self._model = model
-        self._x = x
-        self._counted = y != IGNORED
-        self._places = places
-        self._names = stream.names
-        self._size = len(y)
-        self._draws = False
-        self._expect(stream)
+    forward: Callable[[Inputs], Stream]
+    model: nn.Module
+    x: Inputs
+    y: Tensor
+    logits: Tensor
+    places: Places
+    draws: bool = False
 
     def check(self) -> bool:
         """Run the batch again.
@@ -140,81 +132,57 @@ class Trials:
             MeasureError: samples depend on each other, or the network keeps state.
             TapError: the samples of a state do, or the logits depend on the input past h_L.
         """
-        again = self._run(self._x)
-        if self._draws:
-            self._expect(again)
-        elif not agree(self._logits, again.logits):
+        again = self._run(self.x)
+        if not self.draws and not agree(self.logits, again.logits):
             raise _STATE
-        generator = torch.Generator().manual_seed(self._size)
-        circle = torch.randperm(self._size, generator=generator)
-        half = self._size // 2
-        for kept, changed in ((circle[half:], circle[:half]), (circle[:half], circle[half:])):
-            self._check_kept(kept, changed)
-        return self._check_past()
+        generator = torch.Generator().manual_seed(len(self.y))
+        circle = torch.randperm(len(self.y), generator=generator)
+        self._check_kept(again, circle)
+        self._check_kept(again, circle.flip(0))
+        return not self.draws and self._check_past(again.names)
 
-    def _check_kept(self, kept: Tensor, changed: Tensor) -> None:
-        """Move samples to the places after them in a circle of all, and change all others."""
-        if len(kept) == 0:
-            return
-        circle = torch.cat([kept, changed])
-        moved = circle if self._draws else circle.roll(1)
-        order = torch.empty_like(circle)
-        order[moved] = torch.cat([kept, kept[:1].expand_as(changed)])
-        x = self._select(order)
+    def _check_kept(self, again: Stream, circle: Tensor) -> None:
+        """Move one half of a circle of all samples one place on, and change the other half."""
+        kept = circle[: (len(circle) + 1) // 2]
+        to = circle if self.draws else circle.roll(1)
+        order = kept[:1].repeat(len(circle))
+        order[to[: len(kept)]] = kept
+        x = select_samples(self.x, order.to(first_of(self.x).device))
         stream = self._run(x)
-        places = moved[: len(kept)]
-        if not agree(self._logits[kept], stream.logits[places]):
+        if not agree(again.logits[kept], stream.logits[to[: len(kept)]]):
             raise _DEPENDENT if agree(stream.logits, self._run(x).logits) else _STATE
-        place = places[kept == self._one]
-        for name, h, other in zip(stream.names, self._states, stream.hidden, strict=False):
-            if len(place) and not agree(h, other[place[0]]):
-                raise wrong_axis(name, other, self._size)
+        for name, h, moved in zip(again.names, again.hidden, stream.hidden, strict=False):
+            if not agree(h[kept[0]], moved[to[0]]):
+                raise wrong_axis(name, moved, len(circle))
 
-    def _check_past(self) -> bool:
-        last = len(self._names) - 1
-        of_last = {node: one for node, one in self._places.items() if one[0] == last}
-        found = True
-        for places in (self._places, of_last):
-            logits, run = self._pinned(self._x, places)
+    def _check_past(self, names: Sequence[str]) -> bool:
+        last = len(names) - 1
+        of_last = {node: one for node, one in self.places.items() if one[0] == last}
+        proven = True
+        for places in (self.places, of_last):
+            run = _Pinned(self.model, self.x, places)
+            with run:
+                logits = self._run(self.x).logits
             # where other operations run for such states, h_L alone is overwritten
-            if last not in run.pinned:
-                continue
-            counted = self._counted
-            one = counted.int().argmax(0)[None, ..., None]
-            expected = logits.take_along_dim(one, 0).expand_as(logits)
-            if self._draws:
-                rolled = torch.arange(self._size).roll(1)
-                expected, _ = self._pinned(self._select(rolled), places)
-                counted = counted & counted[rolled]
-            found = agree(expected[counted], logits[counted])
-            if found:
-                blocks = {l for l in run.differing if l - 1 in run.pinned}
-                return bool(blocks) and not self._draws
-        if found:
+            if last in run.pinned:
+                counted = self.y != IGNORED
+                one = logits.take_along_dim(counted.int().argmax(0)[None, ..., None], 0)
+                proven = agree(one.expand_as(logits)[counted], logits[counted])
+                if proven:
+                    return any(l - 1 in run.pinned for l in run.differing)
+        if proven:
             return False
         raise no_stream(
-            f"past h_{last} ({self._names[last]}), the logits depend on the input: with the same "
+            f"past h_{last} ({names[last]}), the logits depend on the input: with the same "
             f"h_{last} for all samples they differ",
             hint="measure the network without that part, or with it before h_L",
         )
 
-    def _pinned(self, x: Inputs, places: Places) -> tuple[Tensor, _Pinned]:
-        with _Pinned(self._model, x, places) as run:
-            stream = self._run(x)
-        return stream.logits.detach(), run
-
-    def _expect(self, stream: Stream) -> None:
-        """Keep what other runs must give: logits, and one sample's states."""
-        self._one = self._size // 2
-        self._logits = stream.logits.detach()
-        self._states = [h[self._one].detach().clone() for h in stream.hidden]
-
-    def _select(self, order: Tensor) -> Inputs:
-        return select_samples(self._x, order.to(first_of(self._x).device))
-
     def _run(self, x: Inputs) -> Stream:
         rng = RngState()
         with rng.isolated():
-            stream = self._forward(x)
-        self._draws = self._draws or rng.noticed
-        return stream
+            stream = self.forward(x)
+        self.draws = self.draws or rng.noticed
+        # without its graph
+        hidden = [h.detach() for h in stream.hidden]
+        return replace(stream, logits=stream.logits.detach(), hidden=hidden, edges=())

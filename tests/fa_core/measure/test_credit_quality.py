@@ -8,9 +8,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from fa_core.errors import MeasureError, UsageError
-from fa_core.measure.credit import credit_quality
+from fa_core.measure.credit import credit_quality, null_gamma
 from fa_core.measure.credit_metrics import NullGamma, ce_change, pearson
-from fa_core.measure.null_gamma import null_gamma
 from fa_core.measure.passes import PassOptions
 from fa_core.zoo.methods import make_method
 from fa_core.zoo.models import build

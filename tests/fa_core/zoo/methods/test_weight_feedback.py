@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from fa_core.measure.null_gamma import method_gamma
+from fa_core.measure.credit import method_gamma
 from fa_core.zoo.methods import make_method
 from fa_core.zoo.methods.base import output_error
 from fa_core.zoo.methods.weight_feedback import carrying_weights
