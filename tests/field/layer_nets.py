@@ -62,6 +62,21 @@ class TwoViews(Flat):
         return super().forward(x + x.roll(len(x) // 2, 0))
 
 
+class OverTheBatch(Flat):
+    """Statistics over the batch, also in eval mode."""
+
+    def forward(self, x):
+        return super().forward(x - 1e-3 * x.mean(0))
+
+
+class BuildsLayers(Net):
+    """Its layers come with the first batch."""
+
+    def forward(self, x):
+        self.net = nn.Sequential(nn.Linear(5, D), nn.Tanh(), nn.Linear(D, C)).to(x)
+        return self.net(x)
+
+
 class OneReadsTheLast(Flat):
     """One place of the batch reads another one."""
 

@@ -65,6 +65,20 @@ class LocalLosses(Residual):
         return self.head(self.norm(h)), local
 
 
+class ReversesGradients(Residual):
+    """A second head, of the domain, behind a hook that turns its gradient round."""
+
+    def __init__(self):
+        super().__init__()
+        self.domain = nn.Linear(D, 2)
+
+    def forward(self, x):
+        logits, (*_, h) = self.states(x)
+        h = h.view_as(h)
+        h.register_hook(torch.neg)
+        return {"domain": self.domain(h), "logits": logits}
+
+
 class LabelInInput(Residual):
     """Forward-forward's overlay: the first columns of x are a label, one-hot."""
 

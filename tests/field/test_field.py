@@ -24,6 +24,7 @@ TABLE = [
     (res.Residual, {}, "numbers", "taps guessed: 'blocks.*:in,norm:in'"),
     (res.InPlace, {}, "numbers", ""),
     (res.LocalLosses, {}, "numbers", "no Γ: its own backward pass (.detach()) is cut"),
+    (res.ReversesGradients, {}, "numbers", "taps guessed: 'blocks.*:in,norm:in'"),
     (res.LabelInInput, {}, "numbers", ""),
     (res.Shared, {}, "numbers", ""),
     (res.ResNet, {}, "numbers", ""),
@@ -50,6 +51,8 @@ TABLE = [
     (layer.KeepsActivations, {**ROW, "credit": layer.target_propagation}, "numbers", ""),
     (layer.Flat, {**ROW, "credit": layer.predictive_coding}, "numbers", ""),
     (layer.TwoViews, ROW, "refusal", "samples along axis 0 of a batch depend on each other"),
+    (layer.OverTheBatch, ROW, "refusal", "samples along axis 0 of a batch depend on each other"),
+    (layer.BuildsLayers, {}, "refusal", "the network builds modules in its forward"),
     (layer.OneReadsTheLast, ROW, "refusal", "samples along axis 0 of a batch depend"),
     (layer.WordCounts, {}, "refusal", PAST),
     (layer.Temperature, {}, "refusal", PAST),
@@ -68,6 +71,7 @@ TABLE = [
     (own.MeanErrorDirect, {}, "numbers", "own backward pass (tensor hook)"),
     (own.FunctionDirect, {}, "numbers", "own backward pass (Instead)"),
     (own.MovingAverage, {}, "numbers", "no Γ: its feedback keeps state"),
+    (own.TurnsWithCalls, {}, "numbers", "no Γ: its feedback keeps state"),
     (own.StoredError, {}, "numbers", "no Γ: its feedback reads a stored error"),
 ]
 

@@ -166,29 +166,6 @@ GUESSED = [
 ]
 
 
-class OverTheBatch(nn.Module):
-    x = (16, 8)
-
-    def __init__(self):
-        super().__init__()
-        self.embed, self.head = nn.Linear(8, D), nn.Linear(D, CLASSES)
-
-    def forward(self, x):
-        h = self.embed(x)
-        return self.head(h + torch.relu(self.head(h)).mean() * h)
-
-
-class SequenceFirst(nn.Module):
-    """Ids (T, B), labels (T, B); its recurrence is causal."""
-
-    def __init__(self):
-        super().__init__()
-        self.emb, self.rnn, self.head = nn.Embedding(11, D), nn.GRU(D, D), nn.Linear(D, CLASSES)
-
-    def forward(self, ids):
-        return self.head(self.rnn(self.emb(ids))[0])
-
-
 def inputs(kind, size=16):
     if kind.x == "ids":
         return torch.randint(1, 11, (size, 6))

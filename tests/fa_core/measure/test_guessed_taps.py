@@ -142,12 +142,6 @@ def test_a_stream_that_the_network_adds_itself_is_where_its_blocks_read(kind, ta
     assert report.notes == ("" if taps else "taps guessed: 'blocks.*:in,head:in'")
 
 
-def test_inputs_that_skip_a_block_are_a_part_of_the_stream():
-    taps = "blocks.0:in, blocks.2:in, head:in"
-    report = diagnose(branches(), batches(8), taps=taps)
-    assert report.partial_stream == "states between h_0 and h_1 (blocks.1:in)"
-
-
 def test_a_state_that_is_read_twice_is_one_layer():
     net, data = branches(Twice), batches(8)
     report = diagnose(net, data, taps="embed, blocks.*:in, head:in")

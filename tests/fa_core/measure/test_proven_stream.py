@@ -34,12 +34,6 @@ def test_a_guess_is_the_stream_kept_by_hand_to_the_bit(kind):
     assert again.bp_grad_norms == report.bp_grad_norms and not again.partial_stream
 
 
-def test_a_mean_over_the_batch_is_refused():
-    net = foreign.OverTheBatch().double().eval()
-    with pytest.raises(FaError, match="samples along axis 0 of a batch depend on each other"):
-        diagnose(net, [batch_of(net)], taps=["embed"])
-
-
 @pytest.mark.parametrize("every", [2, 3])
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_state_that_returns_after_some_calls_is_no_dependence_of_samples(every, count):
