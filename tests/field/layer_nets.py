@@ -55,13 +55,6 @@ class KeepsActivations(Flat):
         return logits
 
 
-class TwoViews(Flat):
-    """Contrastive learning: two views of each image, in the halves of one batch."""
-
-    def forward(self, x):
-        return super().forward(x + x.roll(len(x) // 2, 0))
-
-
 class OverTheBatch(Flat):
     """Statistics over the batch, also in eval mode."""
 

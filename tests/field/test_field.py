@@ -50,7 +50,6 @@ TABLE = [
     (layer.Sigmoid, {**ROW, "loss": "mse"}, "numbers", "gradients are of mse"),
     (layer.KeepsActivations, {**ROW, "credit": layer.target_propagation}, "numbers", ""),
     (layer.Flat, {**ROW, "credit": layer.predictive_coding}, "numbers", ""),
-    (layer.TwoViews, ROW, "refusal", "samples along axis 0 of a batch depend on each other"),
     (layer.OverTheBatch, ROW, "refusal", "samples along axis 0 of a batch depend on each other"),
     (layer.BuildsLayers, {}, "refusal", "the network builds modules in its forward"),
     (layer.OneReadsTheLast, ROW, "refusal", "samples along axis 0 of a batch depend"),
