@@ -162,7 +162,8 @@ def given_credit(
         try:
             credit = called(x, y)
             _check_given(credit, where)
-            unproven = doubt(credit, called, x, y)
+            # what was found, and not what it may be of a network's own feedback
+            *_, unproven = doubt(credit, called, x, y).partition(": ")
         except Exception as error:
             if is_out_of_memory(error) or isinstance(error, FaError):
                 raise
