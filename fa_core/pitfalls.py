@@ -22,9 +22,9 @@ from fa_core.errors import MeasureError, UsageError
 from fa_core.files.decode import Json
 from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.measure.checkpoint_network import network_for
+from fa_core.measure.credit import null_gamma
 from fa_core.measure.credit_metrics import NullGamma, pooled_gamma
 from fa_core.measure.norms import Signal, gamma, mean_over
-from fa_core.measure.null_gamma import null_gamma
 from fa_core.option_values import unknown_name
 from fa_core.report.manifest import CREDIT, WEIGHTS, read_manifest
 from fa_core.zoo.data import eval_batches, load_data

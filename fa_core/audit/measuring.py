@@ -44,6 +44,7 @@ from fa_core.measure.credit import (
     DIRECTIONS,
     credit_quality,
     method_credit_quality,
+    null_gamma,
     own_credit_quality,
 )
 from fa_core.measure.depth_ablation import depth_ablation
@@ -59,7 +60,6 @@ from fa_core.measure.hooks import choosing_logits
 from fa_core.measure.isolate import processor_name
 from fa_core.measure.loss import CE, Loss
 from fa_core.measure.norms import PER_TOKEN
-from fa_core.measure.null_gamma import null_gamma
 from fa_core.measure.passes import PassOptions, is_out_of_memory
 from fa_core.measure.reference_precision import reference_precision
 from fa_core.option_values import import_callable

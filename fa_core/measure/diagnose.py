@@ -256,7 +256,7 @@ def run_diagnosis(
                     on_batch(index + 1, len(batches))
                 if not accumulator.takes_more:
                     break
-            runner.prove_samples()
+            runner.prove_by_trial()
         numbers, notes = accumulator.measured()
         notes.append(log.note())
         if net.rng.noticed:

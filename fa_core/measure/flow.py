@@ -21,8 +21,12 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 from torch.utils._pytree import tree_leaves
 
+from fa_core.errors import MeasureError
 from fa_core.measure.hooks import Args, Kwargs, first_tensor
 from fa_core.measure.isolate import Inputs, tensors_of
+
+_NOWHERE = -(2**40)
+"""Where the network itself was not called, as by a function that runs its parts."""
 
 ROOT = -1
 """The common origin of all sources in a tree of dominators."""
@@ -30,11 +34,7 @@ ROOT = -1
 _COPIES = {"clone", "_to_copy", "copy_", "copy", "select_copy", "slice_copy", "view_copy"}
 _LOOKUPS = re.compile("embedding.*|index|index_select|gather|take")
 _SUMS = re.compile("_?(add|sub|rsub|lerp|addcmul|addcdiv|addmm|addmv|baddbmm|addbmm|index_add)_?")
-_JOINS = re.compile("cat|stack")
-_WRITES_AT = re.compile("_?(scatter.*|index_add|index_put|put)_?")
 _PRODUCTS = re.compile(".*(mm|mv|conv|linear|matmul|rnn|lstm|gru).*")
-_MASKED = -1e3
-"""What is added to a score to mask it is at most this."""
 
 _OVERWRITING = {"copy_", "fill_", "zero_"}
 _VALUELESS = re.compile(".*_like|new_.*")
@@ -105,9 +105,8 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     a view that shares no entry with the write still reads the old version.
 
     Integers of the input count where they are looked up in a table: the result is a source. Masks,
-    lengths and places computed from them select; they are no path of the data, but numbers that are
-    added to it or joined with it. If the network computes from integers alone (images as bytes),
-    these are the sources.
+    lengths and places computed from them select, and are no path here (`trials` tries whether they
+    are one). If the network computes from integers alone (images as bytes), these are the sources.
 
     Args:
         model: the network, whose calls of modules are recorded.
@@ -117,7 +116,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         operations: in the order in which they ran; their places are their names elsewhere.
         calls: the calls of modules, likewise.
         numbers: whether numbers were read out of float tensors, as by ``item``.
-        joined: operations that add numbers computed from integers of the input, or join them.
+        begin: number of operations before the last call of the network itself, or `_NOWHERE`.
         takes_gradients: whether the pass ran a backward pass, as one that relaxes an energy does.
 
     >>> h = torch.ones(2, 3)
@@ -135,9 +134,10 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.operations: list[Operation] = []
         self.calls: list[Call] = []
         self.numbers = False
-        self.joined: set[int] = set()
+        self.begin = _NOWHERE
         self.takes_gradients = False
         self._model = model
+        self._modules = len(list(model.modules()))
         self._call = -1
         self._hooks = ExitStack()
         self._writes: dict[object, list[tuple[Tensor | None, int | None]]] = {}
@@ -165,6 +165,10 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __exit__(self, *error: object) -> None:
         self._hooks.close()
         super().__exit__(*error)  # type: ignore[no-untyped-call]
+        if len(list(self._model.modules())) > self._modules:
+            raise MeasureError(
+                "the network builds modules in its forward", hint="run it once before, in eval mode"
+            )
 
     def __torch_dispatch__(
         self, func: OpOverload, types: object, args: Args = (), kwargs: Kwargs | None = None
@@ -198,6 +202,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         node = self._operation(name, [*read, *rest], gives_whole, size)
         if node is not None:
             self._note_gradients(node, read, written)
+            self.gave(node, given)
         for tensor in fresh:
             self._write(tensor, node, fresh=True)
         for tensor in written:
@@ -240,10 +245,6 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._looked_up.append(node)
             return node
         if not is_whole:
-            whole = [t for t, node in found if node is not None and reads[node].is_whole]
-            if _joins(name, whole, found[0][1], reads):
-                # the operation that is appended below
-                self.joined.add(len(self.operations))
             # integers of the input select
             reads = {node: one for node, one in reads.items() if not one.is_whole}
         parts = [n for t, n in found if n in reads and t.numel() < reads[n].size]
@@ -282,6 +283,9 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 causes.add(".detach()" if self._followed[lost] else "torch.no_grad()")
         return sorted(causes)
 
+    def gave(self, node: int, given: list[Tensor]) -> None:
+        """An operation of the input ran and gave some tensors."""
+
     def _append(self, name: str, size: int, **what: Any) -> int:
         self.operations.append(Operation(name, size, self._call, **what))
         return len(self.operations) - 1
@@ -300,6 +304,8 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _enter_call(self, name: str, module: nn.Module, args: Args, kwargs: Kwargs) -> None:
         first = first_tensor((*args, *kwargs.values()))
         read = None if first is None else self.made(first)
+        if not name:
+            self.begin = len(self.operations)
         self.calls.append(Call(name, module, self._call, len(self.operations), read))
         self._call = len(self.calls) - 1
 
@@ -403,27 +409,6 @@ def _overlap(one: Tensor, other: Tensor) -> bool:
     marked = torch.zeros(_entries(one), dtype=torch.bool)
     marked.as_strided(one.shape, one.stride(), one.storage_offset()).fill_(True)
     return bool(marked.as_strided(other.shape, other.stride(), other.storage_offset()).any())
-
-
-def _joins(
-    name: str, whole: Sequence[Tensor], base: int | None, reads: Mapping[int, Operation]
-) -> bool:
-    """Whether an operation adds integers of the input to data, or joins them.
-
-    Masks that are added are 0 or far below it, and data written at places are no integers.
-
-    Args:
-        name: torch's name of it.
-        whole: what it reads that depends on integers of the input alone.
-        base: the operation that gave its first argument.
-        reads: all operations that it reads.
-    """
-    if _WRITES_AT.fullmatch(name):
-        data = [node for node, one in reads.items() if not one.is_whole]
-        return bool(whole) and data == [base]
-    if not _SUMS.fullmatch(name) and not _JOINS.fullmatch(name):
-        return False
-    return not all(bool(((one == 0) | (one <= _MASKED)).all()) for one in whole)
 
 
 def _is_whole(tensor: Tensor) -> bool:

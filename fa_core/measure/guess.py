@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise, permutations
+from itertools import pairwise, permutations, product
 
 from torch import Tensor, nn
 
@@ -17,7 +17,7 @@ from fa_core.errors import TapError
 from fa_core.measure.flow import Call, Flow, behind, path_to
 from fa_core.measure.hooks import READS, match_modules, plain_logits
 from fa_core.measure.isolate import Inputs
-from fa_core.measure.stream import Merges, is_norm, is_scaling, normed
+from fa_core.measure.stream import Merges, is_norm, is_scaling, module_of, normed
 
 _DEEP = 3
 """Layers one after the other that make a branch a trunk of its own."""
@@ -57,16 +57,17 @@ def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
         )
     states = [] if logits is None else _states(flow, logits)
     if logits is None or len(states) < 2:
-        branches = _branches(model, flow, logits)
+        branches = _branches(flow, logits)
         why = "no two states lie on every path to its logits"
         if branches:
             layers = " or ".join(branches)
             why = f"no single stream is found: a path to its logits passes by layers of {layers}"
         raise no_guess(model, why)
-    if behind(flow, [logits], states[-1:]) & flow.joined - {states[-1]}:
-        raise no_guess(model, "past h_L, its logits depend on integers of the input")
-    for endings in (("",), (READS,), ("", READS)):
-        taps = _written(model, flow, states, endings)
+    used = behind(flow, [logits])
+    # rather than heads beside the logits, whose inputs may have hooks of their own
+    of_logits = [call for call in flow.calls if call.gave in used]
+    for calls, endings in product((of_logits, flow.calls), (("",), (READS,), ("", READS))):
+        taps = _written(model, flow, calls, states, endings)
         if taps:
             yield taps
 
@@ -152,8 +153,7 @@ def _states(flow: Flow, logits: int) -> list[int]:
     from which the fewest sums lie beside the trunk.
     """
     sources = flow.sources
-    best: list[int] = []
-    least = len(flow.operations)
+    found: dict[int, list[list[int]]] = {}
     used = behind(flow, [logits])
     for chosen in (sources, *([source] for source in reversed(sources))):
         merges = Merges(flow, chosen)
@@ -161,10 +161,14 @@ def _states(flow: Flow, logits: int) -> list[int]:
             continue
         path = path_to(merges.above, logits)
         beside = sum(node in merges for node in used - set(path))
-        if beside < least:
-            least = beside
-            best = [] if _has_trunks(flow, merges, path) else _on_path(flow, merges, path)
-    return best
+        states = [] if _has_trunks(flow, merges, path) else _on_path(flow, merges, path)
+        found.setdefault(beside, []).append(states)
+    first, *others = found[min(found)] if found else [[]]
+    if len(first) > 1 or not others:
+        return first
+    # the others are side inputs of the longest stream
+    longest = max(others, key=len)
+    return longest if list(map(len, others)).count(len(longest)) == 1 else first
 
 
 def _on_path(flow: Flow, merges: Merges, path: Sequence[int]) -> list[int]:
@@ -357,10 +361,14 @@ def _calls_around(flow: Flow, call: int) -> list[int]:
 
 
 def _written(
-    model: nn.Module, flow: Flow, states: Sequence[int], endings: Sequence[str]
+    model: nn.Module,
+    flow: Flow,
+    calls: Sequence[Call],
+    states: Sequence[int],
+    endings: Sequence[str],
 ) -> list[str]:
     """Taps for states as outputs, inputs or both of modules; [] if a state has none."""
-    candidates = [_names(flow, states, l, endings) for l in range(len(states))]
+    candidates = [_names(flow, calls, states, l, endings) for l in range(len(states))]
     shared = Counter(p for names in candidates for p in {_pattern(name) for name in names})
     chosen: dict[str, None] = {}
     for names in candidates:
@@ -376,12 +384,14 @@ def _written(
     return list(taps)
 
 
-def _names(flow: Flow, states: Sequence[int], l: int, endings: Sequence[str]) -> list[str]:
+def _names(
+    flow: Flow, calls: Sequence[Call], states: Sequence[int], l: int, endings: Sequence[str]
+) -> list[str]:
     """Modules whose every call gives, or with ``:in`` reads, a state, and h_l in one of them."""
     wanted = {flow.origin(node): place for place, node in enumerate(states)}
     for ending in endings:
         found: dict[str, list[int | None]] = {}
-        for call in flow.calls:
+        for call in calls:
             node = call.read if ending else call.gave
             place = None if node is None else wanted.get(flow.origin(node))
             inside = [state for state in states if call.begin <= state < call.end]
@@ -405,17 +415,11 @@ def _pattern(name: str) -> str:
     return re.sub(r"\d+", "*", name)
 
 
-def _branches(model: nn.Module, flow: Flow, logits: int | None) -> list[str]:
-    """Lists of modules that run layers beside every path to the logits."""
+def _branches(flow: Flow, logits: int | None) -> list[str]:
+    """Modules that run layers beside every path to the logits."""
     if logits is None:
         return []
-    path = set(path_to(Merges(flow, flow.sources).above, logits))
+    path = path_to(Merges(flow, flow.sources).above, logits)
     layers = [n for n, one in enumerate(flow.operations) if one.is_product and n not in path]
-    found: dict[str, None] = {}
-    for node in layers:
-        names = [
-            flow.calls[place].name for place in _calls_around(flow, flow.operations[node].call)
-        ]
-        lists = [name for name in reversed(names) if _is_element(name)]
-        found.update(dict.fromkeys(f"'{_pattern(name)}'" for name in (lists or names[-1:])[:1]))
-    return list(found)
+    names = [module_of(flow, node).split(".") for node in layers]
+    return list(dict.fromkeys(f"'{_pattern('.'.join(name[:2]))}'" for name in names))

@@ -495,6 +495,22 @@ def agree(one: Tensor, other: Tensor, ulps: int = 16) -> bool:
     return torch.allclose(one, other, rtol=rounding, atol=rounding * largest)
 
 
+def length(tensors: Sequence[Tensor]) -> float:
+    """The norm of all entries together, as `vector_norms`."""
+    lengths = [vector_norms(tensor.detach().flatten()) for tensor in tensors]
+    return float(vector_norms(torch.stack(lengths))) if lengths else 0.0
+
+
+def same(a: Tensor, b: Tensor, tolerance: float, floor: float = 0.0) -> bool:
+    """Whether ‖a − b‖ ≤ tolerance·max(‖a‖, ‖b‖) + floor, over all entries; never for NaN.
+
+    >>> same(torch.ones(2), torch.ones(2) + 1e-6, 1e-4), same(torch.ones(2), -torch.ones(2), 1e-4)
+    (True, False)
+    """
+    a, b = to_float64(a), to_float64(b)
+    return length([a - b]) <= tolerance * max(length([a]), length([b])) + floor
+
+
 def summed_gradients(gradient: Tensor) -> Tensor:
     """B·ḡ = Σ_i g_i in float64; (c) uses only the direction of ḡ.
 

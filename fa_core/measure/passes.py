@@ -30,7 +30,7 @@ from fa_core.measure.isolate import Device, Inputs, RngState, eval_mode, to_floa
 from fa_core.measure.loss import CE, Loss, LossChoice, check_loss, settled
 from fa_core.measure.norms import Flattening, Signal, check_states, each
 from fa_core.measure.proven_credit import CreditProof
-from fa_core.measure.stream import Proof, SampleProof, Stream, prove
+from fa_core.measure.stream import Proof, Stream, prove
 from fa_core.measure.taps import (
     Layers,
     Tapped,
@@ -39,6 +39,7 @@ from fa_core.measure.taps import (
     working_taps,
 )
 from fa_core.measure.tracing import STRAIGHT_THROUGH, OwnBackward, agreeing
+from fa_core.measure.trials import Trials, places_of
 
 IN_PLACE = "modified by an inplace operation"
 """In torch's message if the backward pass needs a value that was overwritten."""
@@ -123,7 +124,7 @@ class PassRunner:
         self._dtype = ""
         self._saving: Callable[[], AbstractContextManager[object]] = nullcontext
         self.proof: Proof | None = None
-        self._samples: SampleProof | None = None
+        self._trials: Trials | None = None
 
     def run(self, x: Inputs, y: Tensor, layers: Layers = None, where: str = "") -> Pass:
         """Run one batch forward and back to some layers.
@@ -180,7 +181,8 @@ class PassRunner:
             stream = self._tapped.forward(self._model, batch.x)
         check_logits(stream.logits, batch.y, batch.where)
         self.loss = self._asked = settled(self._asked, stream.logits, batch.y)
-        lost = self._prove(flow, stream, batch)
+        outside = [f"what {name} reads" for name, is_data in hooks.read.items() if is_data]
+        lost = self._prove(flow, stream, batch, outside)
         nodes = reachable(stream.logits.grad_fn)
         self._dtype = arithmetic(stream.logits, nodes)
         of_modules = backward_hooks(self._model)
@@ -191,18 +193,16 @@ class PassRunner:
         certain += [*hooks.hooks, *of_modules]
         if any(STRAIGHT_THROUGH.search(operation.name) for operation in flow.operations):
             certain.append("fake_quantize")
-        outside = [f"what {name} reads" for name, is_data in hooks.read.items() if is_data]
-        assert self.proof is not None, "the stream is proven"
-        left_out = "; ".join(filter(None, [self.proof.left_out, *outside]))
-        self.proof = replace(self.proof, left_out=left_out)
         lost += [*hooks.read, *[".item()"] * flow.numbers]
         if not certain and not lost and not has_functions(nodes):
             return self._checked_backward(stream, batch, None)
         self._own = OwnBackward(self._tapped, certain, lost, bool(hooks.read))
         return self._run_both(batch, self._own)
 
-    def _prove(self, flow: Flow, stream: Stream, batch: _Batch) -> list[str]:
-        """Prove the stream on the first batch.
+    def _prove(
+        self, flow: Flow, stream: Stream, batch: _Batch, outside: Sequence[str]
+    ) -> list[str]:
+        """Prove the stream on the first batch, but for what leaves torch.
 
         Returns:
             How values lose their gradient on the way from the states to the logits.
@@ -217,20 +217,24 @@ class PassRunner:
         except TapError as error:
             hint = error.hint or working_taps(self._model, batch.x)
             raise TapError(error.what, hint=hint) from error
-        left_out = [proof.left_out, *blocks_between(flow, logits, stream.cuts)]
+        left_out = [proof.left_out, *blocks_between(flow, logits, stream.cuts), *outside]
         self.proof = replace(proof, left_out="; ".join(filter(None, left_out)))
         run = partial(self._tapped.forward, self._model)
-        self._samples = SampleProof(run, batch.x, stream)
+        places, first = places_of(flow, stream), stream.logits.detach()
+        self._trials = Trials(run, self._model, batch.x, batch.y, first, places)
         return flow.lost_gradients(stream.cuts, stream.logits)
 
-    def prove_samples(self) -> None:
-        """Prove, after all batches, that samples are independent and the network has no state.
+    def prove_by_trial(self) -> None:
+        """Prove, after all batches, what more runs of the first one show (see `Trials`).
 
         Raises:
-            MeasureError: they are not, or it has.
+            MeasureError: samples depend on each other, the network keeps state, or its logits
+                depend on the input past h_L.
         """
-        if self._samples is not None:
-            self._samples.check()
+        if self._trials is None or self.proof is None:
+            return
+        if self._trials.check() and not self.proof.side_inputs:
+            self.proof = replace(self.proof, side_inputs=["the input"])
 
     def _run_both(self, batch: _Batch, own: OwnBackward) -> Pass:
         """Run the derivative of the forward, and autograd, whose backward may be custom."""
@@ -269,13 +273,13 @@ class PassRunner:
         if is_gradient and proof.is_derivative(true.gradients):
             self._own = None
             return done
-        found = proof.credit()
+        credit, why = proof.credit()
         return replace(
             true,
             names=done.names,
             own_backward=own.names,
-            credit=found.vectors,
-            no_credit=found.why,
+            credit=credit,
+            no_credit=why,
         )
 
     def _derived(self, batch: _Batch, layers: Layers) -> Pass | None:
@@ -368,7 +372,7 @@ def reference(model: nn.Module, batch: object, how: PassOptions) -> Iterator[Ref
         runner = PassRunner(resolve_taps(net.model, how.taps), net.model, how.loss)
         with net.rng.isolated():
             done = microbatches(runner.run, x, y, how.largest_pass)
-            runner.prove_samples()
+            runner.prove_by_trial()
         if done.gradient_unknown:
             raise MeasureError(done.gradient_unknown)
         flattening = Flattening.of(done.hidden, done.gradients[-1], done.label_mask)

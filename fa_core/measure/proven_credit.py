@@ -5,7 +5,6 @@ What reaches a state need not train anything: a hook or a Function behind it may
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,9 +17,9 @@ from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
 from fa_core.measure.gradients import IGNORED, loss_gradient
 from fa_core.measure.graph import SELECTIONS
-from fa_core.measure.isolate import Inputs, RngState, first_of, select_samples, to_float64
+from fa_core.measure.isolate import Inputs, RngState, first_of, select_samples
 from fa_core.measure.loss import CE, Loss
-from fa_core.measure.norms import Signal
+from fa_core.measure.norms import Signal, length, same
 from fa_core.measure.taps import Tapped, thawed
 from fa_core.measure.tracing import CutStates, OwnBackward
 
@@ -31,21 +30,11 @@ _NEGLIGIBLE = 1e-6
 """A gradient this small against those of its block may be rounding alone, e.g. of a bias that a
 softmax ignores."""
 
+Credit: TypeAlias = Callable[[Inputs, Tensor], Signal]
+"""(inputs, labels) → a_0..a_L of that batch."""
+
 _Place: TypeAlias = tuple[Node, int]
 """A node of the graph and which of its outputs."""
-
-
-@dataclass(frozen=True)
-class ProvenCredit:
-    """The credit of a network's own backward pass.
-
-    Attributes:
-        vectors: a_0..a_L, shaped as the states; None for a state whose credit is not proven.
-        why: why some or all are not proven; "" if all are.
-    """
-
-    vectors: Signal = ()
-    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -114,18 +103,18 @@ class CreditProof:
         """
         with thawed(self._parameters):
             _, total = self._trained_by(self._cut(), gradients)
-        floor = _NEGLIGIBLE * _length(total)
+        floor = _NEGLIGIBLE * length(total)
         pairs = zip(self._backward.written, total, strict=True)
-        return all(same(written, wanted, floor) for written, wanted in pairs)
+        return all(_same(written, wanted, floor) for written, wanted in pairs)
 
-    def credit(self) -> ProvenCredit:
-        """The proven credit, and why layers have none."""
+    def credit(self) -> tuple[Signal, str]:
+        """a_0..a_L, None for a state whose credit is not proven, and why some are not, or ""."""
         arrived = self._backward.arrived
         if all(a is None for vectors in arrived[1:] for a in vectors):
-            return ProvenCredit(why="no error comes back to the states: its backward pass is cut")
+            return [], "no error comes back to the states: its backward pass is cut"
         found = self._found()
         if all(place is None for place in found):
-            return ProvenCredit(why=_UNPROVEN.format(_layers(range(len(found)))))
+            return [], _UNPROVEN.format(_layers(range(len(found))))
 
         def of(passed: _Backward) -> list[Tensor | None]:
             pairs = zip(passed.arrived, found, strict=True)
@@ -135,20 +124,11 @@ class CreditProof:
             return of(self._run(x, y))
 
         credit = of(self._backward)
-        stored = of_no_error(credit, again, self._x, self._y)
-        if stored:
-            return ProvenCredit(why=f"its feedback reads a stored error: {stored}")
-        pairs = enumerate(zip(credit, again(self._x, self._y), strict=True))
-        changing = [
-            l for l, (a, b) in pairs if a is not None and not (b is not None and same(a, b))
-        ]
-        if changing:
-            return ProvenCredit(
-                why=f"its feedback keeps state: the vector at {_layers(changing)} is another one "
-                "when the batch runs again"
-            )
+        why = doubt(credit, again, self._x, self._y)
+        if why:
+            return [], why
         unproven = [l for l, a in enumerate(credit) if a is None]
-        return ProvenCredit(credit, _UNPROVEN.format(_layers(unproven)) if unproven else "")
+        return credit, _UNPROVEN.format(_layers(unproven)) if unproven else ""
 
     def _run(self, x: Inputs, y: Tensor) -> _Backward:
         """Run the network's own forward and backward pass."""
@@ -230,8 +210,8 @@ class CreditProof:
             total: what all vectors make of all parameters.
         """
         written = self._backward.written
-        floor = _NEGLIGIBLE * _length([total[p] for p in parameters])
-        others = [p for p in parameters if not same(written[p], total[p], floor, a)]
+        floor = _NEGLIGIBLE * length([total[p] for p in parameters])
+        others = [p for p in parameters if not _same(written[p], total[p], floor, a)]
         if not any(p not in others and bool(written[p].any()) for p in parameters):
             # a credit of 0 trains nothing, and nothing is trained
             return not others and not bool(a.any())
@@ -244,7 +224,7 @@ class CreditProof:
         if k is None or passed_on is None:
             return False
         a = self._backward.arrived[l - 1][k]
-        return a is not None and same(a, passed_on)
+        return a is not None and _same(a, passed_on)
 
     def _is_carried(self, l: int, k: int, a: Tensor, parameters: Sequence[int]) -> bool:
         """Whether feedback inside the block before h_l carries a_l to some of its parameters."""
@@ -254,11 +234,12 @@ class CreditProof:
             inputs = [self._parameters[p] for p in parameters]
             try:
                 found = torch.autograd.grad(edge, inputs, 2 * a, allow_unused=True)
-            except RuntimeError:
+            except Exception:
+                # also of a hook that waits for one before it
                 return False
         for p, twice in zip(parameters, found, strict=True):
             once = self._backward.written[p]
-            if twice is None or not bool(once.any()) or not same(twice, 2 * once, like=a):
+            if twice is None or not bool(once.any()) or not _same(twice, 2 * once, like=a):
                 return False
         return True
 
@@ -307,32 +288,15 @@ def _gradients(of: Tensor, inputs: Sequence[Tensor], vector: Tensor | None) -> S
     return torch.autograd.grad(of, inputs, vector.to(of), allow_unused=True, retain_graph=True)
 
 
-def _length(tensors: Sequence[Tensor]) -> float:
-    return math.sqrt(sum(float(to_float64(t).square().sum()) for t in tensors))
-
-
-def same(a: Tensor, b: Tensor, floor: float = 0.0, like: Tensor | None = None) -> bool:
-    """Whether ‖a − b‖ ≤ t·max(‖a‖, ‖b‖) + floor; never for NaN.
-
-    t is `TOLERANCE`, or what half precision can hold, if `a`, or `like`, has it.
-
-    >>> same(torch.ones(2), torch.ones(2) + 1e-6), same(torch.ones(2), -torch.ones(2))
-    (True, False)
-    """
+def _same(a: Tensor, b: Tensor, floor: float = 0.0, like: Tensor | None = None) -> bool:
+    """Whether vectors agree to `TOLERANCE`, or what half precision can hold, if `like` has it."""
     kind = (a if like is None else like).dtype
-    tolerance = max(TOLERANCE, 8 * torch.finfo(kind).eps)
-    a, b = to_float64(a), to_float64(b)
-    longest = max(float(a.norm()), float(b.norm()))
-    return float((a - b).norm()) <= tolerance * longest + floor
+    return same(a, b, max(TOLERANCE, 8 * torch.finfo(kind).eps), floor)
 
 
-def of_no_error(
-    credit: Signal,
-    again: Callable[[Inputs, Tensor], Signal],
-    x: Inputs,
-    y: Tensor,
-) -> str:
-    """Which vectors do not follow the error of a batch, as those of a stored error; "" if all do.
+def doubt(credit: Signal, again: Credit, x: Inputs, y: Tensor) -> str:
+    """Why a credit is not that of its batch: a stored error, or another vector in one of three more
+    runs; "" if it is.
 
     Args:
         credit: a_0..a_L of the batch.
@@ -340,27 +304,44 @@ def of_no_error(
         x: inputs (B, ...).
         y: labels.
     """
+    stored = _of_no_error(credit, again, x, y)
+    if stored:
+        return (
+            f"its feedback reads a stored error: the vector at {_layers(stored)} does not follow "
+            "the labels of the batch"
+        )
+    for _ in range(3):
+        pairs = enumerate(zip(credit, again(x, y), strict=True))
+        changing = [l for l, (a, b) in pairs if a is not None and (b is None or not _same(a, b))]
+        if changing:
+            return (
+                f"its feedback keeps state: the vector at {_layers(changing)} is another one when "
+                "the batch runs again"
+            )
+    return ""
+
+
+def _of_no_error(credit: Signal, again: Credit, x: Inputs, y: Tensor) -> list[int]:
+    """Layers whose vectors do not follow the error of a batch, as those of a stored error."""
     known = y[y != IGNORED]
     # another class for most samples, and another number of samples in each class
     other = (known.mode().values + 1) % max(int(known.max()) + 1, 2)
     changed = again(x, torch.where(y == IGNORED, y, other))
     stored = []
     for l, (a, b) in enumerate(zip(credit, changed, strict=True)):
-        if a is not None and bool(a.any()) and b is not None and same(a, b):
+        if a is not None and bool(a.any()) and b is not None and _same(a, b):
             stored.append(l)
     if stored:
         order = torch.arange(len(y), device=y.device) // 2
         moved = again(select_samples(x, order.to(first_of(x).device)), y[order])
         stored = [l for l in stored if not _moves(credit[l], moved[l], order)]
-    if not stored:
-        return ""
-    return f"the vector at {_layers(stored)} does not follow the labels of the batch"
+    return stored
 
 
 def _moves(a: Tensor | None, b: Tensor | None, order: Tensor) -> bool:
     """Whether a credit goes with the samples, or is another one if it is the batch's mean."""
     if a is None or b is None:
         return False
-    is_mean = same(a, a[:1].expand_as(a))
+    is_mean = _same(a, a[:1].expand_as(a))
     wanted = b[:1].expand_as(b) if is_mean else a[order]
-    return same(wanted, b) and not same(a, b)
+    return _same(wanted, b) and not _same(a, b)

@@ -6,19 +6,16 @@ Source: docs/protocol.md §2, *The stream, proven*.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
 
-import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge
 
-from fa_core.errors import MeasureError, TapError
+from fa_core.errors import TapError
 from fa_core.measure.flow import ROOT, Flow, Operation, behind, dominators, meet, path_to
-from fa_core.measure.isolate import Inputs, RngState, first_of, select_samples, tree_map
-from fa_core.measure.norms import agree, wrong_axis
 
 _AFFINE = re.compile("_?(add|sub|mul|div|clamp|clamp_min|clone|to_copy|copy)_?")
 _SCALING = re.compile("(mul|div)_?")
@@ -122,7 +119,7 @@ def prove(
             hint="its forward must compute them in torch, from the tensors it is given",
         )
     used = behind(flow, [logits])
-    states = [_state(flow, used, cut) for cut in cuts]
+    states = [state_of(flow, used, cut) for cut in cuts]
     if not returned and flow.origin(logits, states[-1]) in states[-1]:
         raise TapError(
             f"the last tap, {names[-1]}, gives the logits, which are no hidden state",
@@ -142,7 +139,7 @@ def prove(
     )
 
 
-def _state(flow: Flow, used: Collection[int], cut: Sequence[int | None]) -> list[int]:
+def state_of(flow: Flow, used: Collection[int], cut: Sequence[int | None]) -> list[int]:
     """The operations of a state; of a returned copy that nothing reads, those it copies."""
     return [flow.origin(node, used) for node in cut if node is not None]
 
@@ -165,22 +162,21 @@ def _links(flow: Flow, states: Sequence[list[int]], said: Sequence[str]) -> set[
         verb = "depend" if l == last else "depends"
         met = behind(flow, following[:1], here | before.keys())
         if not met & here:
-            raise _no_stream(f"{said[l + 1]} does not depend on {said[l]}")
+            raise no_stream(f"{said[l + 1]} does not depend on {said[l]}")
         passing = met & before.keys() - here
         if passing:
             earlier = said[before[max(passing)]]
-            raise _no_stream(f"past {said[l]}, {said[l + 1]} {verb} on {earlier}")
+            raise no_stream(f"past {said[l]}, {said[l + 1]} {verb} on {earlier}")
         if l == last and met & sources - here:
-            raise _no_stream(f"past {said[l]}, {said[l + 1]} {verb} on the input")
-        if l == last and met & flow.joined - here:
-            raise _no_stream(f"past {said[l]}, {said[l + 1]} {verb} on integers of the input")
+            raise no_stream(f"past {said[l]}, {said[l + 1]} {verb} on the input")
         between |= met
         before.update(dict.fromkeys(state, l))
     return between
 
 
-def _no_stream(what: str) -> TapError:
-    return TapError(f"the taps are no stream: {what}")
+def no_stream(what: str, hint: str = "") -> TapError:
+    """The error for taps that are none."""
+    return TapError(f"the taps are no stream: {what}", hint=hint)
 
 
 def _side_inputs(flow: Flow, first: Collection[int], between: Collection[int]) -> list[str]:
@@ -194,7 +190,7 @@ def _side_inputs(flow: Flow, first: Collection[int], between: Collection[int]) -
     fork = max(skips, default=ROOT)
     if fork != ROOT and not _in_parts(flow, fork, {*before, *between, *first}):
         what = module_of(flow, fork) or flow.operations[fork].name
-        raise _no_stream(f"past h_0, the states after it depend on what it is made of ({what})")
+        raise no_stream(f"past h_0, the states after it depend on what it is made of ({what})")
     if fork != ROOT:
         return []
     above = dominators(flow, flow.sources)
@@ -215,11 +211,11 @@ def _in_parts(flow: Flow, fork: int, nodes: Iterable[int]) -> bool:
 
 
 def _name_of_side_input(flow: Flow, path: Sequence[int]) -> str:
-    """The last module on a path that gives all of it; without one, "the input"."""
+    """The last module on a path that gives all of it, the outermost; else "the input"."""
     for node in reversed(path):
         names = [call.name for call in flow.calls if call.gave == node and call.name]
         if names and flow.is_activation(node):
-            return min(names, key=lambda name: name.count("."))
+            return names[0]
     return "the input"
 
 
@@ -302,101 +298,3 @@ def is_norm(flow: Flow, above: Mapping[int, int], node: int) -> bool:
     if fork == ROOT or smallest >= one.size or not is_scaling(one):
         return False
     return not any(operations[n].weighted for n in behind(flow, [node], {fork}) - {fork})
-
-
-class SampleProof:
-    """Two more runs of the first batch, after all others, each with a half of the samples changed.
-
-    The halves are drawn by chance, and each is the other's complement, so no distance between
-    samples is left out. The samples that stay must keep the logits of the first pass, and one of
-    them its states, although the others are copies of one that stays. This needs no gradient, so
-    detached and custom backward passes are no exception. Networks that draw random numbers are
-    compared by the same draws, with one run more.
-
-    Args:
-        forward: runs the network.
-        x: inputs of the first batch.
-        stream: of its pass.
-    """
-
-    def __init__(self, forward: Callable[[Inputs], Stream], x: Inputs, stream: Stream) -> None:
-        self._forward = forward
-        self._x = x
-        self._size = len(first_of(x))
-        self._drew = False
-        generator = torch.Generator().manual_seed(self._size)
-        self._half = torch.rand(self._size, generator=generator) < 0.5
-        # the first sample may read the last, or the last the first
-        self._half[-1] = False
-        self._half[0] = True
-        self._one = int(self._half.nonzero()[-1])
-        self._expect(stream)
-
-    def check(self) -> None:
-        """Run the batch again.
-
-        Raises:
-            MeasureError: samples depend on each other, or the network keeps state.
-            TapError: the samples of a state do.
-        """
-        for half in (self._half, ~self._half):
-            kept = half.nonzero()[:, 0]
-            order = torch.where(half, torch.arange(self._size), kept[:1].sum())
-            changed = self._run(select_samples(self._x, order.to(first_of(self._x).device)))
-            if not agree(self._logits[kept], changed.logits[kept]):
-                raise self._changed()
-            if half[self._one]:
-                self._check_states(changed)
-
-    def _expect(self, stream: Stream) -> None:
-        """Keep what other runs must give: logits, and one sample's states."""
-        self._logits = stream.logits.detach()
-        self._states = [h[self._one].detach().clone() for h in stream.hidden]
-
-    def _check_states(self, changed: Stream) -> None:
-        for name, h, other in zip(changed.names, self._states, changed.hidden, strict=False):
-            if not agree(h, other[self._one]):
-                raise wrong_axis(name, other, self._size)
-
-    def _run(self, x: Inputs) -> Stream:
-        rng = RngState()
-        with rng.isolated():
-            stream = self._forward(x)
-        if rng.noticed and not self._drew:
-            self._drew = True
-            self._expect(self._run(self._x))
-        return stream
-
-    def _changed(self) -> MeasureError:
-        """The error for other logits: runs of the batch as it is tell state from dependence."""
-        if all(agree(self._logits, self._run(self._x).logits) for _ in range(2)):
-            return self._dependent()
-        return MeasureError(
-            "the network keeps state between calls: the first batch, run again, gives other logits",
-            hint="call its reset in its forward, e.g. in a module around it",
-        )
-
-    def _dependent(self) -> MeasureError:
-        """The error for samples that depend on each other; it names another axis of the batch."""
-        second, logits = first_of(self._x), self._logits
-        if logits.dim() > 2 and second.dim() > 1 and second.shape[:2] == logits.shape[:2]:
-            one = second.shape[1] // 2
-
-            def alone(tensor: Tensor) -> Tensor:
-                if tensor.dim() < 2 or tensor.shape[:2] != second.shape[:2]:
-                    return tensor
-                return tensor[:, one : one + 1].expand_as(tensor)
-
-            changed = self._run(tree_map(alone, self._x)).logits
-            if agree(logits[:, one], changed[:, one]):
-                return MeasureError(
-                    f"the batch is axis 1 of {tuple(second.shape)}, not axis 0: samples along "
-                    "axis 0 depend on each other",
-                    hint="give x.transpose(0, 1) and y.transpose(0, 1), and wrap the network in a "
-                    "module that turns x, logits and states back",
-                )
-        return MeasureError(
-            "samples of a batch depend on each other, also in eval mode",
-            hint="their numbers would be of the batch: fix what is computed over the batch "
-            "(statistics of a norm, say), or bring the batch to axis 0",
-        )

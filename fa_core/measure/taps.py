@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias, cast
 
 import torch
@@ -85,15 +85,10 @@ class ReturnedStream(Tapped):
     def __init__(self, function: StreamFunction, name: str) -> None:
         self._function = function
         self._name = name
-        self._from_parameters = False
         self._labels: list[str] = []
 
     def forward(self, model: nn.Module, x: Inputs, layers: Layers = None) -> Stream:
         logits, hidden = self._run(model, x)
-        if not self._from_parameters and not all(h.requires_grad for h in hidden):
-            # token ids carry no gradient, so the graph starts at the parameters
-            self._from_parameters = True
-            logits, hidden = self._run(model, x)
         for l, h in enumerate(hidden):
             if not h.requires_grad:
                 raise TapError(
@@ -116,8 +111,8 @@ class ReturnedStream(Tapped):
         return self._run(model, x)[0].detach()
 
     def _run(self, model: nn.Module, x: Inputs) -> States:
-        thawing = self._from_parameters and torch.is_grad_enabled()
-        with thawed(model.parameters()) if thawing else nullcontext():
+        # token ids carry no gradient, so the graph starts at the parameters
+        with thawed(model.parameters()):
             output = self._function(model, detached_inputs(model, x, gradients=True))
         if not _is_stream(output):
             raise TapError(
@@ -337,10 +332,7 @@ class GuessedTaps(Tapped):
 
 def guess_note(taps: Sequence[str]) -> str:
     """The report's note on guessed taps."""
-    note = f"taps guessed: '{','.join(taps)}'"
-    if len(taps) > 1:
-        return note
-    return f"{note}; no module gives what feeds the first block: h_0 is its output"
+    return f"taps guessed: '{','.join(taps)}'"
 
 
 def guess_taps(model: nn.Module, x: Inputs) -> list[str]:

@@ -57,10 +57,15 @@ def depth_text(run: JudgedRun) -> str:
     >>> found = DepthAblation(accuracy=0.61, accuracy_without=[0.6, 0.22], samples=1280)
     >>> print(depth_text(JudgedRun(depth_ablation=found)))
     without block 1 accuracy falls from 0.610 to 0.220 (1280 samples)
+    >>> found = DepthAblation(accuracy=0.6, accuracy_without=[None])
+    >>> print(depth_text(JudgedRun(depth_ablation=found)))
+    no block can be taken out: it changes the state's shape, or a factor is on its skip
     """
     found = run.depth_ablation
-    if found is None or found.most_used is None:
+    if found is None:
         return ""
+    if found.most_used is None:
+        return "no block can be taken out: it changes the state's shape, or a factor is on its skip"
     lowest = found.accuracy_without[found.most_used]
     assert lowest is not None
     samples = f"({found.samples} samples)"

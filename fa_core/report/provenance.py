@@ -156,7 +156,8 @@ class DepthAblation(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         accuracy: of the whole network.
         accuracy_without: per block l = 0..L-1, with the block replaced by the identity on the
-            stream, h_{l+1} = h_l; None where that cannot be: the block changes the state's shape.
+            stream, h_{l+1} = h_l; None where that cannot be: the block changes the state's shape,
+            or what is left without its branch is not h_l, as in r·h + f(h).
         samples: how many samples, or tokens, the accuracies are over.
 
     Source: docs/protocol.md, *Depth without retraining*.

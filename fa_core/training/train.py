@@ -29,8 +29,8 @@ from fa_core.formats.run_folder import judged_by_siblings
 from fa_core.formats.run_progress import ProgressFiles
 from fa_core.formats.trace import trace_entry
 from fa_core.measure.accuracy import accuracy
+from fa_core.measure.credit import method_gamma
 from fa_core.measure.diagnose import diagnose
-from fa_core.measure.null_gamma import method_gamma
 from fa_core.option_values import unknown_name
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import diagnostic_letters

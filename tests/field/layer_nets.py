@@ -55,11 +55,26 @@ class KeepsActivations(Flat):
         return logits
 
 
-class TwoViews(Flat):
-    """Contrastive learning: two views of each image, in the halves of one batch."""
+class OverTheBatch(Flat):
+    """Statistics over the batch, also in eval mode."""
 
     def forward(self, x):
-        return super().forward(x + x.roll(len(x) // 2, 0))
+        return super().forward(x - 1e-3 * x.mean(0))
+
+
+class BuildsLayers(Net):
+    """Its layers come with the first batch."""
+
+    def forward(self, x):
+        self.net = nn.Sequential(nn.Linear(5, D), nn.Tanh(), nn.Linear(D, C)).to(x)
+        return self.net(x)
+
+
+class OneReadsTheLast(Flat):
+    """One place of the batch reads another one."""
+
+    def forward(self, x):
+        return super().forward(torch.cat([x[:3], x[3:4] + x[-1:], x[4:]]))
 
 
 class WordCounts(Net):
@@ -78,6 +93,13 @@ class WordCounts(Net):
         return self.head(self.net(self.emb(ids).mean(1))) + self.wide(counts)
 
 
+class Temperature(WordCounts):
+    """Its logits are divided by an integer of the input."""
+
+    def forward(self, ids):
+        return self.head(self.net(self.emb(ids).mean(1))) / (1 + ids[:, :1])
+
+
 class ThroughNumpy(Flat):
     """A forward that computes a part of its logits in NumPy."""
 
@@ -85,14 +107,21 @@ class ThroughNumpy(Flat):
         return super().forward(x) + torch.from_numpy(x.detach().numpy()[:, :C])
 
 
-class Alternates(Flat):
-    """Every second call runs another path."""
+class ThroughItem(Flat):
+    """The same by numbers that are read one by one."""
 
-    calls = 0
+    def forward(self, x):
+        return super().forward(x) + torch.tensor([[row[0].item()] for row in x]).to(x)
+
+
+class Alternates(Flat):
+    """Every second call, or every n-th, gives other logits."""
+
+    calls, every = 0, 2
 
     def forward(self, x):
         self.calls += 1
-        return super().forward(x) * (1 + self.calls % 2)
+        return super().forward(x) * (2 if self.calls % self.every == 0 else 1)
 
 
 class EnergyForward(Net):

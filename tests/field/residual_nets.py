@@ -65,6 +65,20 @@ class LocalLosses(Residual):
         return self.head(self.norm(h)), local
 
 
+class ReversesGradients(Residual):
+    """A second head, of the domain, behind a hook that turns its gradient round."""
+
+    def __init__(self):
+        super().__init__()
+        self.domain = nn.Linear(D, 2)
+
+    def forward(self, x):
+        logits, (*_, h) = self.states(x)
+        h = h.view_as(h)
+        h.register_hook(torch.neg)
+        return {"domain": self.domain(h), "logits": logits}
+
+
 class LabelInInput(Residual):
     """Forward-forward's overlay: the first columns of x are a label, one-hot."""
 
@@ -235,6 +249,47 @@ class EncoderDecoder(Net):
 
     def seen(self, h):
         return h[:, -1]
+
+
+class OfClass(Net):
+    """A class scales and shifts in every block, as in diffusion networks."""
+
+    x = "pair"
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.of_class = nn.Embedding(9, D), nn.Embedding(9, D)
+        self.embed, self.head = nn.Linear(D, D), nn.Linear(D, C)
+        self.blocks = nn.ModuleList(Conditioned() for _ in range(3))
+
+    def condition(self, target):
+        return self.of_class(target[:, 0])
+
+    def states(self, source, target):
+        hidden = [self.embed(self.words(source).mean(1))]
+        for block in self.blocks:
+            hidden.append(block(hidden[-1], self.condition(target)))
+        return self.head(hidden[-1]), hidden
+
+    def forward(self, source, target):
+        return self.states(source, target)[0]
+
+
+class Conditioned(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.f, self.mod = mlp(), nn.Linear(D, 2 * D)
+
+    def forward(self, h, condition):
+        shift, scale = self.mod(condition).chunk(2, 1)
+        return h + scale * self.f(h * (1 + shift))
+
+
+class OfTime(OfClass):
+    """The condition is an integer that is no index."""
+
+    def condition(self, target):
+        return self.of_class.weight[0] * target[:, :1]
 
 
 class SequenceFirst(GPT):

@@ -16,6 +16,7 @@ from tests.field import reference
 from tests.field import residual_nets as res
 
 ROW = {"taps": ["net.2", "net.5", "net.8"]}
+PAST = "the logits depend on the input: with the same h_2 for all samples they differ"
 STATES = {"taps": lambda net, x: net.states(x)}
 
 TABLE = [
@@ -23,6 +24,7 @@ TABLE = [
     (res.Residual, {}, "numbers", "taps guessed: 'blocks.*:in,norm:in'"),
     (res.InPlace, {}, "numbers", ""),
     (res.LocalLosses, {}, "numbers", "no Γ: its own backward pass (.detach()) is cut"),
+    (res.ReversesGradients, {}, "numbers", "taps guessed: 'blocks.*:in,norm:in'"),
     (res.LabelInInput, {}, "numbers", ""),
     (res.Shared, {}, "numbers", ""),
     (res.ResNet, {}, "numbers", ""),
@@ -30,6 +32,13 @@ TABLE = [
     (res.GPT, {}, "numbers", "norms per token over 73 counting labels of 16 samples"),
     (res.MaskedEncoder, {}, "numbers", ""),
     (res.EncoderDecoder, {}, "numbers", "side input of the blocks: encoder.1"),
+    (
+        res.OfClass,
+        {},
+        "numbers",
+        "taps guessed: 'embed,blocks.*'",
+    ),
+    (res.OfTime, {}, "numbers", "side input of the blocks: the input; taps guessed"),
     (res.SequenceFirst, {}, "refusal", "axis"),
     (res.UNet, {}, "refusal", "passes by layers of 'mid.*'"),
     (res.AddedUNet, {}, "refusal", "passes by layers of 'down' or 'mid' or 'up'"),
@@ -41,9 +50,13 @@ TABLE = [
     (layer.Sigmoid, {**ROW, "loss": "mse"}, "numbers", "gradients are of mse"),
     (layer.KeepsActivations, {**ROW, "credit": layer.target_propagation}, "numbers", ""),
     (layer.Flat, {**ROW, "credit": layer.predictive_coding}, "numbers", ""),
-    (layer.TwoViews, ROW, "refusal", "samples of a batch depend on each other"),
-    (layer.WordCounts, {}, "refusal", "its logits depend on integers of the input"),
-    (layer.WordCounts, {"taps": "net.1, net.3"}, "refusal", "depend on integers of the input"),
+    (layer.OverTheBatch, ROW, "refusal", "samples along axis 0 of a batch depend on each other"),
+    (layer.BuildsLayers, {}, "refusal", "the network builds modules in its forward"),
+    (layer.OneReadsTheLast, ROW, "refusal", "samples along axis 0 of a batch depend"),
+    (layer.WordCounts, {}, "refusal", PAST),
+    (layer.Temperature, {}, "refusal", PAST),
+    (layer.ThroughNumpy, ROW, "refusal", PAST),
+    (layer.ThroughItem, ROW, "refusal", PAST),
     (layer.Alternates, ROW, "refusal", "the network keeps state between calls"),
     (layer.EnergyForward, {}, "refusal", "takes gradients"),
     (layer.EnergyForward, STATES, "refusal", "the logits do not depend on tap 0 (h_0)"),
@@ -57,6 +70,7 @@ TABLE = [
     (own.MeanErrorDirect, {}, "numbers", "own backward pass (tensor hook)"),
     (own.FunctionDirect, {}, "numbers", "own backward pass (Instead)"),
     (own.MovingAverage, {}, "numbers", "no Γ: its feedback keeps state"),
+    (own.TurnsWithCalls, {}, "numbers", "no Γ: its feedback keeps state"),
     (own.StoredError, {}, "numbers", "no Γ: its feedback reads a stored error"),
 ]
 

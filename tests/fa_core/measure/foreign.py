@@ -1,7 +1,5 @@
 """Networks as people write them, each with its stream kept by hand."""
 
-import itertools
-
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -106,41 +104,6 @@ class Bert(Kept):
         return self.head(h[:, 0])
 
 
-class OneChild(Kept):
-    x = (16, 8)
-
-    def __init__(self):
-        super().__init__()
-        self.module = nn.Module()
-        self.module.a, self.module.b, self.module.c = (
-            nn.Linear(8, D),
-            nn.Linear(D, D),
-            nn.Linear(D, CLASSES),
-        )
-
-    def forward(self, x):
-        h = self.keep(torch.relu(self.module.a(x)))
-        h = self.keep(torch.relu(self.module.b(h)))
-        return self.module.c(h)
-
-
-class ListWithOutput(Kept):
-    x = (16, 8)
-
-    def __init__(self):
-        super().__init__()
-        widths = (8, D, D, CLASSES)
-        self.net = nn.ModuleList(
-            nn.Sequential(nn.Linear(a, b), nn.Identity() if b == CLASSES else nn.Tanh())
-            for a, b in itertools.pairwise(widths)
-        )
-
-    def forward(self, x):
-        for layer in self.net[:-1]:
-            x = self.keep(layer(x))
-        return self.net[-1](x)
-
-
 class ConvFlat(Kept):
     x = (16, 3, 8, 8)
 
@@ -161,32 +124,7 @@ GUESSED = [
     EncMapDec,
     Bert,
     ConvFlat,
-    OneChild,
-    ListWithOutput,
 ]
-
-
-class OverTheBatch(nn.Module):
-    x = (16, 8)
-
-    def __init__(self):
-        super().__init__()
-        self.embed, self.head = nn.Linear(8, D), nn.Linear(D, CLASSES)
-
-    def forward(self, x):
-        h = self.embed(x)
-        return self.head(h + torch.relu(self.head(h)).mean() * h)
-
-
-class SequenceFirst(nn.Module):
-    """Ids (T, B), labels (T, B); its recurrence is causal."""
-
-    def __init__(self):
-        super().__init__()
-        self.emb, self.rnn, self.head = nn.Embedding(11, D), nn.GRU(D, D), nn.Linear(D, CLASSES)
-
-    def forward(self, ids):
-        return self.head(self.rnn(self.emb(ids))[0])
 
 
 def inputs(kind, size=16):

@@ -63,7 +63,7 @@ def test_every_batch_has_draws_of_its_own():
         Seen.inputs.clear()
         diagnose(Seen(), given)
         for column in torch.stack(Seen.inputs).T.tolist():
-            # the proofs repeat the draws of the first batch
+            # the trials repeat the draws of the first batch
             assert len(set(column)) >= len(column) - 3 >= 3
 
 

@@ -7,8 +7,7 @@ import torch
 from torch import nn
 
 from fa_core import diagnose
-from fa_core.measure.credit import method_credit_quality
-from fa_core.measure.null_gamma import null_gamma
+from fa_core.measure.credit import method_credit_quality, null_gamma
 from fa_core.measure.passes import PassOptions
 from fa_core.measure.reference_precision import reference_precision
 from fa_core.report.beside import backward_gain, cause_of_floor

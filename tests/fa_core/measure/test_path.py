@@ -287,7 +287,9 @@ def test_a_forward_that_writes_one_view_and_reads_another_gets_one_line_and_no_g
     net.view = net.store.view(16, 4)
     net.__class__ = ReadsAnotherView
     report = diagnose(net, DATA, taps=TAPS)
-    assert report.unmeasured["b"].endswith("it writes into a tensor that it keeps, and reads it")
+    assert report.unmeasured["b"].endswith(
+        "what it computes from a batch is not the same every time, or does not stay in torch"
+    )
 
 
 @pytest.mark.parametrize("made", [plain, called_once, storing])
@@ -353,5 +355,5 @@ def test_only_the_first_pass_that_overwrites_its_stream_is_repeated():
     net, calls = in_place(), []
     net.head.register_forward_pre_hook(lambda module, given: calls.append(1))
     diagnose(net, DATA, taps=TAPS)
-    # and two prove the samples
-    assert len(calls) == len(DATA) + 3
+    # and four trials
+    assert len(calls) == len(DATA) + 5

@@ -10,7 +10,7 @@ from fa_core.measure.flow import Flow
 from tests.fa_core.measure import foreign
 from tests.fa_core.measure.foreign import CLASSES, D
 from tests.field import reference
-from tests.field.layer_nets import ThroughNumpy
+from tests.field.layer_nets import Alternates
 from tests.field.residual_nets import GPT, Residual
 
 
@@ -34,32 +34,13 @@ def test_a_guess_is_the_stream_kept_by_hand_to_the_bit(kind):
     assert again.bp_grad_norms == report.bp_grad_norms and not again.partial_stream
 
 
-def test_samples_that_depend_on_each_other_are_refused_in_one_line():
-    net = foreign.OverTheBatch().double().eval()
-    with pytest.raises(FaError, match="samples of a batch depend on each other") as caught:
-        diagnose(net, [batch_of(net)], taps=["embed"])
-    assert "\n" not in str(caught.value)
-
-
-def test_a_state_that_alternates_is_no_dependence_of_samples():
-    class Alternating(nn.Sequential):
-        calls = 0
-
-        def forward(self, x):
-            self.calls += 1
-            return super().forward(x) * (1 + self.calls % 2)
-
-    for count in (1, 2):
-        net = Alternating(nn.Linear(8, D), nn.Linear(D, CLASSES))
-        data = [(torch.randn(16, 8), torch.randint(CLASSES, (16,))) for _ in range(count)]
-        with pytest.raises(FaError, match="keeps state between calls"):
-            diagnose(net, data, taps="0")
-
-
-def test_a_batch_on_the_second_axis_is_named():
-    ids = torch.randint(1, 11, (6, 16))
-    with pytest.raises(FaError, match=r"axis 1 of \(6, 16\), not axis 0.*x.transpose\(0, 1\)"):
-        diagnose(foreign.SequenceFirst(), [(ids, torch.randint(CLASSES, (6, 16)))], taps="emb, rnn")
+@pytest.mark.parametrize("every", [2, 3])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_state_that_returns_after_some_calls_is_no_dependence_of_samples(every, count):
+    net = Alternates().double()
+    net.every = every
+    with pytest.raises(FaError, match="keeps state between calls"):
+        diagnose(net, reference.batches(net.x, count), taps="net.2, net.5, net.8")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +59,6 @@ def test_a_batch_on_the_second_axis_is_named():
             "states between h_3 and h_4 (enc.3)",
         ),
         (Residual, "embed, blocks.2:in, norm:in", "states between h_0 and h_1 (blocks.1:in)"),
-        (ThroughNumpy, "net.2, net.5, net.8", "what .numpy() reads"),
         (GPT, "wte, h.*", "what the first block reads (h.0:in)"),
     ],
 )

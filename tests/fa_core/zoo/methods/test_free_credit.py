@@ -8,7 +8,7 @@ import torch
 from msgspec.structs import replace
 
 from fa_core.measure.credit import method_credit_quality
-from fa_core.measure.null_gamma import null_gamma as measured_null
+from fa_core.measure.credit import null_gamma as measured_null
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.gamma import FREE_AT_L, deep_gamma, free_layers, null_gamma, within_null
 from fa_core.zoo.methods import METHODS, make_method

@@ -1,0 +1,188 @@
+"""What is proven by running the first batch again, after all others: no graph is needed.
+
+Source: docs/protocol.md §2, *The stream, proven*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from fa_core.errors import MeasureError
+from fa_core.measure.flow import Flow, behind
+from fa_core.measure.gradients import IGNORED
+from fa_core.measure.isolate import Inputs, RngState, first_of, select_samples
+from fa_core.measure.norms import agree, wrong_axis
+from fa_core.measure.stream import Stream, no_stream, state_of
+
+Places: TypeAlias = Mapping[int, tuple[int, str]]
+"""The operations that give states, by their numbers from `Flow.begin` on: l of h_l, and a name."""
+
+
+def places_of(flow: Flow, stream: Stream) -> Places:
+    """Where a pass gave its states; of a returned copy that nothing reads, what it copies."""
+    logits = flow.made(stream.logits)
+    used = set() if logits is None else behind(flow, [logits])
+    return {
+        node - flow.begin: (l, flow.operations[node].name)
+        for l, cut in enumerate(stream.cuts)
+        for node in state_of(flow, used, cut)
+    }
+
+
+class _Pinned(Flow):  # type: ignore[no-untyped-call]
+    """A pass whose states are overwritten by vectors that are the same for all samples.
+
+    What still differs between samples comes from the input past these states, in whatever way.
+    Positions have the same vector too, so masks and lengths select among equal ones.
+
+    Args:
+        model: the network.
+        x: inputs of the pass.
+        places: the states.
+
+    Attributes:
+        pinned: the layers that were overwritten.
+        differing: those that differed between samples before.
+    """
+
+    def __init__(self, model: nn.Module, x: Inputs, places: Places) -> None:
+        super().__init__(model, x)
+        self._places = places
+        self._size = len(first_of(x))
+        self.pinned: set[int] = set()
+        self.differing: set[int] = set()
+
+    def gave(self, node: int, given: list[Tensor]) -> None:
+        layer, name = self._places.get(node - self.begin, (-1, ""))
+        if name != self.operations[node].name:
+            return
+        self.pinned.add(layer)
+        for tensor in filter(Tensor.is_floating_point, given):
+            is_state = tensor.dim() > 1 and len(tensor) == self._size
+            if is_state and not agree(tensor[:1].expand_as(tensor), tensor):
+                self.differing.add(layer)
+            # a state that is written part by part is overwritten as a whole
+            whole = tensor.untyped_storage().nbytes() // tensor.element_size()
+            tensor.as_strided((whole,), (1,), 0).fill_(1)
+            if is_state:
+                tensor.copy_(torch.linspace(0.5, 2, tensor.shape[-1]))
+
+
+_STATE = MeasureError(
+    "the network keeps state between calls: the first batch, run again, gives other logits",
+    hint="call its reset in its forward, e.g. in a module around it",
+)
+
+
+_DEPENDENT = MeasureError(
+    "samples along axis 0 of a batch depend on each other, also in eval mode",
+    hint="where the batch is axis 1, give x.transpose(0, 1) and y.transpose(0, 1), and wrap the "
+    "network in a module that turns x, logits and states back; else fix what is computed over the "
+    "batch, as statistics of a norm are",
+)
+
+
+@dataclass
+class Trials:
+    """Four more runs of the first batch, after all others.
+
+    - As it is: the logits must be those of the first pass.
+    - Twice with a half of the samples moved to other places in the batch, and the other half
+      changed to copies of one of these. What was moved must keep its logits, and one sample its
+      states. So a sample that depends on a place in the batch is found, and one that depends on the
+      content of a single other sample with a probability of 1/2.
+    - With all states the same vector (see `_Pinned`): the logits must be the same for all samples.
+      A block whose state differs reads a side input.
+
+    State between calls is found if it is another one in one of the first three. In a network that
+    draws random numbers, the same ones in each run, no sample is moved, and the last is left out.
+
+    This needs no gradient, so detached and custom backward passes are no exception.
+
+    Attributes:
+        forward: runs the network.
+        model: the network.
+        x: inputs of the first batch.
+        y: its labels.
+        logits: of its pass.
+        places: of its states.
+        draws: whether the network drew random numbers.
+    """
+
+    forward: Callable[[Inputs], Stream]
+    model: nn.Module
+    x: Inputs
+    y: Tensor
+    logits: Tensor
+    places: Places
+    draws: bool = False
+
+    def check(self) -> bool:
+        """Run the batch again.
+
+        Returns:
+            Whether a block reads a side input.
+
+        Raises:
+            MeasureError: samples depend on each other, or the network keeps state.
+            TapError: the samples of a state do, or the logits depend on the input past h_L.
+        """
+        again = self._run(self.x)
+        if not self.draws and not agree(self.logits, again.logits):
+            raise _STATE
+        generator = torch.Generator().manual_seed(len(self.y))
+        circle = torch.randperm(len(self.y), generator=generator)
+        self._check_kept(again, circle)
+        self._check_kept(again, circle.flip(0))
+        return not self.draws and self._check_past(again.names)
+
+    def _check_kept(self, again: Stream, circle: Tensor) -> None:
+        """Move one half of a circle of all samples one place on, and change the other half."""
+        kept = circle[: (len(circle) + 1) // 2]
+        to = circle if self.draws else circle.roll(1)
+        order = kept[:1].repeat(len(circle))
+        order[to[: len(kept)]] = kept
+        x = select_samples(self.x, order.to(first_of(self.x).device))
+        stream = self._run(x)
+        if not agree(again.logits[kept], stream.logits[to[: len(kept)]]):
+            raise _DEPENDENT if agree(stream.logits, self._run(x).logits) else _STATE
+        for name, h, moved in zip(again.names, again.hidden, stream.hidden, strict=False):
+            if not agree(h[kept[0]], moved[to[0]]):
+                raise wrong_axis(name, moved, len(circle))
+
+    def _check_past(self, names: Sequence[str]) -> bool:
+        last = len(names) - 1
+        of_last = {node: one for node, one in self.places.items() if one[0] == last}
+        proven = True
+        for places in (self.places, of_last):
+            run = _Pinned(self.model, self.x, places)
+            with run:
+                logits = self._run(self.x).logits
+            # where other operations run for such states, h_L alone is overwritten
+            if last in run.pinned:
+                counted = self.y != IGNORED
+                one = logits.take_along_dim(counted.int().argmax(0)[None, ..., None], 0)
+                proven = agree(one.expand_as(logits)[counted], logits[counted])
+                if proven:
+                    return any(l - 1 in run.pinned for l in run.differing)
+        if proven:
+            return False
+        raise no_stream(
+            f"past h_{last} ({names[last]}), the logits depend on the input: with the same "
+            f"h_{last} for all samples they differ",
+            hint="measure the network without that part, or with it before h_L",
+        )
+
+    def _run(self, x: Inputs) -> Stream:
+        rng = RngState()
+        with rng.isolated():
+            stream = self.forward(x)
+        self.draws = self.draws or rng.noticed
+        # without its graph
+        hidden = [h.detach() for h in stream.hidden]
+        return replace(stream, logits=stream.logits.detach(), hidden=hidden, edges=())
