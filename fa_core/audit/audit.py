@@ -45,7 +45,6 @@ from fa_core.formats.rows import (
     AuditRow,
     Problem,
     measured,
-    with_baseline,
     with_baselines,
     with_measured_baselines,
 )
@@ -53,7 +52,7 @@ from fa_core.formats.run_progress import ProgressFiles
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import is_run
 from fa_core.report.numbers import count_text
-from fa_core.report.provenance import BASELINE_FROM, GIVEN
+from fa_core.report.provenance import BASELINE_FROM
 
 if TYPE_CHECKING:
     from fa_core.audit.jobs import Job
@@ -326,7 +325,7 @@ class AuditFile:
         row = measured(self._order[index], report)
         self._reports[index] = row.report
         if self._journal is not None:
-            self._journal.append(_marked(row, *self._adjust([row])))
+            self._journal.append(*self._adjust([row]))
 
     def write(self) -> None:
         """Replace the journal by the table."""
@@ -340,11 +339,7 @@ class AuditFile:
             for i, row in enumerate(self._order)
             if i in self._reports
         ]
-        measured = with_baselines(with_measured_baselines(finished))
-        return [
-            _marked(before, after)
-            for before, after in zip(measured, self._adjust(measured), strict=True)
-        ]
+        return list(self._adjust(with_baselines(with_measured_baselines(finished))))
 
 
 def replace_audit(path: Path, measured: DiagnosticReport | Iterable[AuditRow]) -> Path | None:
@@ -363,15 +358,6 @@ def replace_audit(path: Path, measured: DiagnosticReport | Iterable[AuditRow]) -
     else:
         write_audit_table(path, measured)
     return kept
-
-
-def _marked(before: AuditRow, after: AuditRow) -> AuditRow:
-    """Mark a baseline as given by the user, so that a resumed audit does not take it for the run's
-    own."""
-    acc = after.report.frozen_baseline_acc
-    if acc == before.report.frozen_baseline_acc:
-        return after
-    return with_baseline(after, acc, GIVEN)
 
 
 def finished_before(

@@ -63,10 +63,9 @@ from fa_core.measure.norms import PER_TOKEN
 from fa_core.measure.passes import PassOptions, is_out_of_memory
 from fa_core.measure.reference_precision import reference_precision
 from fa_core.option_values import import_callable
-from fa_core.report.baseline import why_no_baseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.intervals import packed, share_interval
-from fa_core.report.manifest import CREDIT, Manifest
+from fa_core.report.manifest import CREDIT, Manifest, recorded_baseline
 from fa_core.report.provenance import BASELINE_RULE, TRAINED_ON, ReferencePrecision
 from fa_core.zoo.methods import Method, restore_method
 from fa_core.zoo.models.base import StreamNet
@@ -285,12 +284,6 @@ def build_report(
     if options.ablate:
         report = with_ablation(report, loaded, samples)
     other_data = _data_note(manifest, loaded.plan.data, samples)
-    why = (
-        ""
-        if manifest is None
-        else why_no_baseline(manifest.method) or (other_data and OTHER_BASELINE)
-    )
-    no_baseline = {"d": why} if why else {}
     credit = measure_credit(loaded, batch, report.credit, diagnosis.loss)
     missing = (credit or {}).get("missing", {}).get("gamma")
     if missing and not report.credit:
@@ -307,10 +300,8 @@ def build_report(
         else {**report.intervals, "acc": share_interval(hits, len(right))},
         right=None if per_token else packed(samples.in_data_order(right).tolist()),
         headline_acc_source=f"measured on {len(right)} test samples",
-        frozen_baseline_acc=None
-        if manifest is None or no_baseline
-        else manifest.frozen_baseline_acc,
-        unmeasured={**_unmeasured(report, credit, options), **no_baseline},
+        frozen_baseline_acc=None if manifest is None or other_data else recorded_baseline(manifest),
+        unmeasured=_unmeasured(report, credit, options),
         credit=credit,
         provenance={
             **report.provenance,
@@ -357,14 +348,6 @@ def _unmeasured(
         return report.unmeasured
     others = {name: why for name, why in report.unmeasured.items() if name != "gamma"}
     return {**others, **(credit or {}).get("missing", {})}
-
-
-OTHER_BASELINE = (
-    "the recorded baseline is of other data; audit its frozen run along with it, or "
-    "give --frozen-baseline"
-)
-"""Reason for (d) without a baseline, if a run is measured on other data than it was trained
-with."""
 
 
 def _data_note(manifest: Manifest | None, spec: str, samples: Evaluation) -> str:

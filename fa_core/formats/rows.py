@@ -23,8 +23,9 @@ from fa_core.report.manifest import AUDIT, MANIFEST, Manifest, is_run, read_mani
 from fa_core.report.method_style import CONTROLS, FROZEN, WITHOUT_BASELINE
 from fa_core.report.names import differing_axes, homes, name_of
 from fa_core.report.numbers import count_text
-from fa_core.report.provenance import BASELINE_FROM, BASELINE_RULE
+from fa_core.report.provenance import BASELINE_FROM, GIVEN
 from fa_core.report.quantities import fields_of, named
+from fa_core.report.report_facts import TRAINING
 
 _HYDRA_ABOVE, _MOST_OVERRIDES = 4, 1 << 16
 _OVERRIDE = re.compile(r"^- *['\"]?\+*([^'\"\s]+)", re.MULTILINE)
@@ -66,9 +67,10 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measured(row: AuditRow, report: DiagnosticReport) -> AuditRow:
-    """A run with its measured report, and with the notes on its checkpoint."""
+    """A run with its measured report, and with the notes on its checkpoint and its training."""
     if not row.report.coverage:
-        said = filter(None, [row.report.notes, report.notes])
+        training = row.report.unmeasured.get(TRAINING)
+        said = filter(None, [training, row.report.notes, report.notes])
         report = replace(report, notes="; ".join(said))
     return replace(row, report=report)
 
@@ -217,15 +219,17 @@ def with_assumed_baseline(rows: Iterable[AuditRow], baseline: FrozenBaseline) ->
     return [row.judged_by(baseline) for row in rows]
 
 
-def with_recorded_baseline(row: AuditRow, baseline: FrozenBaseline) -> AuditRow:
-    """A newly measured row with the given baseline as its own, unless it has one.
+def with_given_baseline(row: AuditRow, baseline: FrozenBaseline) -> AuditRow:
+    """A newly measured row with the given baseline as its own, unless it has one; marked as given,
+    so that a resumed audit does not take it for the run's own.
 
     An existing baseline is never replaced, only overridden by an assumed one.
     """
     report, acc = row.report, baseline.assumed_for(row.method)
     if report.frozen_baseline_acc is not None or acc is None or not report.coverage:
         return row.judged_by(baseline)
-    return replace(row, report=report.with_frozen_baseline(acc))
+    facts = {**report.provenance, BASELINE_FROM: GIVEN}
+    return replace(row, report=replace(report.with_frozen_baseline(acc), provenance=facts))
 
 
 def with_measured_baselines(
@@ -302,13 +306,6 @@ def _right(folder: Path) -> str | None:
         return DiagnosticReport.from_dict(loads(read_file(folder / AUDIT))).right
     except (ValueError, FaError):
         return None
-
-
-def with_baseline(row: AuditRow, acc: float | None, source: str) -> AuditRow:
-    """The row with a baseline and its source."""
-    report = row.report.with_frozen_baseline(acc)
-    facts = {name: value for name, value in report.provenance.items() if name != BASELINE_RULE}
-    return replace(row, report=replace(report, provenance={**facts, BASELINE_FROM: source}))
 
 
 def _rule(row: AuditRow) -> str:

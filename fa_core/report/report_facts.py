@@ -35,6 +35,8 @@ WHAT_IF = "(what if)"
 NORMS = ("residual_norms", "bp_grad_norms")
 """Fields with a number per layer."""
 
+TRAINING = "training"
+"""Key of `ReportFacts.unmeasured`: how far the training of an unmeasured run is, or got."""
 NO_REASON = "not in the source"
 """Reason of an unmeasured value without a recorded one."""
 

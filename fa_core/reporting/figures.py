@@ -63,8 +63,9 @@ class Markers(NamedTuple):
     def draw(self, panel: Axes, what: Quantity) -> None:
         """Draw a marker per run: filled if its diagnostic fires, a star if undecided.
 
-        It is grey if the diagnostic was not measured. Accuracies have marks at the frozen baseline
-        and at the accuracy that passes (d).
+        It is grey if the diagnostic was not measured. What the axis cannot show stands at its foot:
+        0, NaN or inf, and n.m. (not measured). Accuracies have marks at the frozen baseline and at
+        the accuracy that passes (d).
         """
         table, rows, bit = self.table, self.rows, BIT[what.marks]
         values = column_of(table, what)
@@ -83,10 +84,12 @@ class Markers(NamedTuple):
             for look, are in self._looks(style, bit):
                 some = mine[are[mine]]
                 plot(panel, self.xs[some], values[some], style, linestyle="none", **look)
-        broken = (table.nonfinite[rows] & bit) != 0
-        for x in self.xs[rows[broken & ~np.isfinite(values[rows])]].tolist():
-            word = panel.text(x, 0.02, "NaN/inf", transform=panel.get_xaxis_transform())
-            word.set(color=panels.LIMIT, fontsize=6, rotation=90, ha="center", va="bottom")
+        fires, broken = table.flags(self.thresholds), table.nonfinite
+        for i in rows[~np.isfinite(panels.drawable(values[rows], what.log))].tolist():
+            text = "NaN/inf" if broken[i] & bit else "n.m."
+            word = panel.text(self.xs[i], 0.02, "0" if values[i] == 0 else text)
+            word.set(color=panels.LIMIT if fires[i] & bit else panels.MUTED, fontsize=6)
+            word.set(transform=panel.get_xaxis_transform(), rotation=90, ha="center", va="bottom")
         finish(panel, what, self.thresholds)
 
     def _looks(self, style: MethodStyle, bit: int) -> Iterator[tuple[Look, Mask]]:
@@ -145,8 +148,8 @@ _MEAN: Look = {"linestyle": "-", "linewidth": 1.6, "alpha": 0.6, "zorder": 1.5, 
 def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> Figure:
     """The four numbers of every method: a marker per seed, and a line at their mean.
 
-    Limits are dashed, their firing sides shaded. Controls are left out; what was not measured is
-    absent. Means of growth and ‖g_L‖ are geometric; a number that is not finite has no mean.
+    Limits are dashed, their firing sides shaded. Controls are left out. Means of growth and ‖g_L‖
+    are geometric; a number that is not finite has no mean.
     """
     thresholds = thresholds or DiagnosticThresholds()
     if not table.controls.all():

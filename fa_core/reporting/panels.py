@@ -221,8 +221,9 @@ def finish(panel: Axes, what: Quantity, thresholds: DiagnosticThresholds) -> Non
     if not any(np.isfinite(line.get_ydata()).any() for line in panel.lines):
         panel.set_yticks([])
         panel.set_yticks([], minor=True)
-        word = panel.text(0.5, 0.5, "not measured", transform=panel.transAxes)
-        word.set(color=MUTED, ha="center", va="center")
+        if not panel.texts:
+            word = panel.text(0.5, 0.5, "not measured", transform=panel.transAxes)
+            word.set(color=MUTED, ha="center", va="center")
     elif what.letter:
         threshold_line(panel, what, DIAGNOSTICS[what.letter].limit(thresholds))
 
@@ -232,7 +233,7 @@ def _decade(value: float, _: object) -> str:
     return power_of_ten(round(math.log10(value))) if 0 < value < math.inf else ""
 
 
-def _drawable(ys: Sequence[float] | Floats, log: bool) -> Floats:
+def drawable(ys: Sequence[float] | Floats, log: bool) -> Floats:
     """The numbers to draw; NaN, which breaks a line, where the axis cannot show one."""
     values = np.array(ys, dtype=np.float64)
     values[~np.isfinite(values) | (log & (values <= 0))] = math.nan
@@ -247,7 +248,7 @@ def plot(
     **look: Any,
 ) -> None:
     """Draw points in a style, connected and marked unless ``look`` says otherwise."""
-    drawn = _drawable(ys, panel.get_yscale() == "log")
+    drawn = drawable(ys, panel.get_yscale() == "log")
     panel.plot(xs, drawn, **{"color": style.colour, "marker": style.marker, **look})
 
 

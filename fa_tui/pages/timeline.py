@@ -48,13 +48,9 @@ _HOW_TO = (
 
 
 def _same(one: Timeline | Trace, other: Timeline | Trace) -> bool:
-    """Whether both are of one run."""
-    return (one.source, one.method, one.seed, one.axes) == (
-        other.source,
-        other.method,
-        other.seed,
-        other.axes,
-    )
+    """Whether both are of one run; a replayed one may have further axes."""
+    named = (one.source, one.method, one.seed) == (other.source, other.method, other.seed)
+    return named and {**one.axes, **other.axes} in (one.axes, other.axes)
 
 
 class TimelinePage(Page):
