@@ -46,13 +46,12 @@ from fa_core.formats.rows import (
     Problem,
     measured,
     with_baselines,
-    with_measured_baselines,
 )
 from fa_core.formats.run_progress import ProgressFiles
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import is_run
 from fa_core.report.numbers import count_text
-from fa_core.report.provenance import BASELINE_FROM
+from fa_core.report.provenance import BASELINE_FROM, BASELINE_RULE, OTHER_BASELINES
 
 if TYPE_CHECKING:
     from fa_core.audit.jobs import Job
@@ -339,7 +338,7 @@ class AuditFile:
             for i, row in enumerate(self._order)
             if i in self._reports
         ]
-        return list(self._adjust(with_baselines(with_measured_baselines(finished))))
+        return list(self._adjust(with_baselines(finished)))
 
 
 def replace_audit(path: Path, measured: DiagnosticReport | Iterable[AuditRow]) -> Path | None:
@@ -427,7 +426,8 @@ def _as_measured(report: DiagnosticReport) -> DiagnosticReport:
     report = replace(report, recorded_verdict=None)
     if BASELINE_FROM not in report.provenance:
         return report
-    facts = {name: value for name, value in report.provenance.items() if name != BASELINE_FROM}
+    of_baseline = (BASELINE_FROM, BASELINE_RULE, OTHER_BASELINES)
+    facts = {name: v for name, v in report.provenance.items() if name not in of_baseline}
     return replace(report, provenance=facts, frozen_baseline_acc=None)
 
 

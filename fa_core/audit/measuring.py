@@ -65,8 +65,8 @@ from fa_core.measure.reference_precision import reference_precision
 from fa_core.option_values import import_callable
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.intervals import packed, share_interval
-from fa_core.report.manifest import CREDIT, Manifest, recorded_baseline
-from fa_core.report.provenance import BASELINE_RULE, TRAINED_ON, ReferencePrecision
+from fa_core.report.manifest import CREDIT, Manifest
+from fa_core.report.provenance import TRAINED_ON, ReferencePrecision
 from fa_core.zoo.methods import Method, restore_method
 from fa_core.zoo.models.base import StreamNet
 
@@ -300,7 +300,6 @@ def build_report(
         else {**report.intervals, "acc": share_interval(hits, len(right))},
         right=None if per_token else packed(samples.in_data_order(right).tolist()),
         headline_acc_source=f"measured on {len(right)} test samples",
-        frozen_baseline_acc=None if manifest is None or other_data else recorded_baseline(manifest),
         unmeasured=_unmeasured(report, credit, options),
         credit=credit,
         provenance={
@@ -379,8 +378,6 @@ def _network_facts(loaded: Loaded) -> Json:
             {TRAINED_ON: loaded.manifest.data_hash, "epochs_done": loaded.manifest.epochs_done}
         )
         facts.update(recipe=loaded.manifest.recipe, method_args=loaded.manifest.method_args)
-        if loaded.manifest.frozen_baseline_rule:
-            facts[BASELINE_RULE] = loaded.manifest.frozen_baseline_rule
     kinds = sorted({str(t.dtype).removeprefix("torch.") for t in tensors if t.is_floating_point()})
     return {**facts, "weights_dtype": "+".join(kinds)}
 

@@ -233,20 +233,15 @@ def with_given_baseline(row: AuditRow, baseline: FrozenBaseline) -> AuditRow:
 
 
 def with_measured_baselines(
-    rows: Iterable[AuditRow], beside: Iterable[AuditRow] = (), *, recorded: bool = False
-) -> list[AuditRow]:
-    """The rows with (d) judged by frozen-blocks runs among them (`FrozenRuns.judge`).
+    rows: Sequence[AuditRow], beside: Iterable[AuditRow] = ()
+) -> Sequence[AuditRow]:
+    """The rows that lack a baseline with that of a frozen run among them (`FrozenRuns.judge`).
 
     Args:
         rows: the rows.
-        beside: further frozen runs, preferred.
-        recorded: whether the baselines that rows have are their records, which are kept.
+        beside: further frozen runs.
     """
-    rows = list(rows)
-    judged = [row.method not in WITHOUT_BASELINE for row in rows]
-    if recorded:
-        judged = [one and _lacks_one(row) for one, row in zip(judged, rows, strict=True)]
-    if not any(judged):
+    if not any(map(_lacks_one, rows)):
         return rows
     frozen = FrozenRuns(
         FrozenRun(
@@ -256,30 +251,30 @@ def with_measured_baselines(
             row.report.headline_acc,
             row.report.right,
         )
-        for row in chain(beside, rows)
+        for row in chain(rows, beside)
         if row.method == FROZEN and row.report.headline_acc is not None
     )
-    for place, row in enumerate(rows):
-        if judged[place]:
-            report = frozen.judge(row.report, _rule(row), _facts(row))
-            rows[place] = replace(row, report=report)
-    return rows
+    return [
+        replace(row, report=frozen.judge(row.report, _rule(row), _facts(row)))
+        if _lacks_one(row)
+        else row
+        for row in rows
+    ]
 
 
-def with_baselines(rows: Iterable[AuditRow]) -> list[AuditRow]:
+def with_baselines(rows: Sequence[AuditRow]) -> list[AuditRow]:
     """The rows that lack a baseline with that of a frozen run among them, or next to their run
     folder. What is read and what is measured is judged alike, whichever run was trained first."""
-    rows = list(rows)
     lacking = [Path(row.checkpoint) for row in rows if row.checkpoint and _lacks_one(row)]
     folders = dict.fromkeys(real_path(place).parent for place in lacking if is_run(place))
-    return with_measured_baselines(
-        rows, chain.from_iterable(map(_frozen_in, folders)), recorded=True
-    )
+    return [*with_measured_baselines(rows, chain.from_iterable(map(_frozen_in, folders)))]
 
 
 def _lacks_one(row: AuditRow) -> bool:
-    is_known = bool(row.report.provenance) and row.report.frozen_baseline_acc is None
-    return is_known and row.method not in WITHOUT_BASELINE
+    """Whether a run's record says of which network and data it is, and of no baseline."""
+    facts, acc = row.report.provenance, row.report.frozen_baseline_acc
+    is_open = acc is None and bool(facts) and BASELINE_FROM not in facts
+    return is_open and row.method not in WITHOUT_BASELINE
 
 
 def _frozen_in(folder: Path) -> Iterator[AuditRow]:

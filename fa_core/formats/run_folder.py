@@ -58,7 +58,6 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
         method_name=manifest.method,
         seed=manifest.seed,
         axes=manifest.axes,
-        frozen_baseline_acc=run_files.recorded_baseline(manifest),
     )
     try:
         if (data := _bytes(folder / run_files.AUDIT)) is not None:

@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fa_core.analysis.timeline import Replay
 from fa_core.errors import UnreadableInput
 from fa_core.formats import load_audits, scan
-from fa_core.formats.table import AuditTable
 
 MANIFEST = {
     "method": "dfa",
@@ -102,25 +100,6 @@ def test_a_run_folder_is_one_row_with_its_report_and_its_trace(tmp_path):
     assert (trace.key, trace.method, trace.seed, trace.axes) == ("run", "dfa", 42, {"lam": 0.01})
     assert found.problems == []
     assert scan([run]) == found
-
-
-@pytest.mark.parametrize(
-    ("said", "known"),
-    [
-        ({"headline_acc": 0.5, "frozen_baseline_acc": 0.4}, 0.4),
-        ({}, None),
-        ({"frozen_baseline_acc": 61}, None),
-        ({"method": "frozen", "frozen_baseline_acc": 0.4}, None),
-    ],
-)
-def test_a_run_nobody_measured_lends_its_trace_the_baseline_of_its_manifest(tmp_path, said, known):
-    run = manifest(tmp_path / "run", **said)
-    (run / "trace.jsonl").write_text('{"epoch": 1, "test_acc": 0.41}\n')
-    found = scan([run])
-    assert (found.rows[0].report.frozen_baseline_acc, found.rows[0].report.coverage) == (known, "")
-    (replayed,) = Replay(found.traces, AuditTable.from_rows(found.rows)).timelines()
-    assert replayed.points[0].margin_pp == (None if known is None else 1.0)
-    assert replayed.evidence == {}
 
 
 @pytest.mark.parametrize("name", ["audit.json", "trace.jsonl"])
