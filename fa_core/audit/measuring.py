@@ -63,6 +63,7 @@ from fa_core.measure.norms import PER_TOKEN
 from fa_core.measure.passes import PassOptions, is_out_of_memory
 from fa_core.measure.reference_precision import reference_precision
 from fa_core.option_values import import_callable
+from fa_core.report.baseline import why_no_baseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.intervals import packed, share_interval
 from fa_core.report.manifest import CREDIT, Manifest
@@ -284,6 +285,7 @@ def build_report(
     if options.ablate:
         report = with_ablation(report, loaded, samples)
     other_data = _data_note(manifest, loaded.plan.data, samples)
+    why = why_no_baseline(job.method)
     credit = measure_credit(loaded, batch, report.credit, diagnosis.loss)
     missing = (credit or {}).get("missing", {}).get("gamma")
     if missing and not report.credit:
@@ -300,7 +302,7 @@ def build_report(
         else {**report.intervals, "acc": share_interval(hits, len(right))},
         right=None if per_token else packed(samples.in_data_order(right).tolist()),
         headline_acc_source=f"measured on {len(right)} test samples",
-        unmeasured=_unmeasured(report, credit, options),
+        unmeasured={**_unmeasured(report, credit, options), **({"d": why} if why else {})},
         credit=credit,
         provenance={
             **report.provenance,
