@@ -13,7 +13,7 @@ from fa_core.analysis.seeds import stat_of
 from fa_core.formats.table import Floats, Indices, Mask
 from fa_core.report.diagnostics import BIT
 from fa_core.report.method_style import MethodStyle, published_name
-from fa_core.report.numbers import brief, with_axes
+from fa_core.report.numbers import brief
 from fa_core.report.quantities import BY_NAME, JUDGED, Quantity, named
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.reporting import panels
@@ -173,7 +173,7 @@ def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = 
             )
         markers.draw(panel, what)
         panels.name_places(panel, [printed[name] for name in styles])
-    axes[len(drawn) - 1].set_xlabel(_assumed_text(table))
+    figure.suptitle("\n".join(table.assumed_notes), size=6)
     return laid_out(figure)
 
 
@@ -197,23 +197,13 @@ def _mean(table: AuditTable, what: Quantity, mine: np.ndarray) -> float:
     return mean_of(column_of(table, what)[mine], what.log)
 
 
-def _assumed_text(table: AuditTable) -> str:
-    """``baseline assumed on 3 of 9 runs``, if it is on some."""
-    runs = int(table.assumed.sum())
-    judged_by_it = int(table.measured("margin_pp").sum())
-    if not runs:
-        return ""
-    return f"baseline assumed on {runs} of {judged_by_it} runs"
-
-
 @fixed_style()
 def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> Figure:
     """Accuracy, growth and ‖g_L‖ against the penalty λ, a marker per seed.
 
     A line per family joins the means over seeds of runs that differ in λ only (`families`).
     Families with a single λ are left out. Runs without the penalty are at the left. The accuracies
-    have marks at the frozen baseline and at the accuracy that passes (d), and a line at BP without
-    the penalty, if known.
+    have marks at the frozen baseline and at the accuracy that passes (d).
     """
     drawn = families(table)
     named, styles = variants((family.method, family.axes) for family in drawn)
@@ -226,8 +216,6 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
     xs = np.zeros(len(table))
     xs[rows] = [places.index(levels[i]) for i in names]
     markers = Markers(table, thresholds or DiagnosticThresholds(), names, styles, xs, rows)
-    plain_bp = table.select((table.method == "bp") & (np.array(levels) == 0))
-    bp = {mean_of(plain_bp.acc[members]): one for one, members in conditions(plain_bp)}
     signs: Signs = {**panels.FACES, **panels.BASELINES, "mean over seeds": {"linestyle": "-"}}
     figure, axes = page("Penalty rescue", styles, 1, 3, signs)
     for panel, what in zip(axes, COURSES, strict=True):
@@ -241,9 +229,6 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
             at = np.unique(xs[known])
             means = [mean_of(values[known[xs[known] == x]]) for x in at]
             plot(panel, at, means, styles[name], alpha=panels.FAINT, marker="")
-    for level, one in bp.items():
-        if math.isfinite(level):
-            panels.level_line(axes[COURSES.index(ACCURACY)], with_axes("BP", one.all_axes), level)
     return laid_out(figure)
 
 

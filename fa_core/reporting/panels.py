@@ -19,7 +19,7 @@ from fa_core.formats.table import Floats
 from fa_core.report.diagnostics import BOUND, DIAGNOSTICS, PROXY
 from fa_core.report.method_style import MethodStyle, method_styles
 from fa_core.report.names import differing_axes
-from fa_core.report.numbers import brief, exact, power_of_ten, with_axes
+from fa_core.report.numbers import exact, power_of_ten, with_axes
 from fa_core.report.quantities import Quantity
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.sanitize import sanitize
@@ -182,12 +182,6 @@ def variants(
         with_axes(name, {axis: axes.get(axis) for axis in differ[name]}) for name, axes in found
     ]
     return names, method_styles(names)
-
-
-def level_line(panel: Axes, name: str, level: float) -> None:
-    """Draw a horizontal line with its name at its right end."""
-    panel.axhline(level, color=MUTED, zorder=1, **_DASHED)
-    _name_line(panel, level, f"{name} {brief(level, 3)}", MUTED)
 
 
 def laid_out(figure: Figure) -> Figure:
