@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fa_core.analysis.method_groups import Condition, conditions, families
+from fa_core.analysis.method_groups import conditions, families
 from fa_core.analysis.seeds import stat_of
 from fa_core.formats.table import Floats, Indices, Mask
 from fa_core.report.diagnostics import BIT
@@ -104,29 +104,6 @@ class Markers(NamedTuple):
         yield panels.STAR, undecided
 
 
-def variants_of(
-    table: AuditTable, rows: Sequence[int]
-) -> tuple[dict[int, str], dict[str, MethodStyle]]:
-    """Names and styles of some runs: one for the seeds of one method (`conditions`)."""
-    found: dict[int, Condition] = {}
-    for one, members in conditions(table.select(rows)):
-        found |= dict.fromkeys((rows[i] for i in members), one)
-    ordered = {i: found[i] for i in rows}
-    names, styles = variants((one.method, one.all_axes) for one in ordered.values())
-    return dict(zip(ordered, names, strict=True)), styles
-
-
-def side_by_side(names: Mapping[int, str], places: Sequence[str], rows: Indices) -> Floats:
-    """Position of every run: the place of its name, runs of one name spread by ±0.28."""
-    xs = np.zeros(int(rows.max(initial=0)) + 1)
-    for position, name in enumerate(places):
-        mine = [i for i in rows.tolist() if names[i] == name]
-        xs[mine] = position
-        if len(mine) > 1:
-            xs[mine] += np.linspace(-0.28, 0.28, len(mine))
-    return xs
-
-
 def mean_of(values: Floats, log: bool = False) -> float:
     """The mean of the finite values, on a log axis the geometric one; NaN without one, or if one is
     not positive there."""
@@ -154,25 +131,30 @@ def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = 
     thresholds = thresholds or DiagnosticThresholds()
     if not table.controls.all():
         table = table.select(~table.controls)
-    rows = np.arange(len(table))
-    names, styles = variants_of(table, rows.tolist())
+    groups = conditions(table)
+    named, styles = variants((one.method, one.all_axes) for one, _ in groups)
+    places, labels, names, xs = [*styles], {}, dict[int, str](), np.zeros(len(table))
+    for (one, rows), name in zip(groups, named, strict=True):
+        names |= dict.fromkeys(rows, name)
+        labels[name] = published_name(one.method) + name.removeprefix(one.method)
+        spread = np.linspace(-0.28, 0.28, len(rows)) if len(rows) > 1 else 0.0
+        xs[rows] = places.index(name) + spread
     drawn = [what for what in JUDGED.values() if _is_drawn(what, table)] or [JUDGED["a"]]
     signs: Signs = {**panels.FACES, "line: mean over seeds": _MEAN}
     columns = min(len(drawn), 2)
     shape = math.ceil(len(drawn) / columns), columns
     figure, axes = page("Diagnostics of methods", {}, *shape, signs, len(styles))
-    printed = _printed(table, names)
-    markers = Markers(table, thresholds, names, styles, side_by_side(names, [*styles], rows), rows)
+    markers = Markers(table, thresholds, names, styles, xs, np.arange(len(table)))
     for panel in axes[len(drawn) :]:
         panel.set_visible(False)
     for panel, what in zip(axes, drawn, strict=False):
-        for place, name in enumerate(styles):
-            mean = _mean(table, what, np.array([names[i] == name for i in rows.tolist()]))
+        for (_, rows), name in zip(groups, named, strict=True):
+            mean, place = _mean(table, what, rows), places.index(name)
             panel.plot(
                 [place - 0.35, place + 0.35], [mean, mean], color=styles[name].colour, **_MEAN
             )
         markers.draw(panel, what)
-        panels.name_places(panel, [printed[name] for name in styles])
+        panels.name_places(panel, [labels[name] for name in places])
     figure.suptitle("\n".join(table.assumed_notes), size=6)
     return laid_out(figure)
 
@@ -181,16 +163,7 @@ def _is_drawn(what: Quantity, table: AuditTable) -> bool:
     return bool((table.coverage & BIT[what.letter]).any())
 
 
-def _printed(table: AuditTable, names: Mapping[int, str]) -> dict[str, str]:
-    """Name of a variant → the same with the method's name in print."""
-    printed = {}
-    for i, name in names.items():
-        method = str(table.method[i])
-        printed[name] = published_name(method) + name.removeprefix(method)
-    return printed
-
-
-def _mean(table: AuditTable, what: Quantity, mine: np.ndarray) -> float:
+def _mean(table: AuditTable, what: Quantity, mine: Sequence[int]) -> float:
     """The mean over some runs; NaN if a number is not finite."""
     if (table.nonfinite[mine] & BIT[what.letter]).any():
         return math.nan
@@ -206,10 +179,10 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
     have marks at the frozen baseline and at the accuracy that passes (d).
     """
     drawn = families(table)
-    named, styles = variants((family.method, family.axes) for family in drawn)
+    named, styles = variants((one.method, one.axes) for one, _ in drawn)
     names: dict[int, str] = {}
-    for family, name in zip(drawn, named, strict=True):
-        names |= dict.fromkeys(family.rows, name)
+    for (_, mine), name in zip(drawn, named, strict=True):
+        names |= dict.fromkeys(mine, name)
     rows = np.array([*names], dtype=np.intp)
     levels = [float(axes.get("lam") or 0.0) for axes in table.axes]
     places = sorted({levels[i] for i in names})
@@ -223,8 +196,8 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
         panel.set_xlabel("penalty λ")
         panels.name_places(panel, [brief(place) if place else "none" for place in places])
         values = column_of(table, what)
-        for family, name in zip(drawn, named, strict=True):
-            mine = np.array(family.rows)
+        for (_, family), name in zip(drawn, named, strict=True):
+            mine = np.array(family)
             known = mine[np.isfinite(values[mine])]
             at = np.unique(xs[known])
             means = [mean_of(values[known[xs[known] == x]]) for x in at]

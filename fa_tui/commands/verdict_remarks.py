@@ -66,7 +66,7 @@ def doubts_of(report: DiagnosticReport) -> Iterator[str]:
             remedy = "more test samples narrow it"
             if _has_more_batches(report, letter):
                 option = "--batches" if letter == "c" else "--norm-batches"
-                remedy = f"more eval batches ({option}) narrow it"
+                remedy = f"more eval batches (`fa-tui audit {option}`) narrow it"
             why = f"the 95% interval holds {limit}; {remedy}"
         yield f"({letter}) undecided: {why}"
 

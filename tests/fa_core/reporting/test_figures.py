@@ -269,9 +269,10 @@ def test_what_was_not_measured_and_controls_are_absent():
     drawn = methods_figure(runs)
     assert [*shown(drawn)] == ["(a) growth per block", "(b) deepest ‖g_L‖"]
     assert not {"N/A", "frozen", "grey: not measured"} & set(texts(drawn))
+    assert texts(drawn).count("n.m.") == 3
 
 
-def test_a_number_that_is_not_finite_is_noted_and_has_no_mean():
-    drawn = methods_figure(table(*seeds_of("dfa", 2.0, 3.0, math.nan)))
-    assert "NaN/inf" in texts(drawn)
+def test_a_number_that_an_axis_cannot_show_is_noted_and_has_no_mean():
+    drawn = methods_figure(table(*seeds_of("dfa", 2.0, 3.0, math.nan), row("bp", g_L=0.0)))
+    assert {"NaN/inf", "0"} <= set(texts(drawn)) and "not measured" not in texts(drawn)
     assert all(math.isnan(y) for line in heights(drawn.axes[0]) for y in line)

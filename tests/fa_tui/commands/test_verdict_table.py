@@ -132,12 +132,12 @@ def test_the_first_record_is_printed_before_the_second_row_is_looked_at(
 @pytest.mark.parametrize(
     ("letter", "right", "remedy"),
     [
-        ("c", packed([True] * 640), "more eval batches (--batches) narrow it"),
+        ("c", packed([True] * 640), "more eval batches (`fa-tui audit --batches`) narrow it"),
         ("c", packed([True] * 130), "more test samples narrow it"),
-        ("b", packed([True] * 640), "more eval batches (--norm-batches) narrow it"),
+        ("b", packed([True] * 640), "more eval batches (`fa-tui audit --norm-batches`) narrow it"),
         ("b", packed([True] * 20), "more test samples narrow it"),
-        ("c", "x9:", "more eval batches (--batches) narrow it"),
-        ("c", None, "more eval batches (--batches) narrow it"),
+        ("c", "x9:", "more eval batches (`fa-tui audit --batches`) narrow it"),
+        ("c", None, "more eval batches (`fa-tui audit --batches`) narrow it"),
         ("d", packed([True] * 640), "more test samples narrow it"),
     ],
 )
