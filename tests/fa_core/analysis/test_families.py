@@ -2,7 +2,8 @@
 
 import pytest
 
-from fa_core.analysis.method_groups import families
+from fa_core.analysis.method_groups import conditions, families
+from fa_core.formats.rows import axes_of_methods, value_on_axis
 from tests.fa_core.analysis.runs import row, seeds_of, table
 
 
@@ -47,6 +48,21 @@ def test_a_recorded_difference_that_no_axis_names_parts_runs_too(other):
     for provenance, joined in ((setup(lam=0.01), 1), (other, 0)):
         penalised = row(axes={"lam": 0.01}, provenance=provenance)
         assert len(families(table(plain, penalised))) == joined
+
+
+def test_what_of_a_recipe_differs_in_one_place_names_the_methods_runs_and_parts_them():
+    runs = [
+        row(seed=seed, source=source, provenance=setup(epochs=epochs))
+        for seed, source, epochs in ((1, "a", 2), (2, "a", 8), (3, "b/c", 16), (3, "d/e", 2))
+    ]
+    assert axes_of_methods(runs[2:]) == {"dfa": []}
+    runs.append(row(seed=4, source="a"))
+    assert axes_of_methods(runs) == {"dfa": ["epochs"]}
+    assert [value_on_axis(run, "epochs") for run in runs] == [2, 8, 16, 2, None]
+    assert [(one.axes, len(rows)) for one, rows in conditions(table(*runs[:2]))] == [
+        ({"epochs": 2}, 1),
+        ({"epochs": 8}, 1),
+    ]
 
 
 def test_the_same_runs_in_two_folders_are_two_families():

@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from scipy import stats
 from torch import nn
 
@@ -31,6 +32,7 @@ from fa_core.report.intervals import (
     share_interval,
     t_quantile,
 )
+from fa_core.report.notes import caveats
 
 
 @pytest.mark.parametrize("n", [6, 7, 32, 128, 129, 360, 1000, 1001, 1280, 100_000])
@@ -223,7 +225,9 @@ def test_an_assumed_baseline_takes_the_interval_of_the_accuracy():
         frozen_baseline_acc=0.5,
         intervals={"acc": (0.57, 0.63), "margin_pp": (9.0, 11.0)},
     )
-    assert report.interval("d") == (9.0, 11.0)
+    assert report.interval("d") == (9.0, 11.0) and caveats(report) == []
+    moved = replace(report, headline_acc=0.7)
+    assert caveats(moved) == ["(d) lies outside its own interval"]
     assert report.with_assumed_baseline(0.58).interval("d") == pytest.approx((-1.0, 5.0))
     assert report.with_assumed_baseline(0.58).undecided == {"d"}
     assert report.with_frozen_baseline(0.58).interval("d") == pytest.approx((-1.0, 5.0))

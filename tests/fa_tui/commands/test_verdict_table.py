@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from functools import partial
 
 import pytest
@@ -106,27 +105,6 @@ def test_rows_make_the_json_that_python_writes(
     text = capsys.readouterr().out
     assert text == in_json(json.dumps(json.loads(text), indent=1, ensure_ascii=False)) + "\n"
     assert [each["source"] for each in json.loads(text)] == ["a\u2028b\n.json"] * len(rows)
-
-
-class _Once(list[AuditRow]):
-    """Rows that count how many of them were asked for before the first was printed."""
-
-    asked = 0
-
-    def __iter__(self) -> Iterator[AuditRow]:
-        for row in super().__iter__():
-            self.asked += 1
-            yield row
-
-
-def test_the_first_record_is_printed_before_the_second_row_is_looked_at(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    rows = _Once(_rows(5))
-    asked: list[int] = []
-    monkeypatch.setattr("builtins.print", lambda *_, **__: asked.append(rows.asked))
-    print_rows(rows, "json", USUAL)
-    assert asked[:3] == [1, 2, 3]
 
 
 @pytest.mark.parametrize(
