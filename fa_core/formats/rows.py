@@ -179,7 +179,7 @@ def recipe_of(row: AuditRow) -> Json:
     """The recipe that a run was trained by, as its audit records it, but λ."""
     found = row.report.provenance.get("recipe")
     known = found if isinstance(found, Mapping) else {}
-    return {x: v for x, v in known.items() if x != "lam" and isinstance(v, (str, int, float))}
+    return {name: value for name, value in known.items() if name != "lam"}
 
 
 def axes_of_methods(rows: Sequence[AuditRow]) -> dict[str, list[str]]:

@@ -181,8 +181,8 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
     drawn = families(table)
     named, styles = variants((one.method, one.axes) for one, _ in drawn)
     names: dict[int, str] = {}
-    for (_, mine), name in zip(drawn, named, strict=True):
-        names |= dict.fromkeys(mine, name)
+    for (_, family), name in zip(drawn, named, strict=True):
+        names |= dict.fromkeys(family, name)
     rows = np.array([*names], dtype=np.intp)
     levels = [float(axes.get("lam") or 0.0) for axes in table.axes]
     places = sorted({levels[i] for i in names})

@@ -107,7 +107,7 @@ def test_a_run_folder_is_one_row_with_its_report_and_its_trace(tmp_path):
 
 def test_a_run_is_judged_by_the_frozen_run_beside_it_however_it_is_opened(tmp_path):
     for method, acc in (("dfa", 0.5), ("frozen", 0.6)):
-        run = manifest(tmp_path / method, method=method, headline_acc=acc)
+        run = manifest(tmp_path / method, method=method, headline_acc=acc, arch_args={}, recipe={})
         facts = json.loads((run / "manifest.json").read_text())
         report = DiagnosticReport(residual_norms=[1.0, 1.0], headline_acc=acc, provenance=facts)
         report.save(run / "audit.json")
