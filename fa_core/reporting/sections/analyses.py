@@ -164,10 +164,7 @@ _CAPTION = (
 )
 
 
-_GAP = (
-    "the gap between the groups' nearest ends (of 95 % intervals, else the numbers), or that these "
-    "overlap; "
-)
+_GAP = "the gap between the nearest ends of the groups' intervals, or overlap; "
 
 
 def sensitivity_blocks(analysis: Sequence[Sensitivity]) -> Iterator[Block]:
