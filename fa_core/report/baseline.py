@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from operator import itemgetter
 from typing import TypeVar
 
@@ -160,8 +161,8 @@ def facts_of(known: Mapping[str, object], seed: int | None, frozen: bool = False
     return facts
 
 
-_NEAR_AT_MOST = 16
-"""Frozen runs of a network and seed that are looked at for what differs: a file may hold many."""
+_AT_MOST = 16
+"""Frozen runs of a network and seed that are compared with a run, or kept: a file may hold many."""
 
 
 class FrozenRuns:
@@ -193,7 +194,7 @@ class FrozenRuns:
         best = alike.get(rule) or next(iter(alike.values()), None)
         if best:
             return _judged_by(best, report, rule, alike)
-        near = self._same_net.get((facts["seed"], facts["arch"]), [])[:_NEAR_AT_MOST]
+        near = self._same_net.get((facts["seed"], facts["arch"]), [])[:_AT_MOST]
         if not near:
             return report
         _, why = min((_difference(run, facts) for run in near), key=itemgetter(0))
@@ -202,7 +203,8 @@ class FrozenRuns:
 
 def _judged_by(best: FrozenRun, report: Facts, rule: str, alike: Mapping[str, FrozenRun]) -> Facts:
     """A report judged by a frozen run; the accuracies of the other rules' runs are kept."""
-    others = {name: run.acc for name, run in alike.items() if name != best.rule}
+    known = islice(alike.items(), _AT_MOST)
+    others = {name: run.acc for name, run in known if name != best.rule}
     provenance = {**report.provenance, BASELINE_FROM: best.source}
     if best.rule != rule:
         provenance[BASELINE_RULE] = best.rule
