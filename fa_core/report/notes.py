@@ -194,10 +194,6 @@ def caveats(run: JudgedRun, *, only_decisive: bool = False) -> list[str]:
             texts = batch_texts(run, letter)
             if texts:
                 words.append(f"({letter}) {'; '.join(texts)}")
-    for letter in run.coverage:
-        value, ends = JUDGED[letter].of(run), run.interval(letter)
-        if ends and value is not None and (value < ends[0] or value > ends[1]):
-            words.append(f"({letter}) lies outside its own interval")
     words += [reduction_text(run), own_backward_text(run)]
     # notes of other projects' files repeat the columns
     if "data_hash" in run.provenance or not run.coverage:
