@@ -111,7 +111,7 @@ def check_run(report: DiagnosticReport, said: Json, by: str, where: str) -> None
         other = said.get(name)
         if value in (other, None, "") or other is None or str(value) == str(other):
             continue
-        if name != "method" or not _is_variant(value, other):
+        if name != "method" or not _is_variant(str(value), other):
             raise InvalidReport(
                 f"the {by} names {name} {other}, its report names {value}",
                 where=where,
