@@ -200,8 +200,8 @@ def _grouped(keys: Sequence[Hashable], facts: Sequence[Json]) -> tuple[list[list
 
     A place without a fact stays with the only ones of its group that have it, if they agree.
     """
-    first = {key: place for place, key in reversed([*enumerate(keys)])}
-    group = [first[key] for key in keys]
+    numbers: dict[Hashable, int] = {}
+    group = [numbers.setdefault(key, len(numbers)) for key in keys]
     texts: defaultdict[str, dict[int, str]] = defaultdict(dict)
     for place, known in enumerate(facts):
         for fact, value in known.items():
@@ -209,12 +209,10 @@ def _grouped(keys: Sequence[Hashable], facts: Sequence[Json]) -> tuple[list[list
             if value is not None:
                 of_fact[place] = repr(value)
     parting = []
-    count = len(keys)
-    for fact, known_texts in texts.items():
+    for turn, (fact, known_texts) in enumerate(texts.items(), 1):
         parts: defaultdict[int, dict[str, int]] = defaultdict(dict)
         for place, text in known_texts.items():
-            parts[group[place]].setdefault(text, count)
-            count += 1
+            parts[group[place]].setdefault(text, turn * len(keys) + place)
         if any(len(own) > 1 for own in parts.values()):
             parting.append(fact)
             for place, text in known_texts.items():

@@ -83,13 +83,14 @@ def row_of(source: str, key: str, report: DiagnosticReport, where: str) -> Audit
             method, trained_by = control_of(report.method_name)
             axes = {**trained_by, **axes}
     check_run(report, {**axes, "arch": None, "method": method, "seed": seed}, "key", where)
+    checkpoint = report.provenance.get("checkpoint")
     return AuditRow(
         source=source,
         key=key,
         method=method or "unknown",
         seed=seed,
         report=report,
-        checkpoint=_checkpoint(report),
+        checkpoint=checkpoint if isinstance(checkpoint, str) else None,
         axes={**axes, **report.axes},
     )
 
@@ -132,11 +133,6 @@ def _is_variant(own: str, method: str) -> bool:
     return known != "" and known == known_method(method)
 
 
-def _checkpoint(report: DiagnosticReport) -> str | None:
-    path = report.provenance.get("checkpoint")
-    return path if isinstance(path, str) else None
-
-
 def sniff(document: Document) -> bool:
     """Whether the object has a measured field of a report, and is neither an epoch nor a
     manifest."""
@@ -157,20 +153,15 @@ def read(document: Document) -> Iterator[Finding]:
         InvalidReport: numbers that contradict each other.
     """
     report = decode_report(document.members, f"{document.path}: $")
-    name = row_of_file(document.path)
-    method, axes = name.method, name.axes
-    if own := report.method_name.strip():
-        stated, trained_by = control_of(own)
-        if name.seed is None or not _is_variant(stated, method):
-            method, axes = stated, {**axes, **trained_by}
-    yield msgspec.structs.replace(
-        name,
-        method=method,
-        seed=name.seed if report.seed is None else report.seed,
-        report=report,
-        checkpoint=_checkpoint(report),
-        axes={**axes, **report.axes},
-    )
+    own, name = row_of(document.path, "", report, ""), row_of_file(document.path)
+    method = own.method
+    if not report.method_name.strip() or (
+        name.seed is not None and _is_variant(method, name.method)
+    ):
+        method = name.method
+    seed = name.seed if own.seed is None else own.seed
+    axes = {**name.axes, **own.axes}
+    yield msgspec.structs.replace(own, key=name.key, method=method, seed=seed, axes=axes)
 
 
 _PEEK = 20
