@@ -93,7 +93,7 @@ def tail_of(model: nn.Module, x: Inputs, taps: Taps) -> Tail:
         layers = count()
         rounds = len(states) // len(first_of(x))
 
-        def replace_state(_: str, state: Tensor, others: Sequence[Tensor]) -> Tensor:
+        def replace_state(_: str, state: Tensor) -> Tensor:
             if next(layers) == l:
                 return states
             return state

@@ -53,7 +53,7 @@ def _run_tapped(
     stream: list[Tensor] = []
     reading = modules[0].endswith(READS)
 
-    def tap(name: str, state: Tensor, others: Sequence[Tensor]) -> Tensor:
+    def tap(name: str, state: Tensor) -> Tensor:
         block = len(stream) - 1
         if not reading and block in without and stream[-1].shape == state.shape:
             state = stream[-1]

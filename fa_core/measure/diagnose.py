@@ -260,8 +260,10 @@ def run_diagnosis(
             runner.prove_samples()
         numbers, notes = accumulator.measured()
         notes.append(log.note())
-        if net.rng.noticed:
+        if net.rng.noticed or runner.drew:
             notes.append(DREW)
+        if "inside" in str(numbers.dtype):
+            notes.append(f"arithmetic: {numbers.dtype}")
         notes += [label_note(batch, y, net.model), runner.loss.note]
         if runner.loss.name != CE.name:
             numbers.provenance[LOSS] = runner.loss.name

@@ -111,6 +111,7 @@ class PassRunner:
         mean_error_at: as for `backward`.
         loss: the loss, from the first batch on.
         proof: what the proof of the stream leaves to say; None before the first batch.
+        drew: whether its own backward pass, seen apart from the others, drew random numbers.
     """
 
     def __init__(self, taps: Tapped, model: nn.Module, loss: LossChoice = "ce") -> None:
@@ -123,6 +124,7 @@ class PassRunner:
         self._dtype = ""
         self._saving: Callable[[], AbstractContextManager[object]] = nullcontext
         self.proof: Proof | None = None
+        self.drew = False
         self._samples: SampleProof | None = None
 
     def run(self, x: Inputs, y: Tensor, layers: Layers = None, where: str = "") -> Pass:
@@ -238,9 +240,11 @@ class PassRunner:
         with RngState().isolated():
             true = self._derived(batch, None)
         try:
-            with RngState().isolated():
+            draws = RngState()
+            with draws.isolated():
                 stream = self._tapped.forward(self._model, batch.x)
                 done = backward(stream, batch.y, None, self.mean_error_at, self.loss)
+            self.drew |= draws.noticed
         except Exception as error:
             of_network = own.certain or isinstance(error, TapError)
             if not of_network or is_out_of_memory(error) or IN_PLACE in str(error):

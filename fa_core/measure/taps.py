@@ -106,7 +106,7 @@ class ReturnedStream(Tapped):
         if flow is None:
             return Stream(logits, hidden, hidden, names, returned=True)
         _refuse_partial(logits, hidden, names)
-        cuts = [[flow.made(h)] for h in hidden]
+        cuts = [[_made(flow, h, name)] for h, name in zip(hidden, names, strict=True)]
         return Stream(logits, hidden, hidden, names, returned=True, cuts=cuts)
 
     def plain(self, model: nn.Module, x: Inputs) -> States:
@@ -156,7 +156,7 @@ class _Recorder:
         self.edges: list[GradientEdge | None] = []
         self.cuts: list[list[int | None]] = []
 
-    def __call__(self, name: str, state: Tensor, others: Sequence[Tensor]) -> Tensor:
+    def __call__(self, name: str, state: Tensor) -> Tensor:
         layer = len(self.hidden)
         wanted = self._layers is None or layer in self._layers
         self.names.append(name)
@@ -177,7 +177,7 @@ class _Recorder:
             self.edges.append(get_gradient_edge(copied))
         flow = recording()
         if flow is not None:
-            self.cuts.append([flow.made(tensor) for tensor in (copied, *others)])
+            self.cuts.append([_made(flow, copied, name)])
         return copied
 
 
@@ -201,7 +201,7 @@ class ModuleTaps(Tapped):
     def plain(self, model: nn.Module, x: Inputs) -> States:
         hidden: list[Tensor] = []
 
-        def tap(name: str, state: Tensor, others: Sequence[Tensor]) -> Tensor:
+        def tap(name: str, state: Tensor) -> Tensor:
             hidden.append(state)
             return state.clone()
 
@@ -229,7 +229,7 @@ class ReadTaps(ReturnedStream):
         read: list[tuple[Tensor, int]] = []
         ran: list[str] = []
 
-        def tap(name: str, state: Tensor, others: Sequence[Tensor]) -> Tensor:
+        def tap(name: str, state: Tensor) -> Tensor:
             ran.append(name)
             for earlier, version in read:
                 if state is earlier and state._version == version:
@@ -252,6 +252,20 @@ class ReadTaps(ReturnedStream):
         _check_ran(self._modules, ran)
         self._labels = labels
         return logits, states
+
+
+def _made(flow: Flow, state: Tensor, name: str) -> int:
+    """The operation that gave a state.
+
+    Raises:
+        TapError: it is no function of the input, as learned latents are.
+    """
+    node = flow.made(state)
+    if node is None:
+        raise TapError(
+            f"no input reaches tap {name}", hint="leave it out: h_0 is computed from the input"
+        )
+    return node
 
 
 def _check_ran(modules: Sequence[str], ran: Collection[str]) -> None:

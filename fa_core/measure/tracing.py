@@ -211,6 +211,8 @@ class OwnBackward:
 
     def give_up(self, error: BaseException) -> None:
         """Record an error as the reason why the gradient is not known."""
+        if self.steps and not isinstance(error, MeasureError):
+            error = self.in_steps()
         reason = first_line(error).rstrip(".")
         if not isinstance(error, StepFunction):
             reason = f"its forward cannot be traced: {reason}"
@@ -329,7 +331,8 @@ def _steps(graph: fx.GraphModule) -> list[str]:
     stream again: ``x + ((x > 0).float() - x).detach()``, a nearest code by ``argmin``. A mask,
     ``x * (x > 0)``, does not count.
     """
-    reading = set(_states(graph))
+    states = _states(graph)
+    reading = set(states)
     found: list[str] = []
     # nodes that depend on the stream only by integers or booleans → the operations that made these
     causes: dict[fx.Node, list[str]] = {}
@@ -352,6 +355,8 @@ def _steps(graph: fx.GraphModule) -> list[str]:
             causes[node] = [_SPOKEN.get(name, name)]
         elif _SUMS.fullmatch(name):
             found += joined
+        if node in states:
+            found += causes.get(node, [])
     return list(dict.fromkeys(found))
 
 
