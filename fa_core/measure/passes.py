@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from fa_core.errors import FaError, MeasureError, TapError, UsageError, first_line
 from fa_core.measure.batch_input import to_device
 from fa_core.measure.flow import Flow
-from fa_core.measure.gradients import LayerOf, Pass, backward, microbatches
+from fa_core.measure.gradients import LayerOf, Layers, Pass, backward, microbatches
 from fa_core.measure.graph import (
     NODE_HOOK,
     HookRecorder,
@@ -32,9 +32,9 @@ from fa_core.measure.norms import Flattening, Signal, check_states, each
 from fa_core.measure.proven_credit import CreditProof
 from fa_core.measure.stream import Proof, SampleProof, Stream, prove
 from fa_core.measure.taps import (
-    Layers,
     Tapped,
     Taps,
+    pooled,
     resolve_taps,
     working_taps,
 )
@@ -219,6 +219,14 @@ class PassRunner:
         except TapError as error:
             hint = error.hint or working_taps(self._model, batch.x)
             raise TapError(error.what, hint=hint) from error
+        pool = pooled(flow, stream)
+        if pool is not None:
+            l, before = pool
+            raise TapError(
+                f"h_{l} ({stream.names[l]}) is a part or a pool of the tokens or pixels before it, "
+                "so its norm does not compare",
+                hint=f"tap the state before the pool ({', '.join(before) or 'by a function'})",
+            )
         left_out = [proof.left_out, *blocks_between(flow, logits, stream.cuts)]
         self.proof = replace(proof, left_out="; ".join(filter(None, left_out)))
         run = partial(self._tapped.forward, self._model)
@@ -375,7 +383,7 @@ def reference(model: nn.Module, batch: object, how: PassOptions) -> Iterator[Ref
             runner.prove_samples()
         if done.gradient_unknown:
             raise MeasureError(done.gradient_unknown)
-        flattening = Flattening.of(done.hidden, done.gradients[-1], done.label_mask)
+        flattening = Flattening.of(done.hidden, done.at_head, done.label_mask)
         gradients = [flattening.vectors(g) for g in done.gradients]
         yield Reference(net.model, x, y, done, flattening, gradients, runner.loss)
 

@@ -365,7 +365,7 @@ def relabelled(tensor: Tensor, y: Tensor, others: Tensor) -> Tensor:
     labels, others = y.reshape(-1, 1), others.reshape(-1, 1)
     for held, wanted in (
         (labels, others),
-        *((labels == c, others == c) for c in labels.unique()),
+        *((labels == c, others == c) for c in set(y.flatten().tolist())),
     ):
         # a constant column may be a mask
         found = (columns == held).all(dim=0) & (held != held[0]).any()

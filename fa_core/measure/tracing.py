@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from fa_core.errors import MeasureError, first_line
+from fa_core.measure.gradients import Layers
 from fa_core.measure.hooks import Args, Kwargs
 from fa_core.measure.isolate import (
     Inputs,
@@ -25,7 +26,7 @@ from fa_core.measure.isolate import (
 )
 from fa_core.measure.norms import agree
 from fa_core.measure.stream import Stream
-from fa_core.measure.taps import Layers, States, Tapped, thawed
+from fa_core.measure.taps import States, Tapped, thawed
 
 _TORCHS = ("aten", "prim", "prims")
 """Namespaces whose operators have true derivatives only."""
