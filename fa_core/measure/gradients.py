@@ -55,12 +55,14 @@ class Pass:
             it is known.
         of_mean_error: `mean_error_gradient` at the layer of (c), where that was asked for.
         label_mask: (B, T) bool, the labels that are not ignored; None for labels (B,).
-        read: `read_by` the states.
+        at_head: shaped as the states with tokens, and not 0 where the head reads the last of them:
+            g_L, or where h_L is one token, `read_by`.
     """
 
     logits: Tensor
     hidden: list[Tensor]
     gradients: list[Tensor]
+    at_head: Tensor
     error: Tensor
     names: list[str]
     dtype: str
@@ -70,12 +72,6 @@ class Pass:
     gradient_unknown: str = ""
     of_mean_error: Tensor | None = None
     label_mask: Tensor | None = None
-    read: Tensor | None = None
-
-    @property
-    def at_head(self) -> Tensor:
-        """Shaped like the states; not 0 where the head reads the last of them."""
-        return self.gradients[-1] if self.read is None else self.read
 
 
 def loss_terms(y: Tensor) -> int:
@@ -294,12 +290,12 @@ def backward(
         logits=stream.logits.detach(),
         hidden=[h.detach() for h in stream.hidden],
         gradients=gradients,
+        at_head=gradients[-1] if read is None else read,
         error=error,
         names=stream.names,
         dtype="",
         of_mean_error=of_mean_error,
         label_mask=y != IGNORED if y.dim() == 2 else None,
-        read=read,
     )
 
 
@@ -334,20 +330,20 @@ def microbatches(
 def _joined(parts: list[Pass]) -> Pass:
     """The passes over all parts as one."""
     credits = [part.credit for part in parts]
-    mask, read = _joined_layers([[part.label_mask, part.read] for part in parts])
+    (mask,) = _joined_layers([[part.label_mask] for part in parts])
     hidden, gradients = [part.hidden for part in parts], [part.gradients for part in parts]
     return replace(
         parts[0],
         logits=torch.cat([part.logits for part in parts]),
         hidden=list(map(torch.cat, zip(*hidden, strict=True))),
         gradients=list(map(torch.cat, zip(*gradients, strict=True))),
+        at_head=torch.cat([part.at_head for part in parts]),
         error=torch.cat([part.error for part in parts]),
         credit=_joined_layers(credits) if all(credits) else [],
         no_credit=next(filter(None, (part.no_credit for part in parts)), ""),
         # the mean error of the batch is known after its parts only
         of_mean_error=None,
         label_mask=mask,
-        read=read,
     )
 
 

@@ -156,12 +156,11 @@ def _state(what: str, output: object) -> Tensor:
     first = first_tensor(output)
     if first is not None and first.is_floating_point():
         return first
-    hint = "tap modules that read or return the state, or give a function (model, x) -> "
-    if first is None or not first.is_complex():
-        hint += "(logits, states)"
-    else:
-        hint += "(logits, [h_0..h_L]) of real states, with blocks run from torch.view_as_complex"
-    raise TapError(f"module {what} {described(output if first is None else first)}", hint=hint)
+    raise TapError(
+        f"module {what} {described(output if first is None else first)}",
+        hint="tap modules that read or return float tensors, or give a function (model, x) -> "
+        "(logits, states); complex blocks can run from torch.view_as_complex(state)",
+    )
 
 
 def first_tensor(output: object) -> Tensor | None:

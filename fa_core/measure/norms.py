@@ -155,15 +155,13 @@ class Flattening:
 
 
 def _check_same_tokens(hidden: Sequence[Tensor]) -> None:
-    tokens = hidden[-1].shape[1]
-    for l, h in enumerate(hidden):
-        if h.shape[1] != tokens:
-            raise TapError(
-                f"h_{l} has {h.shape[1]} tokens, h_{len(hidden) - 1} has {tokens}, "
-                "of which the head reads one",
-                hint="tap states that hold the same tokens, or give a function that returns "
-                "that token's states (B, d)",
-            )
+    tokens = [h.shape[1] for h in hidden]
+    if len({*tokens}) > 1:
+        raise TapError(
+            f"the states have {tokens} tokens, of which the head reads one",
+            hint="tap states that hold the same tokens, or give a function that returns that "
+            "token's states (B, d)",
+        )
 
 
 def read_tokens(g_L: Tensor) -> Tensor:

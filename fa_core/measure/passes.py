@@ -214,6 +214,10 @@ class PassRunner:
         """
         check_states(stream.hidden, stream.names, len(batch.y))
         logits = flow.made(stream.logits)
+        for name, cut in zip(stream.names, stream.cuts, strict=True):
+            if cut == [None]:
+                hint = "leave it out: h_0 is computed from the input"
+                raise TapError(f"no input reaches tap {name}", hint=hint)
         try:
             proof = prove(flow, logits, stream.cuts, stream.names, stream.returned)
         except TapError as error:
@@ -225,7 +229,7 @@ class PassRunner:
             raise TapError(
                 f"h_{l} ({stream.names[l]}) is a part or a pool of the tokens or pixels before it, "
                 "so its norm does not compare",
-                hint=f"tap the state before the pool ({', '.join(before) or 'by a function'})",
+                hint=f"tap the state before the pool: {before}",
             )
         left_out = [proof.left_out, *blocks_between(flow, logits, stream.cuts)]
         self.proof = replace(proof, left_out="; ".join(filter(None, left_out)))
@@ -261,14 +265,14 @@ class PassRunner:
             if true is None:
                 raise MeasureError(f"{why}; {own.why}", where=batch.where) from error
             if own.steps:
-                own.give_up(own.in_steps())
+                own.give_up()
             return replace(true, own_backward=own.names, no_credit=why, gradient_unknown=own.why)
         if true is None:
             is_gradient = not own.names
         else:
             is_gradient = len(agreeing(done.gradients, true.gradients)) == len(done.names)
         if not is_gradient and own.steps and not own.why:
-            own.give_up(own.in_steps())
+            own.give_up()
         if true is None or own.why:
             if is_gradient:
                 self._own = None

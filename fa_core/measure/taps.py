@@ -105,7 +105,7 @@ class ReturnedStream(Tapped):
         if flow is None:
             return Stream(logits, hidden, hidden, names, returned=True)
         _refuse_partial(logits, hidden, names)
-        cuts = [[_made(flow, h, name)] for h, name in zip(hidden, names, strict=True)]
+        cuts = [[flow.made(h)] for h in hidden]
         return Stream(logits, hidden, hidden, names, returned=True, cuts=cuts)
 
     def plain(self, model: nn.Module, x: Inputs) -> States:
@@ -176,7 +176,7 @@ class _Recorder:
             self.edges.append(get_gradient_edge(copied))
         flow = recording()
         if flow is not None:
-            self.cuts.append([_made(flow, copied, name)])
+            self.cuts.append([flow.made(copied)])
         return copied
 
 
@@ -251,20 +251,6 @@ class ReadTaps(ReturnedStream):
         _check_ran(self._modules, ran)
         self._labels = labels
         return logits, states
-
-
-def _made(flow: Flow, state: Tensor, name: str) -> int:
-    """The operation that gave a state.
-
-    Raises:
-        TapError: it is no function of the input, as learned latents are.
-    """
-    node = flow.made(state)
-    if node is None:
-        raise TapError(
-            f"no input reaches tap {name}", hint="leave it out: h_0 is computed from the input"
-        )
-    return node
 
 
 def _check_ran(modules: Sequence[str], ran: Collection[str]) -> None:
@@ -350,10 +336,7 @@ class GuessedTaps(Tapped):
 
 def guess_note(taps: Sequence[str]) -> str:
     """The report's note on guessed taps."""
-    note = f"taps guessed: '{','.join(taps)}'"
-    if len(taps) > 1:
-        return note
-    return f"{note}; no module gives what feeds the first block: h_0 is its output"
+    return f"taps guessed: '{','.join(taps)}'"
 
 
 def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
@@ -382,36 +365,32 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
         pool = pooled(flow, stream)
         if pool is not None:
             l, before = pool
-            behind_pools.append([*stream.names[:l], *before, *stream.names[l + 1 :]])
+            behind_pools.append([*stream.names[:l], before, *stream.names[l + 1 :]])
         elif not proof.left_out:
             return taps
     raise no_guess(model, why)
 
 
-def pooled(flow: Flow, stream: Stream) -> tuple[int, list[str]] | None:
+def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
     """The first state without tokens or pixels, if it pools those of the states before it.
 
     Returns:
-        Its layer, and the module that gives or reads what is pooled, if there is one.
+        Its layer, and the module that gives or reads what is pooled.
     """
     l = first_without_positions(stream.hidden)
     read = read_by(stream.hidden)
     node = stream.cuts[l][0]
     if not l or node is None or (read is not None and _is_one_or_all(read)):
         return None
-    size, pool = stream.hidden[l].numel(), ""
+    size = stream.hidden[l].numel()
     while flow.operations[node].size <= size:
         one = flow.operations[node]
         if one.is_product or one.adds or not one.reads:
             return None
-        pool = one.name
         node = max(one.reads, key=lambda read: flow.operations[read].size)
-    if any(flow.operations[made].name == pool for made in chain(*stream.cuts[:l]) if made):
-        # every block ends in one
-        return None
     names = [call.name for call in flow.calls if call.gave == node]
     names += [call.name + READS for call in flow.calls if call.read == node]
-    return l, list(filter(None, names))[:1]
+    return l, next(filter(None, names), "what it reads, by a function")
 
 
 def _is_one_or_all(read: Tensor) -> bool:

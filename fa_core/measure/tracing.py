@@ -46,10 +46,6 @@ _SPOKEN = {"_to_copy": "integer cast"}
 """Names of operations in a report, where they differ from torch's."""
 
 
-class StepFunction(MeasureError):
-    """A forward whose derivative is 0 almost everywhere, although autograd gives another one."""
-
-
 def agreeing(ours: Sequence[Tensor | None], gradients: Sequence[Tensor]) -> list[int]:
     """Layers where a network's own vector is the gradient, as no custom feedback comes after them.
 
@@ -210,19 +206,14 @@ class OwnBackward:
         before, after = zip(*(cutting.cut[node] for node in nodes), strict=True)
         return CutStates(list(before), list(after), logits)
 
-    def give_up(self, error: BaseException) -> None:
-        """Record an error as the reason why the gradient is not known."""
-        if self.steps and not isinstance(error, MeasureError):
-            error = self.in_steps()
-        reason = first_line(error).rstrip(".")
-        if not isinstance(error, StepFunction):
-            reason = f"its forward cannot be traced: {reason}"
+    def give_up(self, error: BaseException | None = None) -> None:
+        """Record why the gradient is not known: the forward computes in steps, or an error."""
+        if error is None or (self.steps and not isinstance(error, MeasureError)):
+            steps = ", ".join(self.steps)
+            reason = f"the derivative of its forward is 0 almost everywhere ({steps})"
+        else:
+            reason = f"its forward cannot be traced: {first_line(error)}".rstrip(".")
         self.why = f"its backward pass is its own ({', '.join(self.names)}), and {reason}"
-
-    def in_steps(self) -> StepFunction:
-        """The error for a forward that computes in steps."""
-        steps = ", ".join(self.steps)
-        return StepFunction(f"the derivative of its forward is 0 almost everywhere ({steps})")
 
     def _expected(self, model: nn.Module, x: Inputs) -> Tensor:
         """The network's own logits."""
@@ -241,7 +232,7 @@ class OwnBackward:
         operators = _operators(trace)
         self.steps = _steps(trace)
         if any(map(STRAIGHT_THROUGH.search, self.steps)):
-            raise self.in_steps()
+            raise RuntimeError("torch gives its steps the derivative of the identity")
         _replace_detached(trace)
         if any(operator._schema.is_mutable for operator in operators):
             _copy_written(trace)
