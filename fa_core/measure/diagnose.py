@@ -103,7 +103,8 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
         the accuracy over all batches, and median_i ‖e_T,i‖₂ over those of (a).
 
     Args:
-        model: any network whose stream can be tapped. It is left unchanged.
+        model: any network whose stream can be tapped. Its modes, parameters, buffers and gradients
+            are as before afterwards; what its forward stores elsewhere stays.
         eval_batches: (x, y) pairs, or mappings of ``labels`` and the network's keyword arguments,
             in a list, a DataLoader or any iterable. (c) needs 8 or more disjoint batches of 128
             samples. Labels are (B,) class indices, or (B, T), one per token, -100 for ignored
