@@ -229,7 +229,7 @@ class PassRunner:
             raise TapError(
                 f"h_{l} ({stream.names[l]}) is a part or a pool of the tokens or pixels before it, "
                 "so its norm does not compare",
-                hint=f"tap the state before the pool: {before}",
+                hint=f"tap the state before the pool: {before or 'return it by a function'}",
             )
         left_out = [proof.left_out, *blocks_between(flow, logits, stream.cuts)]
         self.proof = replace(proof, left_out="; ".join(filter(None, left_out)))

@@ -363,10 +363,10 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
             why = error.what
             continue
         pool = pooled(flow, stream)
-        if pool is not None:
+        if pool is not None and pool[1]:
             l, before = pool
             behind_pools.append([*stream.names[:l], before, *stream.names[l + 1 :]])
-        elif not proof.left_out:
+        if pool is None and not proof.left_out:
             return taps
     raise no_guess(model, why)
 
@@ -375,22 +375,26 @@ def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
     """The first state without tokens or pixels, if it pools those of the states before it.
 
     Returns:
-        Its layer, and the module that gives or reads what is pooled.
+        Its layer, and the module that gives or reads what is pooled, "" without one.
     """
     l = first_without_positions(stream.hidden)
     read = read_by(stream.hidden)
     node = stream.cuts[l][0]
     if not l or node is None or (read is not None and _is_one_or_all(read)):
         return None
-    size = stream.hidden[l].numel()
+    size, pool = stream.hidden[l].numel(), ""
     while flow.operations[node].size <= size:
         one = flow.operations[node]
         if one.is_product or one.adds or not one.reads:
             return None
+        pool = one.name
         node = max(one.reads, key=lambda read: flow.operations[read].size)
+    if any(flow.operations[made].name == pool for made in chain(*stream.cuts[:l]) if made):
+        # every block ends in one
+        return None
     names = [call.name for call in flow.calls if call.gave == node]
     names += [call.name + READS for call in flow.calls if call.read == node]
-    return l, next(filter(None, names), "what it reads, by a function")
+    return l, next(filter(None, names), "")
 
 
 def _is_one_or_all(read: Tensor) -> bool:
