@@ -63,8 +63,6 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         recipe: epochs, lr, weight_decay, schedule, batch_size, lam, optimizer.
         axes: what distinguishes the run in a sweep: ``lam``, ``d``, ``L``, ``arch``.
         headline_acc: test accuracy at the end, a fraction.
-        frozen_baseline_acc: of earlier versions; not read, as the frozen run says it.
-        frozen_baseline_rule: of earlier versions; not read.
         epochs_done: complete epochs in the trace.
         stopped: why it ended early, if it did.
         versions: library versions it was trained with.
@@ -85,8 +83,6 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     recipe: Json = {}
     axes: dict[str, str | int | float | bool | None] = {}
     headline_acc: float | None = None
-    frozen_baseline_acc: float | None = None
-    frozen_baseline_rule: str | None = None
     epochs_done: int = 0
     stopped: str | None = None
     versions: dict[str, str] = {}
@@ -105,7 +101,7 @@ def read_manifest(folder: Path) -> Manifest:
         UnreadableInput: missing, not JSON, of the wrong shape, or of a newer format.
     """
     path = folder / MANIFEST
-    with reading(path, "not a run manifest", "see `fa-tui schema manifest`"):
+    with reading(path, "not a run manifest", "see docs/formats.md"):
         data = loads(read_file(path, LARGEST_MANIFEST))
         if isinstance(data, dict) and data.get("format", FORMAT) != FORMAT:
             hint = f"this version reads {FORMAT}"
