@@ -117,7 +117,7 @@ def open_explorer(
     remember_places(recent)
     if app.opens_next is not None:
         kept = msgspec.structs.asdict(app.session.thresholds)
-        where = msgspec.structs.replace(app.setup, options=None, out=None)
+        where = msgspec.structs.replace(app.setup, options=None)
         return open_explorer([app.opens_next], given=kept, setup=where)
     if code is None:
         return app.return_code or 0

@@ -72,6 +72,7 @@ class JobControl:
         self._app, call = app, app.post_call  # called in a thread of the pool
         self.measuring = Measuring(
             setup,
+            paths=app.paths,
             device=app.settings.device,
             on_job=partial(call, self.moved),
             on_measured=partial(call, self.arrived),
@@ -257,6 +258,11 @@ class JobControl:
         session = with_rows(app.session, rows)
         indices = [*rows]
         app.show(session)
+        out = self.measuring.results.out
+        found = any(out.is_relative_to(path.absolute()) for path in app.paths)
+        if not found and str(out) in [measured.saved for measured in arrived]:
+            # commands on what is shown read it, too
+            app.paths.append(out)
         # from now on the rows on disk equal these
         app.following.own_rows.difference_update(indices)
         names = session.label(indices[-1])

@@ -177,10 +177,9 @@ class Cage(ExplorerApp):
 
 
 def cage_on(folder, terminal, ran):
-    """A caged explorer on a folder; measurements of bare checkpoints go beside it."""
+    """A caged explorer on a folder; measurements of bare checkpoints go into it."""
     found = scan([folder])
-    out = folder.parent / "results.json"
-    setup = Setup(Execution(device="cpu"), out=out)
+    setup = Setup(Execution(device="cpu"))
     session = Session(found.rows, problems=found.problems, traces=found.traces)
     began = time.time()
     app = Cage(session, title="monkey", paths=[folder], since=began, terminal=terminal, setup=setup)

@@ -13,7 +13,7 @@ from fa_core.formats import scan
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import AUDIT, MANIFEST
 from fa_tui.app import ExplorerApp
-from fa_tui.jobs.measuring import Measured
+from fa_tui.jobs.measuring import RESULTS, Measured
 from fa_tui.screens.questions import QuitScreen
 from fa_tui.session import Session, with_rows
 from tests.fa_tui.looks import SIZE, screen_text
@@ -32,10 +32,10 @@ async def test_marked_runs_are_measured_shown_and_saved_as_they_finish(
         await until(pilot, lambda: app.session.counts().walked == 2)
         await until(pilot, lambda: "2 of 2 need walk-back" in screen_text(app))
         assert "✗a--·" in screen_text(app)
-        await until(pilot, lambda: "results.json" in screen_text(app))
+        await until(pilot, lambda: RESULTS in screen_text(app))
     app.close_jobs()
     assert [job.state for job in app.jobs.listed() if job.took is not None] == ["done", "done"]
-    assert sorted(row.method for row in scan([tmp_path / "results.json"]).rows) == ["one", "two"]
+    assert sorted(row.method for row in scan([tmp_path / RESULTS]).rows) == ["one", "two"]
 
 
 async def test_a_marked_run_that_a_filter_hides_is_named_when_it_is_queued(
@@ -192,8 +192,8 @@ async def test_leaving_while_jobs_run_asks_first(
 async def test_a_file_that_cannot_be_written_is_told_and_the_numbers_are_kept(
     measuring_app: MakeApp, tmp_path: Path
 ) -> None:
-    (tmp_path / "file").touch()
-    app = measuring_app("one", out=tmp_path / "file" / "results.json")
+    (tmp_path / RESULTS).mkdir()
+    app = measuring_app("one")
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("m")
         await until(pilot, lambda: "not saved" in screen_text(app))
@@ -208,7 +208,7 @@ async def test_results_of_an_earlier_day_are_kept(measuring_app: MakeApp, tmp_pa
             await pilot.press("m")
             await until(pilot, lambda app=app: app.session.counts().walked == 1)
         app.close_jobs()
-    assert sorted(row.method for row in scan([tmp_path / "results.json"]).rows) == ["one", "two"]
+    assert sorted(row.method for row in scan([tmp_path / RESULTS]).rows) == ["one", "two"]
 
 
 async def test_runs_that_come_together_are_one_change_of_the_screen(
