@@ -14,7 +14,7 @@ from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.screen import Screen
 
-from fa_tui.pages import BEFORE_AFTER, PAGES
+from fa_tui.pages import PAGES
 from fa_tui.widgets.line import offered
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def keys_elsewhere(app: ExplorerApp, screen: Screen[object]) -> Iterator[KeyLine
 def bindings() -> Iterator[tuple[str, Binding]]:
     """The bindings with a tooltip, each with the name of its page: ``""`` for those of every
     page."""
-    pages = {tab.name: tab.load() for tab in (*PAGES, BEFORE_AFTER)}
+    pages = {tab.name: tab.load() for tab in PAGES}
     for page in ("", SLIDERS, *pages):
         kinds = [*map(_class_of, _WIDGETS.get(page, ()))]
         if page in pages:
@@ -116,7 +116,7 @@ def help_lines(
         texts += [*filter(None, chain.from_iterable(own))][:1]
     keys: Iterable[KeyLine] = keys_here(screen)
     if everywhere:
-        texts += [*(tab.load().HELP for tab in (*PAGES, BEFORE_AFTER)), *known.values()]
+        texts += [*(tab.load().HELP for tab in PAGES), *known.values()]
         keys = every_key(app, screen)
     seen: set[str] = set()
     for text in filter(None, texts):

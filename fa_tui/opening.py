@@ -81,7 +81,7 @@ def open_explorer(
 
     def traces() -> Sequence[Trace]:
         try:
-            again = formats.scan(paths, columns=columns)
+            again = formats.scan(app.paths, columns=columns)
         except FaError as error:  # what was there on opening may have gone since
             again = formats.Scan(problems=[Problem(str(paths[0]), str(error))])
         app.call_later(app.add_problems, again.problems)

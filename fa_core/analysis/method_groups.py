@@ -18,7 +18,7 @@ from fa_core.report.diagnostics import ASSUMED
 from fa_core.report.method_style import CONTROLS
 from fa_core.report.names import canonical_method, differing_axes, homes
 
-GROUPS = HEALTHY, DEGENERATE = "healthy", "degenerate"
+HEALTHY, DEGENERATE = "healthy", "degenerate"
 """The group that should pass and the group that should fire."""
 
 PUBLISHED = {

@@ -106,7 +106,10 @@ def _one_per_run(found: Scan, named: set[str]) -> Scan:
     files = [row.source for row in found.rows if row.source == row.checkpoint]
     files = [*dict.fromkeys([*files, *(trace.source for trace in found.traces)])]
     kept = one_per_run(path for path in files if path not in named)
-    others = set(chain.from_iterable(kept.values())) | _audited(found.rows)
+    others = set(chain.from_iterable(kept.values()))
+    bare = {real_path(row.source): row.source for row in found.rows if not row.report.coverage}
+    audited = [row.checkpoint for row in found.rows if bare and row.checkpoint != row.source]
+    others.update(bare.get(real_path(path or ""), "") for path in audited)
     rows = []
     for row in found.rows:
         if row.source in kept and not row.report.notes:
@@ -117,17 +120,6 @@ def _one_per_run(found: Scan, named: set[str]) -> Scan:
             rows.append(row)
     traces = [trace for trace in found.traces if trace.source not in others]
     return Scan(rows, traces, found.problems)
-
-
-def _audited(rows: Iterable[AuditRow]) -> set[str]:
-    """The checkpoints without an audit of their own that another file's audit names."""
-    bare, named = dict[str, str](), set[str]()
-    for row in rows:
-        if row.checkpoint and row.checkpoint != row.source:
-            named.add(os.path.realpath(row.checkpoint))
-        elif not row.report.coverage:
-            bare[os.path.realpath(row.source)] = row.source
-    return {bare[path] for path in named & bare.keys()}
 
 
 def scan_again(path: str, columns: Given | None = None) -> Scan:

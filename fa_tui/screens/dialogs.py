@@ -56,7 +56,11 @@ if TYPE_CHECKING:
 
 
 def command_for(
-    app: ExplorerApp, command: str, *options: str, rows: Sequence[int] | None = None
+    app: ExplorerApp,
+    command: str,
+    *options: str,
+    rows: Sequence[int] | None = None,
+    paths: Sequence[Path] = (),
 ) -> list[str]:
     """The words of a command on what is shown; none where no filter names the runs.
 
@@ -65,6 +69,7 @@ def command_for(
         command: its name.
         options: of the command.
         rows: the runs (default: those in scope).
+        paths: files and folders (default: those that are open).
     """
     session = app.session
     wanted = session.scope_text
@@ -78,7 +83,7 @@ def command_for(
         words += ["--filter", wanted]
     if session.log is not None:
         words += session.log.arguments
-    return command_line(command, app.paths, words, session.thresholds, session.baseline)
+    return command_line(command, paths or app.paths, words, session.thresholds, session.baseline)
 
 
 async def copy_shared(app: ExplorerApp, *, command: bool = False) -> None:
@@ -247,24 +252,32 @@ def _path_problem(text: str) -> str:
     return listed(completions(text), 5) or "no such file or folder"
 
 
-async def open_something(app: ExplorerApp) -> None:
-    """Choose a file or folder that was open before, or type one, and open it instead."""
+async def open_something(app: ExplorerApp, *, beside: bool = False) -> None:
+    """Choose a file or folder that was open before, or type one, and open it instead of what is
+    open, or beside it to compare them."""
+    asks, where = ("open beside", "beside") if beside else ("open", "in place of")
     recent = [
         Choice(short_path(place), "", place) for place in recent_places() if place.isprintable()
     ]
     text = ""
     if recent:
-        text = await choose(app, "Open", [*recent, Choice("another path ...", "", "")])
+        text = await choose(app, asks.capitalize(), [*recent, Choice("another path ...", "", "")])
     if not text:
         suggester = PathSuggester(use_cache=False, case_sensitive=True)
-        hint = "enter opens it, in place of what is open"
-        question = EntryScreen("open", hint=hint, check=_path_problem, suggester=suggester)
+        hint = f"enter opens it, {where} what is open"
+        question = EntryScreen(asks, hint=hint, check=_path_problem, suggester=suggester)
         text = (await ask(app, question)).strip()
     path = typed_path(text)
     found = await asyncio.to_thread(scan, [path], run_traces=False)
     if found.problems and not (found.rows or found.traces):
         raise UnreadableInput(briefly(found.problems[0]))
-    app.leave_for(path)
+    if not beside:
+        app.leave_for(path)
+        return
+    app.paths.append(path)
+    app.opened = ""
+    await app.following.look()
+    await app.explorer.open("Diff")
 
 
 DIALOGS: Mapping[str, Callable[[ExplorerApp], Awaitable[None]]] = {
@@ -275,6 +288,7 @@ DIALOGS: Mapping[str, Callable[[ExplorerApp], Awaitable[None]]] = {
     "what_if": ask_what_if,
     "measure": ask_measure,
     "open": open_something,
+    "beside": partial(open_something, beside=True),
 }
 
 
