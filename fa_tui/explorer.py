@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -20,7 +21,7 @@ from fa_tui.later import after
 from fa_tui.pages import PAGES
 from fa_tui.pages.page import Page
 from fa_tui.session import Session
-from fa_tui.views.words import flip_words
+from fa_tui.views.words import flip_words, parted
 from fa_tui.widgets.line import KeyBar, StatusLine, TabBar, Title
 from fa_tui.widgets.painted import Place, Uniform
 from fa_tui.widgets.table import LineTable
@@ -303,7 +304,7 @@ class ExplorerScreen(Uniform, Screen[None]):
 
     def action_next_flip(self, step: int) -> None:
         """Go to the next run that flipped with the last step, or to the one before."""
-        flips = self.session.flips
+        flips = [*chain(*parted(self.session, self.session.flips))]
         if not flips:
             self.app.say(
                 "no run flipped with the last step: { } on a slider go to the next that does",

@@ -125,31 +125,37 @@ def limit_words(one: Diagnostic, thresholds: DiagnosticThresholds) -> str:
 
 
 def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3) -> str:
-    """Flips as text: ``ep s123 +a, ep s456 +a``; more than `limit` by method: ``dfa +a on 12``.
+    """Flips as text, the changed verdicts first: ``ep s123 +a (now ✗), dfa s42 −d (still ✗)``;
+    more than `limit` of a kind by method: ``dfa +a on 12``."""
+    turned, still = parted(session, flips)
+    kinds = (_listed(session, turned, "now", limit), _listed(session, still, "still", limit))
+    return ", ".join(filter(None, kinds))
 
-    Runs whose judgement changed come first. The others are marked by what they still are; a
-    control makes no claim.
-    """
-    if len(flips) > limit:
-        return _counted_flips(session, flips, limit)
-    turned = []
-    still = []
+
+def parted(session: Session, flips: Sequence[Flip]) -> tuple[list[Flip], list[Flip]]:
+    """The flips that changed a run's verdict, and the others; a control makes no claim."""
+    turned, still = [], []
     for flip in flips:
-        text = f"{run_name(session, flip.row)} {change_words(flip)}"
         control = session.rows[flip.row].is_control
-        before, after = (
-            cell_text(letters_of(flags), LETTERS, letters_of(undecided), control=control)[0]
-            for flags, undecided in (flip.before, flip.after)
-        )
-        if before == after:
-            still.append(f"{text} (still {after})")
-        else:
-            turned.append(text)
-    return ", ".join(turned + still)
+        kept = _sign(flip.before, control) == _sign(flip.after, control)
+        (still if kept else turned).append(flip)
+    return turned, still
 
 
-def _counted_flips(session: Session, flips: Sequence[Flip], limit: int) -> str:
-    """The most common changes per method, with their numbers of runs."""
+@cache
+def _sign(masks: tuple[int, int], control: bool) -> str:
+    """A verdict's sign, cached as `_turned`."""
+    return cell_text(letters_of(masks[0]), LETTERS, letters_of(masks[1]), control=control)[0]
+
+
+def _listed(session: Session, flips: Sequence[Flip], word: str, limit: int) -> str:
+    """Flips of a kind with their signs, or the most common ones per method."""
+    if len(flips) <= limit:
+        names = []
+        for flip in flips:
+            sign = _sign(flip.after, session.rows[flip.row].is_control)
+            names.append(_named(session, flip, f" ({word} {sign})"))
+        return ", ".join(names)
     changes = [f"{session.rows[flip.row].method} {change_words(flip)}" for flip in flips]
     rest = len(flips)
     parts = []
@@ -158,13 +164,20 @@ def _counted_flips(session: Session, flips: Sequence[Flip], limit: int) -> str:
         rest -= count
     if rest:
         parts.append(f"{rest} more")
-    return ", ".join(parts)
+    stays = " (verdicts stay)" if word == "still" else ""
+    return ", ".join(parts) + stays
+
+
+def _named(session: Session, flip: Flip, verdict: str) -> str:
+    """A flip with its verdict; axes and place, which may be cut, at the end of the run's name."""
+    label = sanitize(session.label(flip.row))
+    rest = run_name(session, flip.row).removeprefix(label)
+    return f"{label} {change_words(flip)}{verdict}{rest}"
 
 
 def flip_words(session: Session, flip: Flip) -> str:
     """One run that flipped: ``ep s123 +a, needs walk-back: residual stream exploded``."""
-    name = run_name(session, flip.row)
-    return f"{name} {change_words(flip)}, {session.judged(flip.row).words}"
+    return _named(session, flip, f", {session.judged(flip.row).words}")
 
 
 _COMPARED_AT_MOST = 100
