@@ -108,7 +108,7 @@ class ExplorerApp(App[int]):
             "e",
             "ask('export')",
             "Export",
-            tooltip="write what is shown as CSV or JSON, or a report, into a file",
+            tooltip="write what is shown into a file: CSV, JSON, a report, a figure",
         ),
         Binding(
             "p", "ask('presets')", "Presets", tooltip="thresholds saved by name: use, save, remove"
@@ -161,7 +161,7 @@ class ExplorerApp(App[int]):
             "Commands",
             show=False,
             key_display="^p :",
-            tooltip="every command by its name",
+            tooltip="every command by its name, and the themes: dark, light",
             priority=True,
         ),
         Binding("colon", "command_palette", show=False),

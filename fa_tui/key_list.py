@@ -131,6 +131,6 @@ def help_lines(
     does: dict[str, list[str]] = {}
     for line in keys:
         where = f" ({line.where})" if line.where else ""
-        does.setdefault(line.does + where, []).append(line.key)
-    for tooltip, shown in does.items():
-        yield f"  {' '.join(shown):<12} {tooltip}"
+        does.setdefault(f"{line.name}: {line.does}{where}", []).append(line.key)
+    for text, shown in does.items():
+        yield f"  {' '.join(shown):<12} {text}"

@@ -98,8 +98,12 @@ class JobControl:
                 measured[place] = replace(job, words=self._outcome(int(job.id), job.words))
         return [*self._elsewhere(), *self.writings.listed(), *measured]
 
-    def again_lines(self, row: int) -> Iterator[tuple[str, str]]:
-        """How a run that was measured again compares with its audit, each line with its tone."""
+    def lines_on(self, row: int) -> Iterator[tuple[str, str]]:
+        """Why a run could not be measured; how one that was measured again compares with its audit;
+        each line with its tone."""
+        for job in self.measuring.listed():
+            if (job.id, job.state) == (str(row), "failed"):
+                yield f"measuring failed: {job.words}; m asks again", "warn"
         if row not in self.again:
             return
         compared = self.again[row].comparison

@@ -42,12 +42,12 @@ class ComparePage(Page):
 Runs side by side
 The marked ones (space marks in the matrix), or one method over its seeds.
 Ratio, mean and where they diverge are of all of them. Under each name stands where the run comes \
-from.
+from, if not all come from one file.
 
   max/min      the largest of the line over its smallest; more than ×10 stands out
   ‹            the first layer at which the runs diverge: lie more than ×10 apart
   mean         of norms and growth the geometric mean and its factor, (×1.2), else \
-               mean ± sample std; only of one method, with its axes, place and depth: \
+mean ± sample std; only of one method, with its axes, place and depth: \
 different networks have no mean
   red          a number on which a diagnostic fires; of growth, a block above the limit
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import permutations
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -42,8 +43,7 @@ same. A line stands out where one of the two walks the run back and the other do
 run that the other \
 lacks. Both are judged by the thresholds of the sliders.
 
-  v             compare the other way round
-  V             another of the open files or folders as B
+  V             the next two: another of the open files or folders as B, or the other way round
   O             open one more file or folder beside what is open
   Enter         to the run in the matrix
 """
@@ -55,8 +55,7 @@ lacks. Both are judged by the thresholds of the sliders.
     """
 
     BINDINGS = [
-        Binding("v", "swap", "Swap", tooltip="compare the other way round"),
-        Binding("V", "next", "Other B", tooltip="another of the open files or folders as B"),
+        Binding("V", "next", "Other", tooltip="another file or folder as B, or A and B swapped"),
         Binding("O", "app.ask('beside')", "Open B", tooltip="open one beside what is open"),
         Binding("enter", "go", "Go there", tooltip="to the run in the matrix"),
     ]
@@ -141,16 +140,12 @@ lacks. Both are judged by the thresholds of the sliders.
                     lines.append(f"{name}  {row.report.words}")
         self.about.set_lines(lines)
 
-    def action_swap(self) -> None:
-        """Compare the other way round."""
-        self._before, self._after = self._after, self._before
-        self._compare()
-
     def action_next(self) -> None:
-        """Compare with the next of the open places."""
-        places = [place for place in open_places(self.session) if place != self._before]
-        if places:
-            self._after = places[(places.index(self._after) + 1) % len(places)]
+        """Compare the next two of the open places."""
+        pairs = [*permutations(open_places(self.session), 2)]
+        if pairs:
+            place = pairs.index((self._before, self._after)) + 1
+            self._before, self._after = pairs[place % len(pairs)]
             self._compare()
 
     @property

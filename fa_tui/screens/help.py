@@ -38,10 +38,11 @@ class HelpScreen(Dialog[None]):
 
     BINDINGS = [
         Binding("question_mark,f1,enter", "dismiss", show=False, priority=True),
-        # letters are text to type
+        # letters are text to type, ^u and ^d edit it
         *(
             Binding(keys.partition(",")[0], f"pane({action!r})", show=False, priority=True)
             for keys, action in zip(MOVES, SCROLLS, strict=True)
+            if not keys.startswith("ctrl")
         ),
     ]
 

@@ -228,25 +228,6 @@ def _turned(before: tuple[int, int], after: tuple[int, int]) -> str:
     )
 
 
-_KEYS = {
-    "give a frozen run, or its accuracy": "w gives one",
-    "as the frozen baseline": "with the key w",
-    "with --frozen-baseline": "with the key w",
-}
-"""Command options → keys of the explorer."""
-
-
-def with_keys(text: str) -> str:
-    """A command's message with the explorer's keys instead of options.
-
-    >>> with_keys("give a baseline with --frozen-baseline")
-    'give a baseline with the key w'
-    """
-    for option, key in _KEYS.items():
-        text = text.replace(option, key)
-    return text
-
-
 def labels(rows: Sequence[AuditRow]) -> list[str]:
     """A name per row, without the seed: ``dfa``, ``dfa λ=0.01``, ``bp (main/bp_s42)``."""
     found = []

@@ -88,7 +88,7 @@ def full_name(group: SeedGroup | MethodTimeline) -> str:
     """The method with its second axes, and its file or folder if several hold the same runs."""
     name = group_name(group)
     if group.collection:
-        return f"{PurePath(group.collection).name}: {name}"
+        return f"{name} in {PurePath(group.collection).name}"
     return name
 
 

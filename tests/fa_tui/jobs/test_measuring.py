@@ -112,7 +112,7 @@ async def test_a_run_with_an_audit_is_compared_with_it_and_its_audit_stays(
         )
         assert "≠" in screen_text(app).splitlines()[3]
         assert "≠ residual_norms[1] 2 → 100" in app.jobs.listed()[0].words
-        lines = [text for text, _ in app.jobs.again_lines(0)]
+        lines = [text for text, _ in app.jobs.lines_on(0)]
         assert lines[0] == "measured again: ≠ residual_norms[1] 2 → 100, 5 more"
         assert (run / AUDIT).read_bytes() == before and app.session.counts().walked == 0
     app.close_jobs()
