@@ -196,9 +196,8 @@ def changed_since(rows: Iterable[AuditRow]) -> Iterator[Problem]:
                 and isinstance(hashes, dict)
                 and input_hashes(path)["weights"] != hashes.get("weights")
             ):
-                yield Problem(
-                    row.source, f"{row.source}: {row.key}: {path} changed since; {_AGAIN}"
-                )
+                which = ": ".join(dict.fromkeys((row.source, row.key, row.checkpoint)))
+                yield Problem(row.source, f"{which} changed since; {_AGAIN}")
 
 
 FORMULAS = "4"

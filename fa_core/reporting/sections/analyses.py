@@ -192,7 +192,7 @@ def _sensitivity_record(one: Sensitivity, grouped: bool) -> dict[str, str]:
         record["degenerate (median) fires"] = group_range(one.degenerate, one.threshold)
         record["gap"] = gap_words(one)
     else:
-        record["methods (median) fires"] = group_range(one.every, one.threshold)
+        record["range (median) fires"] = group_range(one.every, one.threshold)
     record["plateau"] = plateau_words(one)
     return record
 
