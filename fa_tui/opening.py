@@ -27,11 +27,9 @@ from fa_tui.views.words import FIRST_VIEW, SAMPLES
 
 if TYPE_CHECKING:
     from fa_core.formats import Trace
-    from fa_core.formats.rows import Problem
     from fa_core.report.baseline import FrozenBaseline
     from fa_tui.jobs.measuring import Setup
     from fa_tui.option_groups import Log
-    from fa_tui.views.filters import ViewState
 
 
 def open_explorer(

@@ -43,9 +43,7 @@ from fa_tui.jobs.listing import Listed, Pace
 from fa_tui.views.words import disambiguate
 
 if TYPE_CHECKING:
-    from fa_core.audit.devices import Execution
-    from fa_core.audit.jobs import JobView, MeasureOptions
-    from fa_core.audit.journal import Journal
+    from fa_core.audit.jobs import JobView
     from fa_core.audit.pool import Pool
     from fa_core.audit.verify import Verification
     from fa_tui.settings import MeasureAnswer

@@ -18,12 +18,10 @@ from fa_core.reporting.records import sweep_record
 from fa_core.reporting.sections.analyses import seeds_blocks, sensitivity_blocks
 from fa_tui.later import Later
 from fa_tui.pages.page import Page
-from fa_tui.screens.dialogs import command_for
 from fa_tui.session import Session
-from fa_tui.share import Shared, Table
-from fa_tui.views.analysed import left_out_words
+from fa_tui.share import Shared, Table, command_for
 from fa_tui.views.printed import lines_of
-from fa_tui.views.words import scope_pieces
+from fa_tui.views.words import left_out_words, scope_pieces
 from fa_tui.widgets.line import TabBar, TextLines
 from fa_tui.widgets.painted import Row
 from fa_tui.widgets.table import GridTable

@@ -17,9 +17,8 @@ from fa_core.formats.rows import AuditRow
 from fa_core.report.names import homes
 from fa_core.reporting.blocks import Grid
 from fa_tui.pages.page import Page
-from fa_tui.screens.dialogs import command_for
 from fa_tui.session import Session
-from fa_tui.share import Shared, Table
+from fa_tui.share import Shared, Table, command_for
 from fa_tui.views.differences import change_text, difference_grid, difference_summary
 from fa_tui.views.grid import homes_of
 from fa_tui.widgets.line import TextLines
@@ -154,11 +153,6 @@ lacks. Both are judged by the thresholds of the sliders.
         if run is None:
             return None
         return self.session.runs.places[run.row.source][run.row.key]
-
-    async def action_go(self) -> None:
-        """Go to the run in the matrix."""
-        if self.row is not None:
-            await self.app.explorer.open_at("Matrix", self.row)
 
     def shared(self) -> Shared:
         """The table."""

@@ -202,13 +202,6 @@ process. ← → show the end of a long line.
             return None
         return int(row)
 
-    async def action_go(self) -> None:
-        """Go to the job's run in the matrix."""
-        if self.row is None:
-            self.app.say("no run here", "dim")
-        else:
-            await self.app.explorer.open_at("Matrix", self.row)
-
     def action_cancel(self, which: str = "cancel") -> None:
         """End the job under the cursor, or all unfinished jobs of this explorer, after a
         question."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -35,14 +35,13 @@ from fa_tui.share import (
     REPORTS,
     Shared,
     baseline_text,
-    command_line,
+    command_for,
     free_name,
     hand_to_tmux,
     name_problem,
     typed,
     write_data,
 )
-from fa_tui.views.filters import picking
 from fa_tui.views.text import briefly, short_path
 from fa_tui.views.words import (
     flip_text,
@@ -53,37 +52,6 @@ from fa_tui.views.words import (
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
-
-
-def command_for(
-    app: ExplorerApp,
-    command: str,
-    *options: str,
-    rows: Sequence[int] | None = None,
-    paths: Sequence[Path] = (),
-) -> list[str]:
-    """The words of a command on what is shown; none where no filter names the runs.
-
-    Args:
-        app: supplies paths, thresholds, baseline and filter.
-        command: its name.
-        options: of the command.
-        rows: the runs (default: those in scope).
-        paths: files and folders (default: those that are open).
-    """
-    session = app.session
-    wanted = session.scope_text
-    # a command knows no marks
-    if rows is not None or "is:marked" in wanted:
-        wanted = picking(session.rows, session.in_scope if rows is None else rows)
-        if not wanted:
-            return []
-    words = list(options)
-    if wanted:
-        words += ["--filter", wanted]
-    if session.log is not None:
-        words += session.log.arguments
-    return command_line(command, paths or app.paths, words, session.thresholds, session.baseline)
 
 
 async def copy_shared(app: ExplorerApp, *, command: bool = False) -> None:

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from fa_core.formats.rows import AuditRow
+from fa_core.option_values import listed
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, letters_of
 from fa_core.report.names import differing_axes, is_file_name, run_place, unique_names
 from fa_core.report.numbers import count_text, short
@@ -125,10 +126,10 @@ def limit_words(one: Diagnostic, thresholds: DiagnosticThresholds) -> str:
 
 
 def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3) -> str:
-    """Flips as text, the changed verdicts first: ``ep s123 +a (now ✗), dfa s42 −d (still ✗)``;
+    """Flips as text, the changed verdicts first: ``ep s123 +a ✗, dfa s42 −d (still ✗)``;
     more than `limit` of a kind by method: ``dfa +a on 12``."""
     turned, still = parted(session, flips)
-    kinds = (_listed(session, turned, "now", limit), _listed(session, still, "still", limit))
+    kinds = (_listed(session, turned, " {}", limit), _listed(session, still, " (still {})", limit))
     return ", ".join(filter(None, kinds))
 
 
@@ -148,13 +149,13 @@ def _sign(masks: tuple[int, int], control: bool) -> str:
     return cell_text(letters_of(masks[0]), LETTERS, letters_of(masks[1]), control=control)[0]
 
 
-def _listed(session: Session, flips: Sequence[Flip], word: str, limit: int) -> str:
+def _listed(session: Session, flips: Sequence[Flip], form: str, limit: int) -> str:
     """Flips of a kind with their signs, or the most common ones per method."""
     if len(flips) <= limit:
         names = []
         for flip in flips:
             sign = _sign(flip.after, session.rows[flip.row].is_control)
-            names.append(_named(session, flip, f" ({word} {sign})"))
+            names.append(_named(session, flip, form.format(sign)))
         return ", ".join(names)
     changes = [f"{session.rows[flip.row].method} {change_words(flip)}" for flip in flips]
     rest = len(flips)
@@ -164,7 +165,7 @@ def _listed(session: Session, flips: Sequence[Flip], word: str, limit: int) -> s
         rest -= count
     if rest:
         parts.append(f"{rest} more")
-    stays = " (verdicts stay)" if word == "still" else ""
+    stays = " (verdicts stay)" if "still" in form else ""
     return ", ".join(parts) + stays
 
 
@@ -277,3 +278,36 @@ def with_seed(label: str, row: AuditRow) -> str:
     if row.seed is None:
         return label
     return f"{label} seed {row.seed}"
+
+
+_NAMED = 6
+"""Methods named in a sentence."""
+
+
+def left_out_words(
+    counts: Mapping[str, tuple[int, int]], groups: Mapping[str, str], all_runs: str = ""
+) -> Iterator[str]:
+    """Warnings about runs that an analysis would need and a filter leaves out.
+
+    Args:
+        counts: method → number of its analysed runs, and of all.
+        groups: method → its group, if the analysis compares the groups.
+        all_runs: how to widen the filter.
+
+    >>> list(left_out_words({"bp": (0, 3)}, {"bp": "healthy"}))
+    ['The filter leaves out every healthy run.']
+    >>> list(left_out_words({"dfa": (1, 3)}, {}))
+    ['Only some runs of a method pass the filter: dfa 1 of 3.']
+    """
+    partly = []
+    in_group: Counter[str] = Counter()
+    for name, (analysed, every) in counts.items():
+        if 0 < analysed < every:
+            partly.append(f"{name} {analysed} of {every}")
+        if name in groups:
+            in_group[groups[name]] += analysed
+    for group in ("healthy", "degenerate"):
+        if group in in_group and not in_group[group]:
+            yield f"The filter leaves out every {group} run{all_runs}."
+    if partly:
+        yield f"Only some runs of a method pass the filter: {listed(partly, _NAMED)}."

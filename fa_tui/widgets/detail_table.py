@@ -22,9 +22,8 @@ from fa_core.report.quantities import JUDGED
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.report.verdict import NOT_MEASURED
 from fa_tui.views.columns import peak_block
-from fa_tui.views.fitted import fitted
 from fa_tui.views.glyphs import Glyphs
-from fa_tui.views.text import cut, width_of
+from fa_tui.views.text import cut, fitted, width_of
 from fa_tui.widgets.painted import Piece, Row
 
 _HEADINGS = ("number", "fires if", "how far", "95 % interval")

@@ -12,10 +12,9 @@ from textual.binding import Binding
 
 from fa_tui.session import Session
 from fa_tui.views.columns import Column, columns_of, ordered
-from fa_tui.views.fitted import fitted
 from fa_tui.views.grid import build_grid
 from fa_tui.views.looks import SeedLooks, letter_tone
-from fa_tui.views.text import cut, cut_middle, padded, padded_left, width_of
+from fa_tui.views.text import cut, cut_middle, fitted, padded, padded_left, width_of
 from fa_tui.widgets.painted import Row, row_width
 from fa_tui.widgets.run_cells import RunsView, mark_of, verdict_row
 
