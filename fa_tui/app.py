@@ -28,6 +28,7 @@ from textual.scrollbar import ScrollBar
 from textual.worker import WorkerFailed
 
 from fa_core.errors import INTERNAL_ERROR, FaError
+from fa_core.report.numbers import count_text
 from fa_tui.explorer import HEIGHTS, WIDTHS, ExplorerScreen, classes_at
 from fa_tui.follow import Following, Reading, news_of
 from fa_tui.jobs.control import JobControl
@@ -414,7 +415,7 @@ class ExplorerApp(App[int]):
 
     def leave_for(self, path: Path | None) -> None:
         """Quit, and open a path instead; asks first while jobs run."""
-        from fa_tui.screens.questions import QuitScreen  # after the first paint
+        from fa_tui.screens.questions import SureScreen  # after the first paint
 
         def leave(answer: bool | None) -> None:
             if answer:
@@ -423,6 +424,8 @@ class ExplorerApp(App[int]):
 
         unfinished = self.jobs.unfinished()
         if unfinished:
-            self.push_screen(QuitScreen(unfinished), leave)
+            asks = f"{count_text(unfinished, 'job')} not finished. Leave?"
+            note = "Leaving ends what still runs; finished runs are on disk."
+            self.push_screen(SureScreen(asks, note), leave)
         else:
             leave(True)

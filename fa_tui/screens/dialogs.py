@@ -15,15 +15,15 @@ from textual.suggester import Suggester
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.files.opening import exists, real_path, typed_path
 from fa_core.formats import scan
-from fa_core.option_values import listed
+from fa_core.option_values import check_data_set, listed, network_spec
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.options import parse_frozen_baseline
-from fa_tui.screens.measure_question import MeasureScreen
 from fa_tui.screens.questions import Choice, Dismissed, EntryScreen, ask, choose
 from fa_tui.session import Session
 from fa_tui.settings import (
     PROTOCOL,
+    MeasureAnswer,
     Presets,
     preset_problem,
     recent_places,
@@ -185,12 +185,40 @@ async def ask_measure(app: ExplorerApp) -> None:
         what = run_name(session, rows[0])
         if len(rows) > 1:
             what = f"{len(rows)} checkpoints in {short_path(str(folder))}"
-        answer = await app.push_screen_wait(MeasureScreen(what, remembered_answer(folder)))
-        if answer is None:
-            raise Dismissed
+        answer = await _measured_on(app, what, remembered_answer(folder))
         app.jobs.answers.update(dict.fromkeys(rows, answer))
         remember_answer(folder, answer)
     app.jobs.measure(chosen)
+
+
+_DATA = "which samples: synthetic, digits, cifar10:DIR, imagefolder:DIR, npz:FILE, module:make"
+_NETWORK = "empty: found by its weights; resmlp, timm:NAME, hf:FOLDER, module:Net(depth=4)"
+
+
+async def _measured_on(app: ExplorerApp, what: str, before: MeasureAnswer) -> MeasureAnswer:
+    """Ask for the data and the network of checkpoints, offering what was typed before."""
+
+    def wrong_data(text: str) -> str:
+        return _fault_of(check_data_set, text.strip()) if text.strip() else _DATA
+
+    def wrong_network(text: str) -> str:
+        return _fault_of(network_spec, text.strip()) if text.strip() else ""
+
+    hint = "enter goes on to the network; kept for the folder"
+    question = EntryScreen(f"data of {what}", text=before.data, hint=hint, check=wrong_data)
+    data = await ask(app, question)
+    asks = f"network of {what}"
+    question = EntryScreen(asks, text=before.model, hint=_NETWORK, check=wrong_network)
+    return MeasureAnswer(data.strip(), (await ask(app, question)).strip())
+
+
+def _fault_of(check: Callable[[str], object], text: str) -> str:
+    """What a check says against a text; ``""`` if nothing."""
+    try:
+        check(text)
+    except FaError as error:
+        return str(error)
+    return ""
 
 
 def completions(text: str) -> list[str]:
@@ -270,11 +298,10 @@ async def converse(app: ExplorerApp, name: str) -> None:
 
 
 def _baseline_problem(session: Session, text: str) -> str:
-    try:
+    def check(text: str) -> None:
         parse_frozen_baseline([text]).check(row.method for row in session.rows)
-    except UsageError as error:
-        return str(error).removeprefix("--frozen-baseline ")
-    return ""
+
+    return _fault_of(check, text).removeprefix("--frozen-baseline ")
 
 
 def _values(thresholds: DiagnosticThresholds) -> str:

@@ -14,7 +14,7 @@ from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import AUDIT, MANIFEST
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import RESULTS, Measured
-from fa_tui.screens.questions import QuitScreen
+from fa_tui.screens.questions import SureScreen
 from fa_tui.session import Session, with_rows
 from tests.fa_tui.looks import SIZE, screen_text
 from tests.fa_tui.waiting import until
@@ -178,8 +178,8 @@ async def test_leaving_while_jobs_run_asks_first(
     app = measuring_app("wait")
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("m", "q")
-        await until(pilot, lambda: isinstance(app.screen, QuitScreen))
-        assert "1 job is not finished. Leave?" in screen_text(app)
+        await until(pilot, lambda: isinstance(app.screen, SureScreen))
+        assert "1 job not finished. Leave?" in screen_text(app)
         await pilot.press("ctrl+c")
         await until(pilot, lambda: app.screen is app.explorer)
         assert app.is_running
