@@ -400,7 +400,7 @@ class ExplorerApp(App[int]):
         """Open the command palette."""
         from fa_tui.key_list import palette  # after the first paint
 
-        if not CommandPalette.is_open(self):
+        if not isinstance(self.screen, CommandPalette):
             self.push_screen(palette())
 
     def action_help(self) -> None:

@@ -19,7 +19,7 @@ from fa_tui.later import Later
 from fa_tui.session import with_rows
 from fa_tui.views.grid import homes_of
 from fa_tui.views.text import short_path
-from fa_tui.views.words import queued_words, run_name
+from fa_tui.views.words import run_name, runs_words
 
 if TYPE_CHECKING:
     from fa_core.analysis.record_comparison import Comparison
@@ -103,7 +103,7 @@ class JobControl:
         each line with its tone."""
         for job in self.measuring.listed():
             if (job.id, job.state) == (str(row), "failed"):
-                yield f"measuring failed: {job.words}; m asks again", "warn"
+                yield f"measuring failed: {job.words}", "warn"
         if row not in self.again:
             return
         compared = self.again[row].comparison
@@ -199,7 +199,8 @@ class JobControl:
             app.say("already queued", "dim")
             return
         queued = [int(job) for job in started]
-        message = f"{queued_words(session, queued)} to measure"
+        which = runs_words(len(queued)) if len(queued) > 1 else run_name(session, queued[0])
+        message = f"{which} to measure"
         if any(session.coverage[row] for row in queued):
             message += " again and compare"
         app.say(f"{message} {self.measuring.where()}", "dim")

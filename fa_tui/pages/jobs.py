@@ -227,7 +227,7 @@ process. ← → show the end of a long line.
         """Show the log of the job under the cursor, and the keys that apply to it."""
         job = self.job
         at_work = ""
-        written: list[str] = []
+        written: Sequence[str] = ()
         lines: list[str] = []
         if job is not None:
             at_work = f" process {job.pid} " if job.pid else ""

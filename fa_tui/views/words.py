@@ -135,7 +135,7 @@ def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3) -> str:
 
 def parted(session: Session, flips: Sequence[Flip]) -> tuple[list[Flip], list[Flip]]:
     """The flips that changed a run's verdict, and the others; a control makes no claim."""
-    turned, still = [], []
+    turned, still = list[Flip](), list[Flip]()
     for flip in flips:
         control = session.rows[flip.row].is_control
         kept = _sign(flip.before, control) == _sign(flip.after, control)
@@ -193,21 +193,6 @@ def run_name(session: Session, index: int) -> str:
         return sanitize(f"{session.label(index)} {row.key}")
     names = disambiguate([session.rows[other] for other in alike], session.runs.differing_axes)
     return "".join(names[alike.index(index)])
-
-
-def queued_words(session: Session, rows: Sequence[int]) -> str:
-    """``dfa s42``, ``3 runs (2 of them outside the filter)``."""
-    hidden = 0
-    if session.scope is not None:
-        hidden = len({*rows}.difference(session.scope))
-    name = runs_words(len(rows))
-    which = f"{hidden} of them "
-    if len(rows) == 1:
-        name = run_name(session, rows[0])
-        which = ""
-    if hidden:
-        return f"{name} ({which}outside the filter)"
-    return name
 
 
 def change_words(flip: Flip) -> str:

@@ -38,30 +38,6 @@ async def test_marked_runs_are_measured_shown_and_saved_as_they_finish(
     assert sorted(row.method for row in scan([tmp_path / RESULTS]).rows) == ["one", "two"]
 
 
-async def test_a_marked_run_that_a_filter_hides_is_named_when_it_is_queued(
-    measuring_app: MakeApp,
-) -> None:
-    app = measuring_app("dfa", "ep", "fa")
-    said: list[str] = []
-    async with app.run_test(size=SIZE) as pilot:
-        app.jobs.measuring.start = lambda rows, answers: [str(index) for index, _ in rows]  # type: ignore[method-assign]
-        app.jobs.measuring.where = lambda: "here"  # type: ignore[method-assign]
-        app.say = lambda text, *_, **__: said.append(text)  # type: ignore[method-assign]
-        await pilot.press("space", "slash", *"method:ep", "enter", "m")
-        await until(pilot, lambda: said == ["dfa s42 (outside the filter) to measure here"])
-        await pilot.press(
-            "m", "asterisk", "slash", *["backspace"] * 9, "enter", "home", "space", "m"
-        )
-        await until(pilot, lambda: len(said) == 3)
-        await pilot.press("home", "space", "space", "slash", *"method:ep", "enter", "m")
-        await until(pilot, lambda: len(said) == 4)
-    assert said[1:] == [
-        "ep s42 to measure here",
-        "2 runs to measure here",
-        "2 runs (1 of them outside the filter) to measure here",
-    ]
-
-
 async def test_a_run_folder_gets_its_report_beside_its_weights(
     measuring_app: MakeApp, tmp_path: Path
 ) -> None:
@@ -154,6 +130,8 @@ async def test_a_failed_job_says_why_and_can_be_tried_again(
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("m", "J")
         await until(pilot, lambda: "the weights are empty" in screen_text(app))
+        [(said, _)] = app.jobs.lines_on(0)
+        assert "the weights are empty" in said
         (tmp_path / "go").touch()
         await pilot.press("R")
         await until(pilot, lambda: app.session.counts().walked == 1)
