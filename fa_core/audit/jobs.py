@@ -196,8 +196,7 @@ def changed_since(rows: Iterable[AuditRow]) -> Iterator[Problem]:
                 and isinstance(hashes, dict)
                 and input_hashes(path)["weights"] != hashes.get("weights")
             ):
-                which = ": ".join(dict.fromkeys((row.source, row.key, row.checkpoint)))
-                yield Problem(row.source, f"{which} changed since; {_AGAIN}")
+                yield Problem(row.source, f"{row.key}: {path} changed since; {_AGAIN}")
 
 
 FORMULAS = "4"
