@@ -102,7 +102,7 @@ def scan(
 
 def _one_per_run(found: Scan, named: set[str]) -> Scan:
     """What was found, without a run's further checkpoints and states of its trainer in other roles
-    (`one_per_run`), unless they were named, and without weights files whose audit was found, too."""
+    (`one_per_run`), unless they were named, and without weights files whose audit was found."""
     files = [row.source for row in found.rows if row.source == row.checkpoint]
     files += [trace.source for trace in found.traces]
     kept = one_per_run(dict.fromkeys(path for path in files if path not in named))
