@@ -191,8 +191,8 @@ async def ask_measure(app: ExplorerApp) -> None:
     app.jobs.measure(chosen)
 
 
-_DATA = "which samples: synthetic, digits, cifar10:DIR, imagefolder:DIR, npz:FILE, module:make"
-_NETWORK = "empty: found by its weights; resmlp, timm:NAME, hf:FOLDER, module:Net(depth=4)"
+_DATA = "synthetic, digits, cifar10:DIR, imagefolder:DIR, npz:FILE or module:make"
+_NETWORK = "empty: by its weights; resmlp(input_dim=128), timm:NAME, hf:FOLDER, module:Net"
 
 
 async def _measured_on(app: ExplorerApp, what: str, before: MeasureAnswer) -> MeasureAnswer:
