@@ -158,8 +158,10 @@ def network_spec(text: str) -> tuple[str, str, Json]:
         ) from None
     if not (kind or is_callable_name(name) or name in ARCHS or name in plugins(MODELS)):
         known = [*ARCHS, *plugins(MODELS), *(f"{library}:…" for library in LIBRARIES)]
-        what = f"--model {name!r} is not module:callable (net.py: net:make, in its folder)"
-        raise UsageError(what, hint=nearest(name, known))
+        raise UsageError(
+            f"--model {name!r} is not module:callable (net.py: net:make, in its folder)",
+            hint=nearest(name, known),
+        )
     return kind, name, args
 
 
