@@ -126,10 +126,13 @@ def limit_words(one: Diagnostic, thresholds: DiagnosticThresholds) -> str:
 
 
 def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3) -> str:
-    """Flips as text, the changed verdicts first: ``ep s123 +a ✗, dfa s42 −d (still ✗)``;
+    """Flips as text, the changed verdicts first: ``ep s123 +a → ✗, dfa s42 −d (still ✗)``;
     more than `limit` of a kind by method: ``dfa +a on 12``."""
     turned, still = parted(session, flips)
-    kinds = (_listed(session, turned, " {}", limit), _listed(session, still, " (still {})", limit))
+    kinds = (
+        _listed(session, turned, " → {}", limit),
+        _listed(session, still, " (still {})", limit),
+    )
     return ", ".join(filter(None, kinds))
 
 
@@ -196,7 +199,7 @@ def run_name(session: Session, index: int) -> str:
 
 
 def change_words(flip: Flip) -> str:
-    """Letters that fire now, are undecided now, and do neither any more: ``+a ~c −b``."""
+    """Letters that fire now, are undecided now, and do neither any more: ``+a → ~c −b``."""
     return _turned(flip.before, flip.after)
 
 

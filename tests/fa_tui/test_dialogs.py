@@ -178,7 +178,7 @@ async def test_what_if_fills_in_a_baseline_and_says_what_flips(app: ExplorerApp)
         app.screen.query_one(Input).value = "0.349"
         await pilot.press("enter")
         await until(pilot, lambda: app.session.counts().walked == 12)
-        assert "frozen baseline 0.349: ep s42 +d ✗, ep s123 +d ✗, ep s456 +d ✗" in said(app)
+        assert "frozen baseline 0.349: ep s42 +d → ✗, ep s123 +d → ✗, ep s456 +d → ✗" in said(app)
         assert app.session.baseline == FrozenBaseline(0.349)
         await ask(pilot, "w")
         assert app.screen.query_one(Input).value == "0.349"
