@@ -159,8 +159,8 @@ def network_spec(text: str) -> tuple[str, str, Json]:
     if not (kind or is_callable_name(name) or name in ARCHS or name in plugins(MODELS)):
         known = [*ARCHS, *plugins(MODELS), *(f"{library}:…" for library in LIBRARIES)]
         raise UsageError(
-            f"--model {name!r} is not module:callable",
-            hint=f"or one of these: {nearest(name, known)}",
+            f"--model {name!r} is not module:callable (net.py: net:make, in its folder)",
+            hint=nearest(name, known),
         )
     return kind, name, args
 

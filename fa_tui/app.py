@@ -22,18 +22,18 @@ from rich.text import Text
 from textual import events
 from textual.app import App
 from textual.binding import Binding, BindingType
-from textual.command import Provider
+from textual.command import CommandPalette
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar
 from textual.worker import WorkerFailed
 
 from fa_core.errors import INTERNAL_ERROR, FaError
+from fa_core.report.numbers import count_text
 from fa_tui.explorer import HEIGHTS, WIDTHS, ExplorerScreen, classes_at
-from fa_tui.follow import Following, news_of
+from fa_tui.follow import Following, Reading, news_of
 from fa_tui.jobs.control import JobControl
 from fa_tui.jobs.measuring import Setup
 from fa_tui.later import after
-from fa_tui.reading import Reading
 from fa_tui.session import History, Session, merged, with_work
 from fa_tui.settings import NOTHING_SET, Loaded, keep_theme
 from fa_tui.terminal.abilities import Terminal, detect, forget_empty_no_color
@@ -42,25 +42,19 @@ from fa_tui.terminal.painting import Painter
 from fa_tui.terminal.themes import THEMES, begin_with
 from fa_tui.views.filters import ViewState, filter_of
 from fa_tui.views.text import briefly
+from fa_tui.views.words import filter_name
 from fa_tui.widgets.painted import PlainScrollBar
 
 if TYPE_CHECKING:
     from fa_core.formats.rows import Problem
     from fa_core.formats.run_progress import RunWork
     from fa_tui.jobs.listing import Listed
-    from fa_tui.key_list import KeyLine
 
 _WATCH_SECONDS = 0.3
 """Seconds after which the open folders are followed."""
 
 DEBUG = "FA_TUI_DEBUG"
 """Environment variable for tracebacks, set by `--debug`."""
-
-
-def _palette() -> type[Provider]:
-    from fa_tui.screens.help import ExplorerCommands  # after the first paint
-
-    return ExplorerCommands
 
 
 class ExplorerApp(App[int]):
@@ -92,7 +86,6 @@ class ExplorerApp(App[int]):
     ENABLE_COMMAND_PALETTE = True
     # no text selection: Textual fails if the selected widget was just removed
     ALLOW_SELECT = False
-    COMMANDS = {_palette}
 
     _UNDO = "undo the last change of a threshold or of the baseline (w)"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -108,7 +101,7 @@ class ExplorerApp(App[int]):
             "e",
             "ask('export')",
             "Export",
-            tooltip="write what is shown as CSV or JSON, or a report, into a file",
+            tooltip="write what is shown into a file: CSV, JSON, a report, a figure",
         ),
         Binding(
             "p", "ask('presets')", "Presets", tooltip="thresholds saved by name: use, save, remove"
@@ -161,7 +154,7 @@ class ExplorerApp(App[int]):
             "Commands",
             show=False,
             key_display="^p :",
-            tooltip="every command by its name",
+            tooltip="every command by its name, and the themes: dark, light",
             priority=True,
         ),
         Binding("colon", "command_palette", show=False),
@@ -381,8 +374,6 @@ class ExplorerApp(App[int]):
     def action_widen(self, *, at_once: bool = False) -> None:
         """Go from all runs to the first filter, to the last one, and to all (or there at once), on
         every page."""
-        from fa_tui.views.words import filter_name  # after the first paint
-
         session = self.session
         turn = [None, *session.filters]
         if len(turn) == 1:
@@ -407,25 +398,16 @@ class ExplorerApp(App[int]):
 
     def action_command_palette(self) -> None:
         """Open the command palette."""
-        from fa_tui.screens.help import Palette  # after the first paint
+        from fa_tui.key_list import palette  # after the first paint
 
-        if not isinstance(self.screen, Palette):
-            self.push_screen(Palette())
-
-    def every_key(self, screen: Screen[object]) -> Sequence[KeyLine]:
-        """The keys of all pages, those that work on a screen first."""
-        from fa_tui.key_list import every_key  # after the first paint
-
-        return every_key(self, screen)
+        if not isinstance(self.screen, CommandPalette):
+            self.push_screen(palette())
 
     def action_help(self) -> None:
         """Explain the focused pane."""
-        # after the first paint
-        from fa_tui.key_list import help_lines
-        from fa_tui.screens.help import HelpScreen
+        from fa_tui.key_list import help_screen  # after the first paint
 
-        lines = partial(help_lines, self, self.screen)
-        self.push_screen(HelpScreen([*lines()], partial(lines, everywhere=True)))
+        self.push_screen(help_screen(self))
 
     async def action_quit(self) -> None:
         """Quit; asks first while jobs run."""
@@ -433,7 +415,7 @@ class ExplorerApp(App[int]):
 
     def leave_for(self, path: Path | None) -> None:
         """Quit, and open a path instead; asks first while jobs run."""
-        from fa_tui.screens.questions import QuitScreen  # after the first paint
+        from fa_tui.screens.questions import SureScreen  # after the first paint
 
         def leave(answer: bool | None) -> None:
             if answer:
@@ -442,6 +424,8 @@ class ExplorerApp(App[int]):
 
         unfinished = self.jobs.unfinished()
         if unfinished:
-            self.push_screen(QuitScreen(unfinished), leave)
+            asks = f"{count_text(unfinished, 'job')} not finished. Leave?"
+            note = "Leaving ends what still runs; finished runs are on disk."
+            self.push_screen(SureScreen(asks, note), leave)
         else:
             leave(True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -17,10 +18,10 @@ from textual.widgets import ContentSwitcher
 from fa_core.report.verdict_text import flips_of
 from fa_tui.jobs.listing import Listed, progress_line
 from fa_tui.later import after
-from fa_tui.pages import BEFORE_AFTER, PAGES
+from fa_tui.pages import PAGES
 from fa_tui.pages.page import Page
 from fa_tui.session import Session
-from fa_tui.views.words import flip_words
+from fa_tui.views.words import flip_words, parted
 from fa_tui.widgets.line import KeyBar, StatusLine, TabBar, Title
 from fa_tui.widgets.painted import Place, Uniform
 from fa_tui.widgets.table import LineTable
@@ -110,7 +111,7 @@ EXPLORER_KEYS: list[BindingType] = [
     ),
     *(
         Binding(tab.key, f"go({tab.name!r})", tab.name, show=False, tooltip=tab.about)
-        for tab in (*PAGES[1:], BEFORE_AFTER)
+        for tab in PAGES[1:]
     ),
     Binding(
         "P",
@@ -208,7 +209,7 @@ class ExplorerScreen(Uniform, Screen[None]):
     def _page_called(self, name: str) -> Page:
         """A page, made when it is opened first."""
         if name not in self.pages:
-            tab = next(tab for tab in (*PAGES, BEFORE_AFTER) if tab.name == name)
+            tab = next(tab for tab in PAGES if tab.name == name)
             self.pages[name] = tab.load()(self.session, self.row)
             self.pages[name].id = name
         return self.pages[name]
@@ -303,7 +304,7 @@ class ExplorerScreen(Uniform, Screen[None]):
 
     def action_next_flip(self, step: int) -> None:
         """Go to the next run that flipped with the last step, or to the one before."""
-        flips = self.session.flips
+        flips = [*chain(*parted(self.session, self.session.flips))]
         if not flips:
             self.app.say(
                 "no run flipped with the last step: { } on a slider go to the next that does",

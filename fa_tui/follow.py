@@ -15,18 +15,54 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from fa_core.formats import Scan, scan_again
-from fa_core.formats.rows import Problem
+import msgspec
+
+from fa_core.formats import Scan, Trace, scan_again
+from fa_core.formats.rows import AuditRow, Problem
 from fa_core.formats.run_folder import sniff
 from fa_core.formats.run_progress import RunWork, look_at
-from fa_core.formats.scan import Identity, places
+from fa_core.formats.scan import NOTHING_HERE, Identity, places
 from fa_core.report.manifest import CREDIT, MANIFEST, PROGRESS, RUN_FILES
-from fa_core.report.names import one_per_run
-from fa_tui.reading import Reading
+from fa_core.report.names import one_per_run, run_place
 from fa_tui.session import News, Session
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """Current contents of a file or run folder.
+
+    Attributes:
+        place: its path, as named by `scan`.
+        rows, traces, problems: its contents.
+        gone: whether it was removed.
+    """
+
+    place: str
+    rows: Sequence[AuditRow] = []
+    traces: list[Trace] = []
+    problems: list[Problem] = []
+    gone: bool = False
+
+    def owns(self, path: str) -> bool:
+        """Whether a source path belongs to this place."""
+        return self.place in (path, run_place(path))
+
+    def settles(self, problem: Problem) -> bool:
+        """Whether this reading replaces a problem.
+
+        A reading with findings also replaces the problem of a parent folder that was empty.
+        """
+        if self.owns(problem.path):
+            return True
+        found = self.rows or self.traces or self.problems
+        return (
+            bool(found)
+            and NOTHING_HERE in problem.message
+            and Path(problem.path) in Path(self.place).parents
+        )
+
 
 STILL_SECONDS = 2.0
 """Age from which an unreadable file counts as broken, not as being written."""

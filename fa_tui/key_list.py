@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import msgspec.toml
 from textual.binding import Binding
+from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.dom import DOMNode
 from textual.screen import Screen
 
-from fa_tui.pages import BEFORE_AFTER, PAGES
-from fa_tui.widgets.line import offered
+from fa_core.report.quantities import QUANTITIES
+from fa_tui.pages import PAGES
+from fa_tui.screens.help import HelpScreen, Palette
+from fa_tui.widgets.line import KeyBar, offered
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
@@ -80,7 +84,7 @@ def keys_elsewhere(app: ExplorerApp, screen: Screen[object]) -> Iterator[KeyLine
 def bindings() -> Iterator[tuple[str, Binding]]:
     """The bindings with a tooltip, each with the name of its page: ``""`` for those of every
     page."""
-    pages = {tab.name: tab.load() for tab in (*PAGES, BEFORE_AFTER)}
+    pages = {tab.name: tab.load() for tab in PAGES}
     for page in ("", SLIDERS, *pages):
         kinds = [*map(_class_of, _WIDGETS.get(page, ()))]
         if page in pages:
@@ -116,7 +120,7 @@ def help_lines(
         texts += [*filter(None, chain.from_iterable(own))][:1]
     keys: Iterable[KeyLine] = keys_here(screen)
     if everywhere:
-        texts += [*(tab.load().HELP for tab in (*PAGES, BEFORE_AFTER)), *known.values()]
+        texts += [*(tab.load().HELP for tab in PAGES), *known.values()]
         keys = every_key(app, screen)
     seen: set[str] = set()
     for text in filter(None, texts):
@@ -131,6 +135,72 @@ def help_lines(
     does: dict[str, list[str]] = {}
     for line in keys:
         where = f" ({line.where})" if line.where else ""
-        does.setdefault(line.does + where, []).append(line.key)
-    for tooltip, shown in does.items():
-        yield f"  {' '.join(shown):<12} {tooltip}"
+        does.setdefault(f"{line.name}: {line.does}{where}", []).append(line.key)
+    for text, shown in does.items():
+        yield f"  {' '.join(shown):<12} {text}"
+
+
+def help_screen(app: ExplorerApp) -> HelpScreen:
+    """The help of the focused pane."""
+    lines = partial(help_lines, app, app.screen)
+    return HelpScreen([*lines()], partial(lines, everywhere=True))
+
+
+_LESS = 0.9
+"""Weight of matches in a command's explanation, relative to its name."""
+
+
+class ExplorerCommands(Provider):
+    """Commands of the palette: the keys of all pages, the matrix's contents, themes."""
+
+    @property
+    def application(self) -> ExplorerApp:
+        """The application with its own type."""
+        return cast("ExplorerApp", self.app)
+
+    async def discover(self) -> Hits:
+        for name, explains, callback in self._commands():
+            yield DiscoveryHit(name, callback, help=explains)
+
+    async def search(self, query: str) -> Hits:
+        matcher = self.matcher(query)
+        for name, explains, callback in self._commands():
+            score = max(matcher.match(name), _LESS * matcher.match(explains))
+            if score:
+                yield Hit(score, matcher.highlight(name), callback, help=explains)
+
+    def _commands(self) -> Iterator[tuple[str, str, Callable[[], object]]]:
+        """Name, explanation and callback of a command, in the terminal's characters."""
+        say = self.application.terminal.glyphs.say
+        for name, explains, callback in self._found():
+            yield say(name), say(explains), callback
+
+    def _found(self) -> Iterator[tuple[str, str, Callable[[], object]]]:
+        app = self.application
+        # first the bindings that the key bar has no room for
+        left_out = {key for bar in self.screen.query(KeyBar) for key in bar.left_out}
+        lines = every_key(app, self.screen)
+        for line in sorted(lines, key=lambda line: line.key not in left_out):
+            where = f"; {line.where}" if line.where else ""
+            run = partial(app.run_action, line.action, line.node or app.explorer)
+            yield line.name, f"{line.does} ({line.key}{where})", run
+        if app.explorer.page.id == "Matrix":
+            show = app.explorer.matrix.show_quantity
+            yield "Show verdicts", "what fires, in the matrix", partial(show, None)
+            for quantity in QUANTITIES:
+                yield (
+                    f"Show {quantity.title}",
+                    "a number per run in the matrix",
+                    partial(show, quantity),
+                )
+        for theme in app.themes_here:
+            yield (
+                f"Theme: {theme}",
+                "change the colours, now and from now on",
+                partial(app.dress, theme),
+            )
+
+
+def palette() -> Palette:
+    """The palette of all keys."""
+    return Palette(ExplorerCommands)

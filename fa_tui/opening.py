@@ -27,11 +27,9 @@ from fa_tui.views.words import FIRST_VIEW, SAMPLES
 
 if TYPE_CHECKING:
     from fa_core.formats import Trace
-    from fa_core.formats.rows import Problem
     from fa_core.report.baseline import FrozenBaseline
     from fa_tui.jobs.measuring import Setup
     from fa_tui.option_groups import Log
-    from fa_tui.views.filters import ViewState
 
 
 def open_explorer(
@@ -81,7 +79,7 @@ def open_explorer(
 
     def traces() -> Sequence[Trace]:
         try:
-            again = formats.scan(paths, columns=columns)
+            again = formats.scan(app.paths, columns=columns)
         except FaError as error:  # what was there on opening may have gone since
             again = formats.Scan(problems=[Problem(str(paths[0]), str(error))])
         app.call_later(app.add_problems, again.problems)
@@ -117,7 +115,7 @@ def open_explorer(
     remember_places(recent)
     if app.opens_next is not None:
         kept = msgspec.structs.asdict(app.session.thresholds)
-        where = msgspec.structs.replace(app.setup, options=None, out=None)
+        where = msgspec.structs.replace(app.setup, options=None)
         return open_explorer([app.opens_next], given=kept, setup=where)
     if code is None:
         return app.return_code or 0

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from fa_core.formats.run_progress import RunWork
     from fa_core.formats.table import AuditTable
     from fa_core.formats.trace import TraceEpoch
+    from fa_tui.follow import Reading
     from fa_tui.option_groups import Log
-    from fa_tui.reading import Reading
 
 
 class Flip(NamedTuple):

@@ -120,10 +120,6 @@ def keep_theme(theme: str, path: Path | None = None) -> Path:
     return path
 
 
-def _place_name(paths: Sequence[Path]) -> str:
-    return " ".join(sorted(str(real_path(path)) for path in paths))
-
-
 class MeasureAnswer(msgspec.Struct, frozen=True):
     """What the user typed for the checkpoints of a folder that no manifest describes.
 
@@ -144,7 +140,7 @@ def _answers_file() -> Path:
 def remembered_answer(folder: Path) -> MeasureAnswer:
     """What was typed for a folder the last time; empty without one that can be read."""
     try:
-        found = TomlFile(_answers_file()).tables.get(_place_name([folder]))
+        found = TomlFile(_answers_file()).tables.get(str(real_path(folder)))
         return msgspec.convert(found or {}, MeasureAnswer)
     except (FaError, msgspec.ValidationError):
         return MeasureAnswer()
@@ -156,7 +152,7 @@ def remember_answer(folder: Path, answer: MeasureAnswer) -> None:
     Raises:
         FaError: it cannot be written.
     """
-    _rewrite(_answers_file(), _place_name([folder]), msgspec.to_builtins(answer))
+    _rewrite(_answers_file(), str(real_path(folder)), msgspec.to_builtins(answer))
 
 
 _RECENT, _MOST_RECENT = "opened", 9
@@ -184,18 +180,17 @@ def remember_places(paths: Sequence[Path]) -> None:
             _rewrite(_opened_file(), _RECENT, [*names][:_MOST_RECENT])
 
 
-def _rewrite(path: Path, name: str, value: object, head: str = "") -> None:
+def _rewrite(path: Path, name: str, value: object) -> None:
     """Set a key of a TOML file, or remove it (None); everything else, comments included, is kept.
 
     Args:
         path: the file.
         name: the key.
         value: a TOML value.
-        head: head of a new file.
     """
     import tomlkit  # after the first paint
 
-    document = tomlkit.parse(TomlFile(path).text or head)
+    document = tomlkit.parse(TomlFile(path).text)
     if value is None:
         del document[name]
     else:
@@ -262,7 +257,6 @@ def converted(kind: type[T], table: object, keys: Sequence[str] = ()) -> T:
 PROTOCOL = "protocol"
 """The built-in preset: the default thresholds."""
 
-_HEAD = "# Threshold presets of fa-tui; each may leave out what it does not change.\n"
 _LONGEST_NAME = 40
 
 
@@ -317,7 +311,7 @@ class Presets:
             raise UsageError(self.problems[0].message, hint="correct the file first")
         if values is None and (name not in presets or name == PROTOCOL):
             raise UsageError(f"no preset {name!r} to remove", where=self.path)
-        _rewrite(self.path, name, values, head=_HEAD)
+        _rewrite(self.path, name, values)
 
 
 def preset_problem(name: str) -> str:

@@ -21,9 +21,11 @@ from fa_core.formats.rows import AuditRow
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.numbers import exact
 from fa_core.report.thresholds import DiagnosticThresholds
+from fa_tui.views.filters import picking
 
 if TYPE_CHECKING:
     from fa_core.reporting.blocks import Grid
+    from fa_tui.app import ExplorerApp
 
 DATA = (".csv", ".json")
 """Endings of files that are written at once."""
@@ -135,6 +137,37 @@ def _table_text(path: Path, table: Table) -> str:
     from fa_core.reporting.records import csv_text  # imports NumPy: after the first paint
 
     return csv_text([table.grid.headings, *table.grid.rows])
+
+
+def command_for(
+    app: ExplorerApp,
+    command: str,
+    *options: str,
+    rows: Sequence[int] | None = None,
+    paths: Sequence[Path] = (),
+) -> list[str]:
+    """The words of a command on what is shown; none where no filter names the runs.
+
+    Args:
+        app: supplies paths, thresholds, baseline and filter.
+        command: its name.
+        options: of the command.
+        rows: the runs (default: those in scope).
+        paths: files and folders (default: those that are open).
+    """
+    session = app.session
+    wanted = session.scope_text
+    # a command knows no marks
+    if rows is not None or "is:marked" in wanted:
+        wanted = picking(session.rows, session.in_scope if rows is None else rows)
+        if not wanted:
+            return []
+    words = list(options)
+    if wanted:
+        words += ["--filter", wanted]
+    if session.log is not None:
+        words += session.log.arguments
+    return command_line(command, paths or app.paths, words, session.thresholds, session.baseline)
 
 
 def command_line(

@@ -196,9 +196,7 @@ def changed_since(rows: Iterable[AuditRow]) -> Iterator[Problem]:
                 and isinstance(hashes, dict)
                 and input_hashes(path)["weights"] != hashes.get("weights")
             ):
-                yield Problem(
-                    row.source, f"{row.source}: {row.key}: {path} changed since; {_AGAIN}"
-                )
+                yield Problem(row.source, f"{row.key}: {path} changed since; {_AGAIN}")
 
 
 FORMULAS = "4"

@@ -4,7 +4,7 @@ and written; and the journal of one that goes on."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -119,15 +119,12 @@ class SummaryRow(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str
 
 
-def write_audit_table(
-    path: Path | str, rows: Iterable[AuditRow], extra: Mapping[str, object] | None = None
-) -> None:
+def write_audit_table(path: Path | str, rows: Iterable[AuditRow]) -> None:
     """Write rows as an audit table, atomically.
 
     Args:
         path: the file; a link is followed.
         rows: the rows, in order.
-        extra: further top-level members (``reports`` and ``summary`` are ours).
 
     Raises:
         UsageError: the path is a folder, a device, a FIFO or a socket.
@@ -140,7 +137,7 @@ def write_audit_table(
         report = stored_report(row)
         reports[key] = printable_drift(report)
         summary.append(msgspec.structs.asdict(summary_row(row)))
-    write_json(Path(path), {**(extra or {}), "reports": reports, "summary": summary})
+    write_json(Path(path), {"reports": reports, "summary": summary})
 
 
 def summary_row(row: AuditRow) -> SummaryRow:

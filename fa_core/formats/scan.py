@@ -102,18 +102,20 @@ def scan(
 
 def _one_per_run(found: Scan, named: set[str]) -> Scan:
     """What was found, without a run's further checkpoints and states of its trainer in other roles
-    (`one_per_run`), unless they were named."""
+    (`one_per_run`), unless they were named, and without weights files whose audit was found."""
     files = [row.source for row in found.rows if row.source == row.checkpoint]
-    files = [*dict.fromkeys([*files, *(trace.source for trace in found.traces)])]
-    kept = one_per_run(path for path in files if path not in named)
+    files += [trace.source for trace in found.traces]
+    kept = one_per_run(dict.fromkeys(path for path in files if path not in named))
     others = set(chain.from_iterable(kept.values()))
+    audited = {row.checkpoint for row in found.rows if row.checkpoint != row.source}
     rows = []
     for row in found.rows:
         if row.source in kept and not row.report.notes:
             names = [os.path.relpath(other, Path(row.source).parent) for other in kept[row.source]]
             said = f"not measured, of the same run: {listed([*map(sanitize, names)], 6)}"
             row = msgspec.structs.replace(row, report=DiagnosticReport(notes=said))
-        if row.source not in others:
+        is_bare = not row.report.coverage and is_file(row.source)
+        if row.source not in others and not (is_bare and str(real_path(row.source)) in audited):
             rows.append(row)
     traces = [trace for trace in found.traces if trace.source not in others]
     return Scan(with_baselines(rows), traces, found.problems)
@@ -129,9 +131,8 @@ def scan_again(path: str, columns: Given | None = None) -> Scan:
         columns: see `scan`.
     """
     try:
-        place = Path(path)
-        if place.is_dir():
-            found = _collected(run_folder.read(place))
+        if is_folder(path):
+            found = _collected(run_folder.read(Path(path)))
             return Scan(with_baselines(found.rows), found.traces, found.problems)
         return _collected(_in_file(Place(path), columns or {}))
     except FaError as error:

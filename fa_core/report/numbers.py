@@ -80,26 +80,19 @@ def as_json(value: object) -> object:
         return str(value)
 
 
-def significant(value: float | None, digits: int = 4, unit: str = "") -> str:
-    """A number with so many significant digits, including zeros, and its unit, for tables.
+def significant(value: float | None, digits: int = 4) -> str:
+    """A number with so many significant digits, including zeros, for tables.
 
-    >>> (significant(0.00037012674), significant(435299520.0), significant(1.25, unit="×"),
-    ...     significant(None))
-    ('3.701e-4', '4.353e8', '1.250×', 'N/A')
+    >>> (significant(0.00037012674), significant(435299520.0), significant(1.25), significant(None))
+    ('3.701e-4', '4.353e8', '1.250', 'N/A')
     """
     if value is None:
         return MISSING
     if not math.isfinite(value):
-        return f"{value}{unit}"
-    plain_form = 1e-3 <= abs(value) < 10.0**digits
-    text = (
-        f"{value:#.{digits}g}".rstrip(".")
-        if plain_form
-        else scientific(value, digits)
-        if value
-        else "0"
-    )
-    return f"{text}{unit}"
+        return str(value)
+    if 1e-3 <= abs(value) < 10.0**digits:
+        return f"{value:#.{digits}g}".rstrip(".")
+    return scientific(value, digits) if value else "0"
 
 
 def brief(value: float | None, digits: int = 4) -> str:

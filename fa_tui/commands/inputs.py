@@ -23,14 +23,13 @@ from fa_tui.commands.output import complain
 from fa_tui.option_groups import Chosen
 from fa_tui.options import numbers, split_list
 from fa_tui.samples import default_paths
-from fa_tui.views.analysed import left_out_words
 from fa_tui.views.epochs import traces_of
 from fa_tui.views.filters import ViewState, arranged
+from fa_tui.views.words import left_out_words
 
 if TYPE_CHECKING:
     from fa_core.formats import Scan, Trace
     from fa_core.formats.log_columns import Given
-    from fa_core.formats.table import AuditTable
 
 TRACES_HINT = "`fa-tui timeline` reads traces"
 _PROBLEMS_SHOWN = 20

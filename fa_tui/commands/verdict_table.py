@@ -27,8 +27,7 @@ from fa_tui.commands.output import complain, print_json, say, speaks_unicode
 from fa_tui.commands.verdict_remarks import Remarks
 from fa_tui.option_groups import Chosen, Criteria
 from fa_tui.views.filters import ViewState
-from fa_tui.views.fitted import fitted
-from fa_tui.views.text import cut_middle, padded, width_of
+from fa_tui.views.text import cut_middle, fitted, padded, width_of
 from fa_tui.views.words import labels
 
 MARKS = {"bound": "≥", "proxy": "≈", ASSUMED: "?"}

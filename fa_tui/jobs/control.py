@@ -19,7 +19,7 @@ from fa_tui.later import Later
 from fa_tui.session import with_rows
 from fa_tui.views.grid import homes_of
 from fa_tui.views.text import short_path
-from fa_tui.views.words import queued_words, run_name
+from fa_tui.views.words import run_name, runs_words
 
 if TYPE_CHECKING:
     from fa_core.analysis.record_comparison import Comparison
@@ -72,6 +72,7 @@ class JobControl:
         self._app, call = app, app.post_call  # called in a thread of the pool
         self.measuring = Measuring(
             setup,
+            paths=app.paths,
             device=app.settings.device,
             on_job=partial(call, self.moved),
             on_measured=partial(call, self.arrived),
@@ -97,8 +98,12 @@ class JobControl:
                 measured[place] = replace(job, words=self._outcome(int(job.id), job.words))
         return [*self._elsewhere(), *self.writings.listed(), *measured]
 
-    def again_lines(self, row: int) -> Iterator[tuple[str, str]]:
-        """How a run that was measured again compares with its audit, each line with its tone."""
+    def lines_on(self, row: int) -> Iterator[tuple[str, str]]:
+        """Why a run could not be measured; how one that was measured again compares with its audit;
+        each line with its tone."""
+        for job in self.measuring.listed():
+            if (job.id, job.state) == (str(row), "failed"):
+                yield f"measuring failed: {job.words}", "warn"
         if row not in self.again:
             return
         compared = self.again[row].comparison
@@ -194,7 +199,8 @@ class JobControl:
             app.say("already queued", "dim")
             return
         queued = [int(job) for job in started]
-        message = f"{queued_words(session, queued)} to measure"
+        which = runs_words(len(queued)) if len(queued) > 1 else run_name(session, queued[0])
+        message = f"{which} to measure"
         if any(session.coverage[row] for row in queued):
             message += " again and compare"
         app.say(f"{message} {self.measuring.where()}", "dim")
@@ -257,6 +263,11 @@ class JobControl:
         session = with_rows(app.session, rows)
         indices = [*rows]
         app.show(session)
+        out = self.measuring.results.out
+        found = any(out.is_relative_to(path.absolute()) for path in app.paths)
+        if not found and str(out) in [measured.saved for measured in arrived]:
+            # commands on what is shown read it, too
+            app.paths.append(out)
         # from now on the rows on disk equal these
         app.following.own_rows.difference_update(indices)
         names = session.label(indices[-1])

@@ -5,12 +5,8 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
-
-if TYPE_CHECKING:
-    pass
 
 
 class Pace:

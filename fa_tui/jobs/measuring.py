@@ -10,7 +10,7 @@ import json
 import os
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from functools import partial
@@ -43,9 +43,7 @@ from fa_tui.jobs.listing import Listed, Pace
 from fa_tui.views.words import disambiguate
 
 if TYPE_CHECKING:
-    from fa_core.audit.devices import Execution
-    from fa_core.audit.jobs import JobView, MeasureOptions
-    from fa_core.audit.journal import Journal
+    from fa_core.audit.jobs import JobView
     from fa_core.audit.pool import Pool
     from fa_core.audit.verify import Verification
     from fa_tui.settings import MeasureAnswer
@@ -55,18 +53,24 @@ RESULTS = "fa-tui-audit.json"
 """The results file for checkpoints that are not in a run folder."""
 
 
+def results_file(paths: Iterable[Path]) -> Path:
+    """Where `RESULTS` is found again with the open paths: in the first one's folder; in the current
+    one, if nothing can be written there."""
+    folders = [path if path.is_dir() else path.parent for path in paths]
+    usable = (folder for folder in folders[:1] if os.access(folder, os.W_OK))
+    return next(usable, Path()).absolute() / RESULTS
+
+
 class Setup(msgspec.Struct, frozen=True):
     """Measuring setup of an explorer. None = as in the manifests and the protocol.
 
     Attributes:
         execution: engine, devices and number of workers.
         options: data, network and settings.
-        out: results file for checkpoints outside run folders.
     """
 
     execution: Execution | None = None
     options: MeasureOptions | None = None
-    out: Path | None = None
 
     def preferring(self, device: str) -> Setup:
         """This setup on the settings' device, unless another device or a cluster was given."""
@@ -106,8 +110,8 @@ class Results:
         out: results file for bare checkpoints; its rows are kept.
     """
 
-    def __init__(self, out: Path | None = None) -> None:
-        self.out = out or Path.cwd() / RESULTS
+    def __init__(self, out: Path) -> None:
+        self.out = out
         self._rows: dict[object, AuditRow] | None = None
         self._lock = threading.RLock()
         self._journal: Journal | None = None
@@ -165,6 +169,7 @@ class Measuring:
 
     Args:
         setup: how to measure; devices and clusters are looked up with the first job.
+        paths: that are open.
         device: device if the setup names none.
         on_job: called with a job's view on every change, from another thread.
         on_saving: called with a run's index before its report is written, from another thread.
@@ -177,6 +182,7 @@ class Measuring:
         self,
         setup: Setup,
         *,
+        paths: Sequence[Path] = (),
         device: str = "auto",
         on_job: Callable[[JobView], None],
         on_measured: Callable[[Measured], None],
@@ -187,7 +193,7 @@ class Measuring:
         self._setup, self._device = setup, device
         self._on_job, self._on_measured = on_job, on_measured
         self._on_failed, self._on_notice, self._on_saving = on_failed, on_notice, on_saving
-        self.results = Results(setup.out)
+        self.results = Results(results_file(paths))
         self._pool: Pool | None = None
         self._rows: dict[str, tuple[int, AuditRow]] = {}
         self._names: dict[str, str] = {}

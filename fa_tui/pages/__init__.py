@@ -41,6 +41,5 @@ PAGES = (
     Tab("Timeline", "T", "T", "the runs over their epochs"),
     Tab("Analysis", "A", "A", "sweep, seeds"),
     Tab("Jobs", "J", "J", "queue, progress, logs, cancel, retry"),
+    Tab("Diff", "D", "D", "before and after: two files or folders, run by run"),
 )
-BEFORE_AFTER = Tab("Differences", "D", "", "two of the open files or folders, run by run")
-"""A page without a tab: few sessions hold two files of the same runs."""

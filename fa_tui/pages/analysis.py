@@ -18,12 +18,10 @@ from fa_core.reporting.records import sweep_record
 from fa_core.reporting.sections.analyses import seeds_blocks, sensitivity_blocks
 from fa_tui.later import Later
 from fa_tui.pages.page import Page
-from fa_tui.screens.dialogs import command_for
 from fa_tui.session import Session
-from fa_tui.share import Shared, Table
-from fa_tui.views.analysed import left_out_words
+from fa_tui.share import Shared, Table, command_for
 from fa_tui.views.printed import lines_of
-from fa_tui.views.words import scope_pieces, with_keys
+from fa_tui.views.words import left_out_words, scope_pieces
 from fa_tui.widgets.line import TabBar, TextLines
 from fa_tui.widgets.painted import Row
 from fa_tui.widgets.table import GridTable
@@ -70,8 +68,8 @@ degenerate methods; of others fa-tui sweep --healthy bp,ep --degenerate dfa comp
 disagree. ← → go to further columns.
 
   1 2, tab    choose an analysis
-  f           all runs, or again only those that pass the filter; a frozen baseline belongs \
-              to its run: no filter takes it away
+  f           all runs; again: those of the first filter, of the last one; a frozen baseline \
+belongs to its run: no filter takes it away
 """
     # text is as wide as its tables: a scrollbar must not come later
     DEFAULT_CSS = """
@@ -159,8 +157,7 @@ disagree. ← → go to further columns.
             self.text.set_lines([_NONE_PASSES if len(self.session) else _NO_RUNS])
         elif width:
             said = [block for block in self._blocks if not (is_open and isinstance(block, Grid))]
-            lines = [line.text for line in lines_of(said, width)]
-            self.text.set_lines([*map(with_keys, lines)])
+            self.text.set_lines([line.text for line in lines_of(said, width)])
 
     def _analysed(self, name: str) -> Iterator[Block]:
         table, thresholds = self._table, self.session.thresholds

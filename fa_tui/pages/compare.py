@@ -12,9 +12,8 @@ from textual.widget import Widget
 from fa_core.report.notes import baseline_text
 from fa_core.report.numbers import short
 from fa_tui.pages.page import Page
-from fa_tui.screens.dialogs import command_for
 from fa_tui.session import Session
-from fa_tui.share import Shared
+from fa_tui.share import Shared, command_for
 from fa_tui.views.comparison import (
     MARKED,
     Group,
@@ -42,12 +41,12 @@ class ComparePage(Page):
 Runs side by side
 The marked ones (space marks in the matrix), or one method over its seeds.
 Ratio, mean and where they diverge are of all of them. Under each name stands where the run comes \
-from.
+from, if not all come from one file.
 
   max/min      the largest of the line over its smallest; more than ×10 stands out
   ‹            the first layer at which the runs diverge: lie more than ×10 apart
   mean         of norms and growth the geometric mean and its factor, (×1.2), else \
-               mean ± sample std; only of one method, with its axes, place and depth: \
+mean ± sample std; only of one method, with its axes, place and depth: \
 different networks have no mean
   red          a number on which a diagnostic fires; of growth, a block above the limit
 
@@ -161,13 +160,6 @@ different networks have no mean
             self._at = (self._at + step) % len(self._groups)
             self._wanted = self.group
             self._show()
-
-    async def action_go(self) -> None:
-        """Go to this run in the matrix."""
-        if self.row is None:
-            self.app.say("no run under the cursor: ← → go to one", "dim")
-        else:
-            await self.app.explorer.open_at("Matrix", self.row)
 
     def action_chart(self) -> None:
         """Show the chart instead of the table, or the table again."""

@@ -202,13 +202,6 @@ process. ← → show the end of a long line.
             return None
         return int(row)
 
-    async def action_go(self) -> None:
-        """Go to the job's run in the matrix."""
-        if self.row is None:
-            self.app.say("no run here", "dim")
-        else:
-            await self.app.explorer.open_at("Matrix", self.row)
-
     def action_cancel(self, which: str = "cancel") -> None:
         """End the job under the cursor, or all unfinished jobs of this explorer, after a
         question."""
@@ -233,17 +226,17 @@ process. ← → show the end of a long line.
     def _show_job(self) -> None:
         """Show the log of the job under the cursor, and the keys that apply to it."""
         job = self.job
-        log = at_work = ""
+        at_work = ""
+        written: Sequence[str] = ()
         lines: list[str] = []
         if job is not None:
-            log = job.log
             at_work = f" process {job.pid} " if job.pid else ""
             # notes that the line has no room for, e.g. the reason of a retry
             reason = job.error or ("" if job.state == "done" else job.words)
-            written = log_tail(Path(log), 200) if log else []
+            written = log_tail(Path(job.log), 200) if job.log else []
             lines = [*written, *filter(None, [reason])]
             lines = lines or ["no log" if job.over else "no log yet"]
-        self._log_title.set((at_work, ""), (f" log {log}", "dim"))
+        self._log_title.set((at_work, ""), (f" log {job.log}" if job and written else "", "dim"))
         self.refresh_bindings()
         if lines != self._log:
             self._log = lines

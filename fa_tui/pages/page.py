@@ -55,6 +55,13 @@ class Page(Place):
         """The run under the cursor, if the cursor is on a single one."""
         return None
 
+    async def action_go(self) -> None:
+        """Go to the run under the cursor, in the matrix."""
+        if self.row is None:
+            self.app.say("no run here", "dim")
+        else:
+            await self.app.explorer.open_at("Matrix", self.row)
+
     def go_to(self, row: int) -> None:
         """Put the cursor on a run, if the page has it."""
 

@@ -14,9 +14,9 @@ from fa_core.report.verdict import cell_legend
 from fa_tui.later import Later
 from fa_tui.pages.page import Page
 from fa_tui.session import Session, changed_cells
-from fa_tui.share import Shared
+from fa_tui.share import Shared, command_for
+from fa_tui.views.epochs import work_lines
 from fa_tui.views.looks import SeedLooks
-from fa_tui.views.run_work import work_lines
 from fa_tui.views.text import as_many, short_paths
 from fa_tui.views.words import title_pieces
 from fa_tui.widgets.painted import Place, Row
@@ -106,7 +106,7 @@ class RunsPage(Page):
         if self.detail is not None and self.side.display:
             work: list[tuple[str, str]] = []
             if row is not None:
-                work = [*work_lines(now, row), *self.app.jobs.again_lines(row)]
+                work = [*work_lines(now, row), *self.app.jobs.lines_on(row)]
             self.detail.show(now, row, work)
         if self.curves is not None and self.curves.display:
             shown = [now.rows[index] for index in self.view.rows_on_line]
@@ -165,8 +165,6 @@ class RunsPage(Page):
 
     def shared(self) -> Shared:
         """The cell under the cursor, and the runs in scope."""
-        from fa_tui.screens.dialogs import command_for  # after the first paint
-
         command = command_for(self.app, "show", *self.options())
         return Shared(self.cell_text(), command, self.session.scoped)
 

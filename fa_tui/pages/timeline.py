@@ -21,9 +21,8 @@ from fa_core.reporting.records import timeline_record
 from fa_core.reporting.sections.analyses import timeline_blocks
 from fa_tui.later import Later
 from fa_tui.pages.page import Page
-from fa_tui.screens.dialogs import command_for
 from fa_tui.session import Session
-from fa_tui.share import Shared, Table
+from fa_tui.share import Shared, Table, command_for
 from fa_tui.views.epochs import traces_in_scope, traces_of, without_traces
 from fa_tui.views.looks import SeedLooks
 from fa_tui.views.words import filter_name, limit_words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -15,15 +15,15 @@ from textual.suggester import Suggester
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.files.opening import exists, real_path, typed_path
 from fa_core.formats import scan
-from fa_core.option_values import listed
+from fa_core.option_values import check_data_set, listed, network_spec
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.options import parse_frozen_baseline
-from fa_tui.screens.measure_question import MeasureScreen
 from fa_tui.screens.questions import Choice, Dismissed, EntryScreen, ask, choose
 from fa_tui.session import Session
 from fa_tui.settings import (
     PROTOCOL,
+    MeasureAnswer,
     Presets,
     preset_problem,
     recent_places,
@@ -35,14 +35,13 @@ from fa_tui.share import (
     REPORTS,
     Shared,
     baseline_text,
-    command_line,
+    command_for,
     free_name,
     hand_to_tmux,
     name_problem,
     typed,
     write_data,
 )
-from fa_tui.views.filters import picking
 from fa_tui.views.text import briefly, short_path
 from fa_tui.views.words import (
     flip_text,
@@ -53,32 +52,6 @@ from fa_tui.views.words import (
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
-
-
-def command_for(
-    app: ExplorerApp, command: str, *options: str, rows: Sequence[int] | None = None
-) -> list[str]:
-    """The words of a command on what is shown; none where no filter names the runs.
-
-    Args:
-        app: supplies paths, thresholds, baseline and filter.
-        command: its name.
-        options: of the command.
-        rows: the runs (default: those in scope).
-    """
-    session = app.session
-    wanted = session.scope_text
-    # a command knows no marks
-    if rows is not None or "is:marked" in wanted:
-        wanted = picking(session.rows, session.in_scope if rows is None else rows)
-        if not wanted:
-            return []
-    words = list(options)
-    if wanted:
-        words += ["--filter", wanted]
-    if session.log is not None:
-        words += session.log.arguments
-    return command_line(command, app.paths, words, session.thresholds, session.baseline)
 
 
 async def copy_shared(app: ExplorerApp, *, command: bool = False) -> None:
@@ -212,12 +185,40 @@ async def ask_measure(app: ExplorerApp) -> None:
         what = run_name(session, rows[0])
         if len(rows) > 1:
             what = f"{len(rows)} checkpoints in {short_path(str(folder))}"
-        answer = await app.push_screen_wait(MeasureScreen(what, remembered_answer(folder)))
-        if answer is None:
-            raise Dismissed
+        answer = await _measured_on(app, what, remembered_answer(folder))
         app.jobs.answers.update(dict.fromkeys(rows, answer))
         remember_answer(folder, answer)
     app.jobs.measure(chosen)
+
+
+_DATA = "synthetic, digits, cifar10:DIR, imagefolder:DIR, npz:FILE or module:make"
+_NETWORK = "empty: by its weights; resmlp(input_dim=128), timm:NAME, hf:FOLDER, module:Net"
+
+
+async def _measured_on(app: ExplorerApp, what: str, before: MeasureAnswer) -> MeasureAnswer:
+    """Ask for the data and the network of checkpoints, offering what was typed before."""
+
+    def wrong_data(text: str) -> str:
+        return _fault_of(check_data_set, text.strip()) if text.strip() else _DATA
+
+    def wrong_network(text: str) -> str:
+        return _fault_of(network_spec, text.strip()) if text.strip() else ""
+
+    hint = "enter goes on to the network; kept for the folder"
+    question = EntryScreen(f"data of {what}", text=before.data, hint=hint, check=wrong_data)
+    data = await ask(app, question)
+    asks = f"network of {what}"
+    question = EntryScreen(asks, text=before.model, hint=_NETWORK, check=wrong_network)
+    return MeasureAnswer(data.strip(), (await ask(app, question)).strip())
+
+
+def _fault_of(check: Callable[[str], object], text: str) -> str:
+    """What a check says against a text; ``""`` if nothing."""
+    try:
+        check(text)
+    except FaError as error:
+        return str(error)
+    return ""
 
 
 def completions(text: str) -> list[str]:
@@ -247,24 +248,32 @@ def _path_problem(text: str) -> str:
     return listed(completions(text), 5) or "no such file or folder"
 
 
-async def open_something(app: ExplorerApp) -> None:
-    """Choose a file or folder that was open before, or type one, and open it instead."""
+async def open_something(app: ExplorerApp, *, beside: bool = False) -> None:
+    """Choose a file or folder that was open before, or type one, and open it instead of what is
+    open, or beside it to compare them."""
+    asks, where = ("open beside", "beside") if beside else ("open", "in place of")
     recent = [
         Choice(short_path(place), "", place) for place in recent_places() if place.isprintable()
     ]
     text = ""
     if recent:
-        text = await choose(app, "Open", [*recent, Choice("another path ...", "", "")])
+        text = await choose(app, asks.capitalize(), [*recent, Choice("another path ...", "", "")])
     if not text:
         suggester = PathSuggester(use_cache=False, case_sensitive=True)
-        hint = "enter opens it, in place of what is open"
-        question = EntryScreen("open", hint=hint, check=_path_problem, suggester=suggester)
+        hint = f"enter opens it, {where} what is open"
+        question = EntryScreen(asks, hint=hint, check=_path_problem, suggester=suggester)
         text = (await ask(app, question)).strip()
     path = typed_path(text)
     found = await asyncio.to_thread(scan, [path], run_traces=False)
     if found.problems and not (found.rows or found.traces):
         raise UnreadableInput(briefly(found.problems[0]))
-    app.leave_for(path)
+    if not beside:
+        app.leave_for(path)
+        return
+    app.paths.append(path)
+    app.opened = ""
+    await app.following.look()
+    await app.explorer.open("Diff")
 
 
 DIALOGS: Mapping[str, Callable[[ExplorerApp], Awaitable[None]]] = {
@@ -275,6 +284,7 @@ DIALOGS: Mapping[str, Callable[[ExplorerApp], Awaitable[None]]] = {
     "what_if": ask_what_if,
     "measure": ask_measure,
     "open": open_something,
+    "beside": partial(open_something, beside=True),
 }
 
 
@@ -288,11 +298,10 @@ async def converse(app: ExplorerApp, name: str) -> None:
 
 
 def _baseline_problem(session: Session, text: str) -> str:
-    try:
+    def check(text: str) -> None:
         parse_frozen_baseline([text]).check(row.method for row in session.rows)
-    except UsageError as error:
-        return str(error).removeprefix("--frozen-baseline ")
-    return ""
+
+    return _fault_of(check, text).removeprefix("--frozen-baseline ")
 
 
 def _values(thresholds: DiagnosticThresholds) -> str:

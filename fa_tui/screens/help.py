@@ -4,26 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
-from typing import TYPE_CHECKING, cast
 
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.command import CommandList, CommandPalette, DiscoveryHit, Hit, Hits, Provider
+from textual.command import CommandList, CommandPalette, Provider
 from textual.errors import NoWidget
 from textual.widget import Widget
 
 from fa_core.report.numbers import count_text
-from fa_core.report.quantities import QUANTITIES
 from fa_tui.screens.questions import Dialog, Question
 from fa_tui.session import Session
 from fa_tui.widgets.entry import Entry
-from fa_tui.widgets.line import KeyBar, Line, TextLines
+from fa_tui.widgets.line import Line, TextLines
 from fa_tui.widgets.painted import MOVES, SCROLLS
-
-if TYPE_CHECKING:
-    from fa_tui.app import ExplorerApp
 
 
 class HelpScreen(Dialog[None]):
@@ -38,10 +32,11 @@ class HelpScreen(Dialog[None]):
 
     BINDINGS = [
         Binding("question_mark,f1,enter", "dismiss", show=False, priority=True),
-        # letters are text to type
+        # letters are text to type, ^u and ^d edit it
         *(
             Binding(keys.partition(",")[0], f"pane({action!r})", show=False, priority=True)
             for keys, action in zip(MOVES, SCROLLS, strict=True)
+            if not keys.startswith("ctrl")
         ),
     ]
 
@@ -123,14 +118,17 @@ class _Commands(CommandList, can_focus=False):
 
 
 class Palette(CommandPalette, Question[None]):
-    """Textual's command palette, restyled without signs that ASCII or fonts lack."""
+    """Textual's command palette, restyled without signs that ASCII or fonts lack.
+
+    Args:
+        commands: what it offers.
+    """
 
     BINDINGS = [Binding("ctrl+c,ctrl+q", "escape", show=False, priority=True)]
 
-    def __init__(self) -> None:
-        super().__init__(
-            placeholder="type what to do; enter does it, esc leaves", id="--command-palette"
-        )
+    def __init__(self, commands: type[Provider]) -> None:
+        asks = "type what to do; enter does it, esc leaves"
+        super().__init__([commands], placeholder=asks, id="--command-palette")
         self.set_class(not self.app.terminal.unicode, "-ascii")
 
     def compose(self) -> ComposeResult:
@@ -157,58 +155,3 @@ class Palette(CommandPalette, Question[None]):
         # Textual fails to page a list that is not laid out yet
         if self.query_one(CommandList).size.area:
             super()._action_command_list(action)
-
-
-_LESS = 0.9
-"""Weight of matches in a command's explanation, relative to its name."""
-
-
-class ExplorerCommands(Provider):
-    """Commands of the palette: the keys of all pages, the matrix's contents, themes."""
-
-    @property
-    def application(self) -> ExplorerApp:
-        """The application with its own type."""
-        return cast("ExplorerApp", self.app)
-
-    async def discover(self) -> Hits:
-        for name, explains, callback in self._commands():
-            yield DiscoveryHit(name, callback, help=explains)
-
-    async def search(self, query: str) -> Hits:
-        matcher = self.matcher(query)
-        for name, explains, callback in self._commands():
-            score = max(matcher.match(name), _LESS * matcher.match(explains))
-            if score:
-                yield Hit(score, matcher.highlight(name), callback, help=explains)
-
-    def _commands(self) -> Iterator[tuple[str, str, Callable[[], object]]]:
-        """Name, explanation and callback of a command, in the terminal's characters."""
-        say = self.application.terminal.glyphs.say
-        for name, explains, callback in self._found():
-            yield say(name), say(explains), callback
-
-    def _found(self) -> Iterator[tuple[str, str, Callable[[], object]]]:
-        app = self.application
-        # first the bindings that the key bar has no room for
-        left_out = {key for bar in self.screen.query(KeyBar) for key in bar.left_out}
-        lines = app.every_key(self.screen)
-        for line in sorted(lines, key=lambda line: line.key not in left_out):
-            where = f"; {line.where}" if line.where else ""
-            run = partial(app.run_action, line.action, line.node or app.explorer)
-            yield line.name, f"{line.does} ({line.key}{where})", run
-        if app.explorer.page.id == "Matrix":
-            show = app.explorer.matrix.show_quantity
-            yield "Show verdicts", "what fires, in the matrix", partial(show, None)
-            for quantity in QUANTITIES:
-                yield (
-                    f"Show {quantity.title}",
-                    "a number per run in the matrix",
-                    partial(show, quantity),
-                )
-        for theme in app.themes_here:
-            yield (
-                f"Theme: {theme}",
-                "change the colours, now and from now on",
-                partial(app.dress, theme),
-            )

@@ -240,21 +240,6 @@ class SureScreen(Dialog[bool]):
         yield Line((f" {self._note}", "dim"), id="answer")
 
 
-class QuitScreen(SureScreen):
-    """Asks whether to quit while jobs run.
-
-    Args:
-        jobs: number of queued and running jobs.
-    """
-
-    def __init__(self, jobs: int) -> None:
-        waiting = "1 job is" if jobs == 1 else f"{jobs} jobs are"
-        super().__init__(
-            f"{waiting} not finished. Leave?",
-            "Leaving ends the jobs; finished runs are on disk.",
-        )
-
-
 class Dismissed(Exception):
     """A question was closed without an answer."""
 

@@ -13,8 +13,8 @@ from msgspec.structs import asdict
 from fa_core.sanitize import sanitize
 
 _ONE_FOR_ONE = str.maketrans(
-    "‖Γ×·–—−↑↓✓✗∂ℓ₂“”’⟨⟩▲●◆◇†◂◦▫▸•‹›÷┴─╌━╍╸│┊▏░▁▂▃▄▅▆▇█",
-    '|Gx.---^v+!dl2""\'<>^O@|x<:o>*<>/+-.=:-|:_:_.:-=+*#',
+    "‖Γ×·–—−↑↓✓✗∂ℓ₂“”’⟨⟩▲●◆◇†◂◦▫▸•‹›÷┴└─╌━╍╸│┊▏░▁▂▃▄▅▆▇█",
+    '|Gx.---^v+!dl2""\'<>^O@|x<:o>*<>/++-.=:-|:_:_.:-=+*#',
 )
 _LONGER = str.maketrans(
     {

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from fa_core.reporting.blocks import Block, Bullets, Figure, Grid, Heading
 from fa_core.sanitize import sanitize
-from fa_tui.views.fitted import fitted
-from fa_tui.views.text import folded, padded, padded_left, width_of
+from fa_tui.views.text import fitted, folded, padded, padded_left, width_of
 
 GAP = 2
 """Blanks between two columns of text."""

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from fa_core.formats.rows import AuditRow, axes_of_methods
+from fa_core.option_values import listed
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, letters_of
 from fa_core.report.names import is_file_name, run_place, unique_names
 from fa_core.report.numbers import count_text, short
@@ -125,31 +126,40 @@ def limit_words(one: Diagnostic, thresholds: DiagnosticThresholds) -> str:
 
 
 def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3) -> str:
-    """Flips as text: ``ep s123 +a, ep s456 +a``; more than `limit` by method: ``dfa +a on 12``.
+    """Flips as text, the changed verdicts first: ``ep s123 +a → ✗, dfa s42 −d (still ✗)``;
+    more than `limit` of a kind by method: ``dfa +a on 12``."""
+    turned, still = parted(session, flips)
+    kinds = (
+        _listed(session, turned, " → {}", limit),
+        _listed(session, still, " (still {})", limit),
+    )
+    return ", ".join(filter(None, kinds))
 
-    Runs whose judgement changed come first. The others are marked by what they still are; a
-    control makes no claim.
-    """
-    if len(flips) > limit:
-        return _counted_flips(session, flips, limit)
-    turned = []
-    still = []
+
+def parted(session: Session, flips: Sequence[Flip]) -> tuple[list[Flip], list[Flip]]:
+    """The flips that changed a run's verdict, and the others; a control makes no claim."""
+    turned, still = list[Flip](), list[Flip]()
     for flip in flips:
-        text = f"{run_name(session, flip.row)} {change_words(flip)}"
         control = session.rows[flip.row].is_control
-        before, after = (
-            cell_text(letters_of(flags), LETTERS, letters_of(undecided), control=control)[0]
-            for flags, undecided in (flip.before, flip.after)
-        )
-        if before == after:
-            still.append(f"{text} (still {after})")
-        else:
-            turned.append(text)
-    return ", ".join(turned + still)
+        kept = _sign(flip.before, control) == _sign(flip.after, control)
+        (still if kept else turned).append(flip)
+    return turned, still
 
 
-def _counted_flips(session: Session, flips: Sequence[Flip], limit: int) -> str:
-    """The most common changes per method, with their numbers of runs."""
+@cache
+def _sign(masks: tuple[int, int], control: bool) -> str:
+    """A verdict's sign, cached as `_turned`."""
+    return cell_text(letters_of(masks[0]), LETTERS, letters_of(masks[1]), control=control)[0]
+
+
+def _listed(session: Session, flips: Sequence[Flip], form: str, limit: int) -> str:
+    """Flips of a kind with their signs, or the most common ones per method."""
+    if len(flips) <= limit:
+        names = []
+        for flip in flips:
+            sign = _sign(flip.after, session.rows[flip.row].is_control)
+            names.append(_named(session, flip, form.format(sign)))
+        return ", ".join(names)
     changes = [f"{session.rows[flip.row].method} {change_words(flip)}" for flip in flips]
     rest = len(flips)
     parts = []
@@ -158,13 +168,20 @@ def _counted_flips(session: Session, flips: Sequence[Flip], limit: int) -> str:
         rest -= count
     if rest:
         parts.append(f"{rest} more")
-    return ", ".join(parts)
+    stays = " (verdicts stay)" if "still" in form else ""
+    return ", ".join(parts) + stays
+
+
+def _named(session: Session, flip: Flip, verdict: str) -> str:
+    """A flip with its verdict; axes and place, which may be cut, at the end of the run's name."""
+    label = sanitize(session.label(flip.row))
+    rest = run_name(session, flip.row).removeprefix(label)
+    return f"{label} {change_words(flip)}{verdict}{rest}"
 
 
 def flip_words(session: Session, flip: Flip) -> str:
     """One run that flipped: ``ep s123 +a, needs walk-back: residual stream exploded``."""
-    name = run_name(session, flip.row)
-    return f"{name} {change_words(flip)}, {session.judged(flip.row).words}"
+    return _named(session, flip, f", {session.judged(flip.row).words}")
 
 
 _COMPARED_AT_MOST = 100
@@ -181,23 +198,8 @@ def run_name(session: Session, index: int) -> str:
     return "".join(names[alike.index(index)])
 
 
-def queued_words(session: Session, rows: Sequence[int]) -> str:
-    """``dfa s42``, ``3 runs (2 of them outside the filter)``."""
-    hidden = 0
-    if session.scope is not None:
-        hidden = len({*rows}.difference(session.scope))
-    name = runs_words(len(rows))
-    which = f"{hidden} of them "
-    if len(rows) == 1:
-        name = run_name(session, rows[0])
-        which = ""
-    if hidden:
-        return f"{name} ({which}outside the filter)"
-    return name
-
-
 def change_words(flip: Flip) -> str:
-    """Letters that fire now, are undecided now, and do neither any more: ``+a ~c −b``."""
+    """Letters that fire now, are undecided now, and do neither any more: ``+a → ~c −b``."""
     return _turned(flip.before, flip.after)
 
 
@@ -213,25 +215,6 @@ def _turned(before: tuple[int, int], after: tuple[int, int]) -> str:
     return " ".join(
         f"{sign}{letter}" for sign, mask in changes.items() for letter in letters_of(mask)
     )
-
-
-_KEYS = {
-    "give a frozen run, or its accuracy": "w gives one",
-    "as the frozen baseline": "with the key w",
-    "with --frozen-baseline": "with the key w",
-}
-"""Command options → keys of the explorer."""
-
-
-def with_keys(text: str) -> str:
-    """A command's message with the explorer's keys instead of options.
-
-    >>> with_keys("give a baseline with --frozen-baseline")
-    'give a baseline with the key w'
-    """
-    for option, key in _KEYS.items():
-        text = text.replace(option, key)
-    return text
 
 
 def labels(rows: Sequence[AuditRow]) -> list[str]:
@@ -283,3 +266,36 @@ def with_seed(label: str, row: AuditRow) -> str:
     if row.seed is None:
         return label
     return f"{label} seed {row.seed}"
+
+
+_NAMED = 6
+"""Methods named in a sentence."""
+
+
+def left_out_words(
+    counts: Mapping[str, tuple[int, int]], groups: Mapping[str, str], all_runs: str = ""
+) -> Iterator[str]:
+    """Warnings about runs that an analysis would need and a filter leaves out.
+
+    Args:
+        counts: method → number of its analysed runs, and of all.
+        groups: method → its group, if the analysis compares the groups.
+        all_runs: how to widen the filter.
+
+    >>> list(left_out_words({"bp": (0, 3)}, {"bp": "healthy"}))
+    ['The filter leaves out every healthy run.']
+    >>> list(left_out_words({"dfa": (1, 3)}, {}))
+    ['Only some runs of a method pass the filter: dfa 1 of 3.']
+    """
+    partly = []
+    in_group: Counter[str] = Counter()
+    for name, (analysed, every) in counts.items():
+        if 0 < analysed < every:
+            partly.append(f"{name} {analysed} of {every}")
+        if name in groups:
+            in_group[groups[name]] += analysed
+    for group in ("healthy", "degenerate"):
+        if group in in_group and not in_group[group]:
+            yield f"The filter leaves out every {group} run{all_runs}."
+    if partly:
+        yield f"Only some runs of a method pass the filter: {listed(partly, _NAMED)}."

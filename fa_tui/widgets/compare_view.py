@@ -42,12 +42,11 @@ class CompareView(LineTable):
         lines: of the comparison.
     """
 
-    header = 2
-
     def __init__(self, session: Session) -> None:
         super().__init__()
         self.session = session
         self._rows: Sequence[int] = ()
+        self._places: Sequence[str] = ()
         self._labels: Sequence[tuple[str, str]] = ()
         self.lines: list[comparison.ComparedLine] = []
         self._formats: dict[str, Write] = {}
@@ -67,6 +66,10 @@ class CompareView(LineTable):
             looks: of the runs.
         """
         self._rows, self._labels, self._looks = rows, labels, looks
+        places = [place_label(self.session.rows[row]) for row in rows]
+        # one for all is in the title
+        self._places = places if len({*places}) > 1 else []
+        self.header = 2 if self._places else 1
         reports = [self.session.rows[row].report for row in rows]
         self.lines = comparison.compared_lines(reports) if rows else []
         self._fit()
@@ -163,7 +166,7 @@ class CompareView(LineTable):
         width = self.width_of(column)
         text = ""
         if column < len(self._rows):
-            place = self._glyphs.say(place_label(self.session.rows[self._rows[column]]))
+            place = self._glyphs.say(self._places[column])
             text = cut_middle(place, width - 1, self._glyphs.ellipsis)
         return [(padded(text, width), "source")]
 

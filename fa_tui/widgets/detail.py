@@ -31,13 +31,12 @@ from fa_core.report.verdict import WALKS_BACK
 from fa_core.report.verdict_text import flips_texts, known_text, recorded_text
 from fa_tui.session import Session
 from fa_tui.views.columns import peak_block
-from fa_tui.views.fitted import fitted
 from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.grid import axes_text
 from fa_tui.views.looks import tone_of
 from fa_tui.views.scale import covering
 from fa_tui.views.sparklines import sparkline
-from fa_tui.views.text import cut, cut_start, folded, padded, width_of
+from fa_tui.views.text import cut, cut_start, fitted, folded, padded, width_of
 from fa_tui.widgets.detail_table import DiagnosticTable
 from fa_tui.widgets.painted import (
     SCROLL_KEYS,

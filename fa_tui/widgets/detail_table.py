@@ -16,16 +16,14 @@ from fa_core.report.beside import floor_text
 from fa_core.report.diagnostic_record import DiagnosticRecord, record_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import BOUND, DIAGNOSTICS, PROXY
-from fa_core.report.notes import basis_text
+from fa_core.report.notes import GIVE_ONE, basis_text
 from fa_core.report.numbers import brief
 from fa_core.report.quantities import JUDGED
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.report.verdict import NOT_MEASURED
 from fa_tui.views.columns import peak_block
-from fa_tui.views.fitted import fitted
 from fa_tui.views.glyphs import Glyphs
-from fa_tui.views.text import cut, width_of
-from fa_tui.views.words import with_keys
+from fa_tui.views.text import cut, fitted, width_of
 from fa_tui.widgets.painted import Piece, Row
 
 _HEADINGS = ("number", "fires if", "how far", "95 % interval")
@@ -105,7 +103,7 @@ class DiagnosticTable:
             if letter == "a" and self._peak is not None:
                 more.insert(0, f"most in block {self._peak}→{self._peak + 1}")
             if self._is_cut(record):
-                more.append(with_keys(record.reason))
+                more.append(_reason(record))
             interval = self._interval(letter)
             if interval and len(self.columns) < len(_HEADINGS):
                 more.append(f"95 % interval {interval}")
@@ -116,7 +114,7 @@ class DiagnosticTable:
         letter = record.letter
         quantity, value = JUDGED[letter], self._values[letter]
         if record.reason or value is None:
-            reason = with_keys(record.reason)
+            reason = _reason(record)
             if record.state == NOT_MEASURED:
                 reason = f"{NOT_MEASURED}: {reason}"
             return TableLine(letter, quantity.words, says=reason)
@@ -195,3 +193,8 @@ class DiagnosticTable:
         if letter in report.coverage:
             return glyphs.passes, "good"
         return glyphs.unmeasured, "dim"
+
+
+def _reason(record: DiagnosticRecord) -> str:
+    """Why there is no number, with the key in place of the commands' hint."""
+    return record.reason.replace(GIVE_ONE, " (w gives one)")

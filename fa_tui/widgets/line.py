@@ -235,8 +235,10 @@ class TabBar(Choices):
         return sum(map(row_width, self.options(container.width)))
 
     def options(self, width: int) -> Sequence[Row]:
-        for gap in ("  ", " "):
-            tabs = [self._option(name, f" {key} ", gap) for name, key in self._tabs.items()]
+        # the keys have precedence over the last tab, unless it is open
+        last = None if self._open == [*self._tabs][-1] else -1
+        for gap, end in (("  ", None), (" ", None), (" ", last)):
+            tabs = [self._option(name, f" {key} ", gap) for name, key in self._tabs.items()][:end]
             if sum(map(row_width, tabs)) <= width:
                 return tabs
         return [self._option(name, " ") for name in self._tabs]

@@ -12,11 +12,10 @@ from fa_core.report.quantities import QUANTITIES, Quantity
 from fa_core.report.verdict import CONTROL, MIXED, UNDECIDED, WALKS_BACK, common_judgement
 from fa_tui.session import Session
 from fa_tui.views.columns import NORMS
-from fa_tui.views.fitted import fitted
 from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.grid import Grid, GridLine, build_grid
 from fa_tui.views.looks import Look, SeedLooks
-from fa_tui.views.text import cut_middle, cut_start, padded, width_of
+from fa_tui.views.text import cut_middle, cut_start, fitted, padded, width_of
 from fa_tui.widgets.painted import Row, row_text, row_width
 from fa_tui.widgets.run_cells import RunCells, RunsView, mark_of
 

@@ -19,9 +19,9 @@ from fa_tui.views.columns import (
     values_of,
     written,
 )
+from fa_tui.views.epochs import cell_so_far
 from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.looks import SeedLooks, letter_tone, tone_of
-from fa_tui.views.run_work import cell_so_far
 from fa_tui.views.scale import drawable
 from fa_tui.views.sparklines import MOST_BARS, Scales, bars_needed, norm_bars, norm_scales
 from fa_tui.widgets.painted import Piece, Row, joined

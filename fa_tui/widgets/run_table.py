@@ -12,15 +12,16 @@ from textual.binding import Binding
 
 from fa_tui.session import Session
 from fa_tui.views.columns import Column, columns_of, ordered
-from fa_tui.views.fitted import fitted
 from fa_tui.views.grid import build_grid
 from fa_tui.views.looks import SeedLooks, letter_tone
-from fa_tui.views.text import cut, cut_middle, padded, padded_left, width_of
+from fa_tui.views.text import cut, cut_middle, fitted, padded, padded_left, width_of
 from fa_tui.widgets.painted import Row, row_width
 from fa_tui.widgets.run_cells import RunsView, mark_of, verdict_row
 
 METHOD_LIMIT = 40
 _LEAST_METHOD = 12
+_LEAST_PLACE = 6
+"""Cells below which a file or folder behind a method says nothing."""
 _LEAST_FROZEN = 30
 """Cells of the columns that do not scroll: methods of `_LEAST_METHOD`, seeds and verdicts."""
 _VERDICT = 9
@@ -74,7 +75,7 @@ class RunTable(RunsView):
         self._shown: Sequence[int] = ()
         self.order = order
         self._columns: list[Column] = []
-        self._names: dict[int, str] = {}
+        self._names: dict[int, tuple[str, str]] = {}
         self._whole: dict[str, int] = {}
         self._frozen: dict[str, int] = {}
         self.lay_out()
@@ -95,11 +96,12 @@ class RunTable(RunsView):
         for line in lines:
             if line.is_heading:
                 home, _, _ = line.label.partition("  ")
-            name = f"{line.label} {home}" if alike[line.label] > 1 else line.label
-            self._names.update(dict.fromkeys(line.runs(), self._glyphs.say(name)))
+            place = f" {home}" if alike[line.label] > 1 else ""
+            name = self._glyphs.say(line.label), self._glyphs.say(place)
+            self._names.update(dict.fromkeys(line.runs(), name))
         seeds = {str(row.seed) for row in session.scoped}
         # at least as wide as a heading with its arrow
-        method = max(7, min(METHOD_LIMIT, _longest(self._names.values()))) + 2
+        method = max(7, min(METHOD_LIMIT, _longest(map("".join, self._names.values())))) + 2
         seed = max(5, _longest(seeds) + _MARK) + 2
         self._whole = {"method": method, "seed": seed, "verdict": _VERDICT}
         self._fit()
@@ -136,7 +138,7 @@ class RunTable(RunsView):
     @property
     def cut_name(self) -> str:
         """The name under the cursor, if the column is too narrow for it; else ``""``."""
-        name = self._names.get(-1 if self.row is None else self.row, "")
+        name = "".join(self._names.get(-1 if self.row is None else self.row, ()))
         return name if width_of(name) > self._frozen["method"] - 2 else ""
 
     def go_to(self, row: int) -> None:
@@ -167,7 +169,12 @@ class RunTable(RunsView):
         row = self.session.rows[index]
         widths = self._frozen
         state = mark_of(self.session, index, self.flipped, self._glyphs) or " "
-        method = cut_middle(self._names[index], widths["method"] - 2, self._glyphs.ellipsis)
+        (label, place), room = self._names[index], widths["method"] - 2
+        method = cut_middle(label, room, self._glyphs.ellipsis)
+        left = room - width_of(method)
+        # of many lines the place is the same: the method has precedence
+        if left >= min(_LEAST_PLACE, width_of(place)):
+            method += cut_middle(place, left, self._glyphs.ellipsis)
         seed = "-" if row.seed is None else str(row.seed)
         look = self.looks.of(row)
         mark = ("  ", "text")

@@ -19,8 +19,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from fa_tui.views.fitted import fitted
-from fa_tui.views.text import cut, cut_middle, padded, padded_left, width_of, wrapped
+from fa_tui.views.text import cut, cut_middle, fitted, padded, padded_left, width_of, wrapped
 from fa_tui.widgets.painted import Row, Toned, ending, moving, row_text, row_width
 
 if TYPE_CHECKING:

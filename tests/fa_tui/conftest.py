@@ -18,6 +18,7 @@ from fa_core.formats.rows import AuditRow
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import Setup
 from fa_tui.session import Session
+from fa_tui.settings import Loaded, Settings
 from fa_tui.terminal.abilities import Terminal
 
 COLOURFUL = Terminal(term="xterm-256color", unicode=True, colours=1 << 24)
@@ -63,9 +64,16 @@ def measuring_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeApp:
             for name in names
         ]
         options = MeasureOptions(data="synthetic")
-        setup = Setup(Execution(device="cpu"), options, tmp_path / "results.json")
+        setup = Setup(Execution(device="cpu"), options)
         setup = msgspec.structs.replace(setup, **different)
-        return ExplorerApp(Session(rows), title="checkpoints", terminal=COLOURFUL, setup=setup)
+        return ExplorerApp(
+            Session(rows),
+            title="checkpoints",
+            paths=[tmp_path],
+            settings=Loaded(Settings(live="off")),  # no such files are there
+            terminal=COLOURFUL,
+            setup=setup,
+        )
 
     return make
 

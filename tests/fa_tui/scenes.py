@@ -19,7 +19,7 @@ from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.listing import Listed
 from fa_tui.screens.help import ProblemsScreen
-from fa_tui.screens.questions import QuitScreen
+from fa_tui.screens.questions import SureScreen
 from fa_tui.session import Session
 from fa_tui.terminal.abilities import Terminal
 from tests.conftest import REPOSITORY
@@ -220,7 +220,7 @@ async def jobs_on_the_status_line(pilot: Pilot[Any], app: ExplorerApp) -> None:
 
 
 async def the_question_before_leaving(pilot: Pilot[Any], app: ExplorerApp) -> None:
-    await app.push_screen(QuitScreen(2))
+    await app.push_screen(SureScreen("2 jobs not finished. Leave?", "Finished runs are on disk."))
 
 
 async def problems(pilot: Pilot[Any], app: ExplorerApp) -> None:

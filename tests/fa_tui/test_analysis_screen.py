@@ -15,7 +15,7 @@ from fa_core.formats import scan
 from fa_core.reporting.blocks import Block, Grid
 from fa_core.reporting.sections.analyses import seeds_blocks, sensitivity_blocks
 from fa_tui.app import ExplorerApp
-from fa_tui.reading import Reading
+from fa_tui.follow import Reading
 from fa_tui.session import Session
 from fa_tui.views.printed import lines_of
 from tests.fa_tui.looks import app_on, opened, settled

@@ -15,8 +15,8 @@ from fa_core.formats.rows import Problem
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.app import ExplorerApp
-from fa_tui.reading import Reading
-from fa_tui.screens.help import ExplorerCommands, Palette
+from fa_tui.follow import Reading
+from fa_tui.key_list import ExplorerCommands, palette
 from fa_tui.screens.questions import ChoiceList, ChoiceScreen, EntryScreen
 from fa_tui.session import Session
 from fa_tui.settings import Loaded, Presets, Settings, load_settings, remember_places
@@ -178,7 +178,7 @@ async def test_what_if_fills_in_a_baseline_and_says_what_flips(app: ExplorerApp)
         app.screen.query_one(Input).value = "0.349"
         await pilot.press("enter")
         await until(pilot, lambda: app.session.counts().walked == 12)
-        assert "frozen baseline 0.349: ep s42 +d, ep s123 +d, ep s456 +d" in said(app)
+        assert "frozen baseline 0.349: ep s42 +d → ✗, ep s123 +d → ✗, ep s456 +d → ✗" in said(app)
         assert app.session.baseline == FrozenBaseline(0.349)
         await ask(pilot, "w")
         assert app.screen.query_one(Input).value == "0.349"
@@ -336,14 +336,14 @@ async def test_a_page_in_the_palette_waits_until_its_list_is_laid_out(
 ) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
-        palette = Palette()
-        await app.push_screen(palette)
-        commands = palette.query_one(CommandList)
+        shown = palette()
+        await app.push_screen(shown)
+        commands = shown.query_one(CommandList)
         commands.add_option(Command("Sort by", DiscoveryHit("Sort by", lambda: None)))
         commands.highlighted = 0
-        palette._action_command_list(action)
+        shown._action_command_list(action)
         await pilot.pause()
-        assert app.screen is palette
+        assert app.screen is shown
 
 
 @pytest.mark.parametrize(("typed", "found"), [("sweep", "Sweep"), ("frozen baseline", "What if")])

@@ -36,7 +36,7 @@ async def test_slider_a_at_five_flips_two_ep_seeds_and_home_restores(app: Explor
         text = screen_text(app)
         assert "11 of 15 need walk-back" in text
         assert "2/3 MIXED" in text
-        assert "ep s123 +a, ep s456 +a" in text
+        assert "ep s123 +a → ✗, ep s456 +a" in text
         await pilot.press("home")
         await pilot.pause()
         assert "9 of 15 need walk-back" in screen_text(app)
@@ -320,7 +320,7 @@ async def test_the_first_flipped_cell_is_scrolled_to_and_named_in_front_of_the_c
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.explorer.takes_keys)
         await pilot.press("a", "left_square_bracket")
-        await until(pilot, lambda: " flipped at a > 32.8: ep s456 (" in screen_text(app))
+        await until(pilot, lambda: " flipped at a > 32.8: ep s456 +a → ✗" in screen_text(app))
         assert "◂" in screen_text(app)
 
 

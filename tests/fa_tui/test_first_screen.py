@@ -8,7 +8,7 @@ from fa_core.formats import scan
 from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_tui.app import ExplorerApp
-from fa_tui.pages.differences import open_places
+from fa_tui.pages.diff import open_places
 from fa_tui.samples import default_paths
 from fa_tui.session import Session
 from fa_tui.views.epochs import traces_in_scope

@@ -10,8 +10,8 @@ from textual.binding import Binding
 
 import fa_tui
 from fa_tui.app import ExplorerApp
-from fa_tui.key_list import keys_elsewhere, keys_here
-from fa_tui.screens.help import HelpScreen
+from fa_tui.key_list import help_lines, keys_elsewhere, keys_here
+from fa_tui.screens.help import HelpScreen, found_lines
 
 from .looks import screen_text
 from .waiting import until
@@ -43,6 +43,13 @@ async def test_what_is_typed_is_searched_in_all_of_the_help_and_every_key(app: E
         assert "# Keys" not in screen_text(app)
         await pilot.press("home")
         await until(pilot, lambda: "What this is" in screen_text(app))
+
+
+async def test_words_of_the_key_line_and_of_tables_are_found(app: ExplorerApp) -> None:
+    async with app.run_test(size=(80, 24)):
+        lines = [*help_lines(app, app.screen, everywhere=True)]
+    for word in ("export", "figure", "light", "nudge", "rho"):
+        assert [*found_lines(lines, word)], word
 
 
 async def test_enter_on_a_key_of_another_page_opens_that(app: ExplorerApp) -> None:

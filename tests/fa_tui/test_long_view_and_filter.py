@@ -14,7 +14,7 @@ from fa_core.formats import scan
 from fa_tui import later
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
-from fa_tui.reading import Reading
+from fa_tui.follow import Reading
 from fa_tui.session import Session
 from fa_tui.widgets import filter_line, matrix
 from tests.fa_tui.looks import SIZE, app_on, screen_text, set_a_to

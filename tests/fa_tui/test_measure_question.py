@@ -8,7 +8,7 @@ import pytest
 
 from fa_core.formats import scan
 from fa_tui.app import ExplorerApp
-from fa_tui.screens.measure_question import MeasureScreen
+from fa_tui.screens.questions import EntryScreen
 from fa_tui.session import Session
 from fa_tui.settings import MeasureAnswer, remembered_answer
 
@@ -38,16 +38,16 @@ async def test_it_is_asked_once_and_kept_for_the_folder(folder: Path, monkeypatc
     monkeypatch.setattr(app.jobs.measuring, "start", start)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("asterisk", "m")
-        await until(pilot, lambda: isinstance(app.screen, MeasureScreen))
-        assert "2 checkpoints in" in screen_text(app)
+        await until(pilot, lambda: isinstance(app.screen, EntryScreen))
+        assert "data of 2 checkpoints in" in screen_text(app)
         assert "cifar10:DIR" in screen_text(app)
         await pilot.press("enter")
-        assert isinstance(app.screen, MeasureScreen), "nothing is typed yet"
+        assert isinstance(app.screen, EntryScreen), "nothing is typed yet"
         await pilot.press(*"synthetc")
         assert "did you mean synthetic?" in screen_text(app)
         await pilot.press("backspace", "i", "c")
-        await pilot.press("tab")
-        assert "timm:NAME" in screen_text(app)
+        await pilot.press("enter")
+        await until(pilot, lambda: "timm:NAME" in screen_text(app))
         await pilot.press(*"resmlp", "enter")
         await until(pilot, lambda: bool(started))
         answer = MeasureAnswer("synthetic", "resmlp")
@@ -64,10 +64,10 @@ async def test_the_next_explorer_offers_what_was_typed(folder: Path) -> None:
     app = explorer(folder)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("m")
-        await until(pilot, lambda: isinstance(app.screen, MeasureScreen))
+        await until(pilot, lambda: isinstance(app.screen, EntryScreen))
         screen = app.screen
-        assert isinstance(screen, MeasureScreen)
-        assert screen.data.value == "digits"
+        assert isinstance(screen, EntryScreen)
+        assert screen.entry.value == "digits"
         await pilot.press("escape")
-        await until(pilot, lambda: not isinstance(app.screen, MeasureScreen))
+        await until(pilot, lambda: not isinstance(app.screen, EntryScreen))
         assert app.jobs.listed() == []

@@ -343,4 +343,5 @@ def test_a_flip_is_named_by_the_state_after_it():
         limits = replace(session.thresholds, stability_drift_ceiling=ceiling)
         session = stepped(session, thresholds=limits)
         said.append(flip_text(session, session.flips))
-    assert said == ["dfa −c", "dfa ~c", "dfa +c", "dfa ~c", "dfa −c"]
+    signs = ("−c → ✓", "~c → ~", "+c → ✗", "~c → ~", "−c → ✓")
+    assert said == [f"dfa {sign}" for sign in signs]

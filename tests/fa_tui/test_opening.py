@@ -33,6 +33,7 @@ def handed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
             pass
 
         add_problems = None
+        paths = (Path("runs"),)
 
         def call_later(self, _: object, problems: list[Problem]) -> None:
             received["problems"] = problems

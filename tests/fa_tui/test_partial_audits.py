@@ -10,7 +10,7 @@ import pytest
 from fa_core.formats import scan
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
-from fa_tui.reading import Reading
+from fa_tui.follow import Reading
 from fa_tui.session import merged
 from fa_tui.settings import settings_file
 from fa_tui.terminal import abilities

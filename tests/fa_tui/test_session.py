@@ -69,7 +69,7 @@ def test_a_run_that_loses_a_letter_but_not_its_walk_back_is_told_apart_and_last(
 ) -> None:
     now = at(session, h_norm_explosion_ratio=5.0, stability_drift_ceiling=0.5)
     assert flip_text(now, now.flips, limit=9).endswith(
-        "ep s456 +a, credit_bridge s42 −c (still ✗), dfa s123 −c (still ✗)"
+        "ep s456 +a → ✗, credit_bridge s42 −c (still ✗), dfa s123 −c (still ✗)"
     )
 
 

@@ -49,7 +49,7 @@ from fa_core.report.manifest import AUDIT
 from fa_tui.app import ExplorerApp
 from fa_tui.explorer import ExplorerScreen
 from fa_tui.jobs.measuring import Setup
-from fa_tui.screens.questions import QuitScreen
+from fa_tui.screens.questions import SureScreen
 from fa_tui.session import Session
 from fa_tui.terminal.abilities import Terminal
 from fa_tui.terminal.painting import ASK
@@ -177,10 +177,9 @@ class Cage(ExplorerApp):
 
 
 def cage_on(folder, terminal, ran):
-    """A caged explorer on a folder; measurements of bare checkpoints go beside it."""
+    """A caged explorer on a folder; measurements of bare checkpoints go into it."""
     found = scan([folder])
-    out = folder.parent / "results.json"
-    setup = Setup(Execution(device="cpu"), out=out)
+    setup = Setup(Execution(device="cpu"))
     session = Session(found.rows, problems=found.problems, traces=found.traces)
     began = time.time()
     app = Cage(session, title="monkey", paths=[folder], since=began, terminal=terminal, setup=setup)
@@ -374,7 +373,7 @@ async def leave(app):
             ran.errors.append(f"Escape and q do not leave {app.screen_stack}")
             return
         at_home = isinstance(app.screen, ExplorerScreen) and app.explorer.takes_keys
-        answer = "y" if isinstance(app.screen, QuitScreen) else ESCAPE
+        answer = "y" if isinstance(app.screen, SureScreen) else ESCAPE
         wire.feed("\x1b[27uq" if at_home else answer)
         await settle(app, 5.0)
         await asyncio.sleep(0.01)

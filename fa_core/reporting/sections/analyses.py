@@ -88,7 +88,7 @@ def full_name(group: SeedGroup | MethodTimeline) -> str:
     """The method with its second axes, and its file or folder if several hold the same runs."""
     name = group_name(group)
     if group.collection:
-        return f"{PurePath(group.collection).name}: {name}"
+        return f"{name} in {PurePath(group.collection).name}"
     return name
 
 
@@ -195,7 +195,7 @@ def _sensitivity_record(one: Sensitivity, grouped: bool) -> dict[str, str]:
         record["degenerate (median) fires"] = group_range(one.degenerate, one.threshold)
         record["gap"] = gap_words(one)
     else:
-        record["methods (median) fires"] = group_range(one.every, one.threshold)
+        record["range (median) fires"] = group_range(one.every, one.threshold)
     record["plateau"] = plateau_words(one)
     return record
 

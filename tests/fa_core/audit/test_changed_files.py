@@ -35,7 +35,7 @@ def test_weights_that_change_after_they_were_measured_are_said_on_opening(run):
     content[-1] ^= 1
     weights.write_bytes(content)
     (problem,) = changed_since([row])
-    assert problem.message.startswith(f"audit.json: dfa_s42: {run} changed since")
+    assert problem.message.startswith(f"dfa_s42: {run} changed since")
     old = msgspec.structs.replace(row.report, provenance={})
     assert list(changed_since([msgspec.structs.replace(row, report=old)])) == []
 

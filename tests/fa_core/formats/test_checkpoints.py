@@ -6,9 +6,11 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from fa_core.errors import UnreadableInput
 from fa_core.formats import load_audits, scan, scan_again
+from fa_core.formats.audit_table import write_audit_table
 from fa_core.formats.rows import measured
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.verdict_text import recorded_text
@@ -163,3 +165,11 @@ def test_further_checkpoints_in_a_run_folder_are_rows_of_their_own(tmp_path):
         str(run),
         str(run / "epochs/dfa_s42.safetensors"),
     ]
+
+
+def test_a_checkpoint_is_not_listed_beside_its_audit(tmp_path):
+    safetensors(tmp_path / "dfa_s1.safetensors")
+    [row] = scan([tmp_path]).rows
+    report = DiagnosticReport(residual_norms=[1.0, 2.0], bp_grad_norms=[1.0, 1.0])
+    write_audit_table(tmp_path / "audits.json", [replace(row, report=report)])
+    assert [row.report.coverage for row in scan([tmp_path]).rows] == ["ab"]

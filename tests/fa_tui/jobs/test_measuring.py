@@ -13,8 +13,8 @@ from fa_core.formats import scan
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import AUDIT, MANIFEST
 from fa_tui.app import ExplorerApp
-from fa_tui.jobs.measuring import Measured
-from fa_tui.screens.questions import QuitScreen
+from fa_tui.jobs.measuring import RESULTS, Measured
+from fa_tui.screens.questions import SureScreen
 from fa_tui.session import Session, with_rows
 from tests.fa_tui.looks import SIZE, screen_text
 from tests.fa_tui.waiting import until
@@ -32,34 +32,10 @@ async def test_marked_runs_are_measured_shown_and_saved_as_they_finish(
         await until(pilot, lambda: app.session.counts().walked == 2)
         await until(pilot, lambda: "2 of 2 need walk-back" in screen_text(app))
         assert "✗a--·" in screen_text(app)
-        await until(pilot, lambda: "results.json" in screen_text(app))
+        await until(pilot, lambda: RESULTS in screen_text(app))
     app.close_jobs()
     assert [job.state for job in app.jobs.listed() if job.took is not None] == ["done", "done"]
-    assert sorted(row.method for row in scan([tmp_path / "results.json"]).rows) == ["one", "two"]
-
-
-async def test_a_marked_run_that_a_filter_hides_is_named_when_it_is_queued(
-    measuring_app: MakeApp,
-) -> None:
-    app = measuring_app("dfa", "ep", "fa")
-    said: list[str] = []
-    async with app.run_test(size=SIZE) as pilot:
-        app.jobs.measuring.start = lambda rows, answers: [str(index) for index, _ in rows]  # type: ignore[method-assign]
-        app.jobs.measuring.where = lambda: "here"  # type: ignore[method-assign]
-        app.say = lambda text, *_, **__: said.append(text)  # type: ignore[method-assign]
-        await pilot.press("space", "slash", *"method:ep", "enter", "m")
-        await until(pilot, lambda: said == ["dfa s42 (outside the filter) to measure here"])
-        await pilot.press(
-            "m", "asterisk", "slash", *["backspace"] * 9, "enter", "home", "space", "m"
-        )
-        await until(pilot, lambda: len(said) == 3)
-        await pilot.press("home", "space", "space", "slash", *"method:ep", "enter", "m")
-        await until(pilot, lambda: len(said) == 4)
-    assert said[1:] == [
-        "ep s42 to measure here",
-        "2 runs to measure here",
-        "2 runs (1 of them outside the filter) to measure here",
-    ]
+    assert sorted(row.method for row in scan([tmp_path / RESULTS]).rows) == ["one", "two"]
 
 
 async def test_a_run_folder_gets_its_report_beside_its_weights(
@@ -112,7 +88,7 @@ async def test_a_run_with_an_audit_is_compared_with_it_and_its_audit_stays(
         )
         assert "≠" in screen_text(app).splitlines()[3]
         assert "≠ residual_norms[1] 2 → 100" in app.jobs.listed()[0].words
-        lines = [text for text, _ in app.jobs.again_lines(0)]
+        lines = [text for text, _ in app.jobs.lines_on(0)]
         assert lines[0] == "measured again: ≠ residual_norms[1] 2 → 100, 5 more"
         assert (run / AUDIT).read_bytes() == before and app.session.counts().walked == 0
     app.close_jobs()
@@ -154,6 +130,8 @@ async def test_a_failed_job_says_why_and_can_be_tried_again(
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("m", "J")
         await until(pilot, lambda: "the weights are empty" in screen_text(app))
+        [(said, _)] = app.jobs.lines_on(0)
+        assert "the weights are empty" in said
         (tmp_path / "go").touch()
         await pilot.press("R")
         await until(pilot, lambda: app.session.counts().walked == 1)
@@ -178,8 +156,8 @@ async def test_leaving_while_jobs_run_asks_first(
     app = measuring_app("wait")
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("m", "q")
-        await until(pilot, lambda: isinstance(app.screen, QuitScreen))
-        assert "1 job is not finished. Leave?" in screen_text(app)
+        await until(pilot, lambda: isinstance(app.screen, SureScreen))
+        assert "1 job not finished. Leave?" in screen_text(app)
         await pilot.press("ctrl+c")
         await until(pilot, lambda: app.screen is app.explorer)
         assert app.is_running
@@ -192,8 +170,8 @@ async def test_leaving_while_jobs_run_asks_first(
 async def test_a_file_that_cannot_be_written_is_told_and_the_numbers_are_kept(
     measuring_app: MakeApp, tmp_path: Path
 ) -> None:
-    (tmp_path / "file").touch()
-    app = measuring_app("one", out=tmp_path / "file" / "results.json")
+    (tmp_path / RESULTS).mkdir()
+    app = measuring_app("one")
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("m")
         await until(pilot, lambda: "not saved" in screen_text(app))
@@ -208,7 +186,7 @@ async def test_results_of_an_earlier_day_are_kept(measuring_app: MakeApp, tmp_pa
             await pilot.press("m")
             await until(pilot, lambda app=app: app.session.counts().walked == 1)
         app.close_jobs()
-    assert sorted(row.method for row in scan([tmp_path / "results.json"]).rows) == ["one", "two"]
+    assert sorted(row.method for row in scan([tmp_path / RESULTS]).rows) == ["one", "two"]
 
 
 async def test_runs_that_come_together_are_one_change_of_the_screen(

@@ -15,8 +15,7 @@ from fa_core.formats.rows import AuditRow, Problem
 from fa_core.report.baseline import FrozenBaseline
 from fa_tui import follow
 from fa_tui.app import ExplorerApp
-from fa_tui.follow import news_of
-from fa_tui.reading import Reading
+from fa_tui.follow import Reading, news_of
 from fa_tui.session import Session, UnreadTraces, merged
 from fa_tui.settings import Loaded, Settings
 from fa_tui.terminal.abilities import Terminal

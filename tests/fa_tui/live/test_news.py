@@ -12,8 +12,7 @@ import pytest
 from fa_core.formats import scan, scan_again
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_tui import follow
-from fa_tui.follow import Folders
-from fa_tui.reading import Reading
+from fa_tui.follow import Folders, Reading
 from fa_tui.session import Session, merged
 
 

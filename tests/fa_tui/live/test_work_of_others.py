@@ -18,7 +18,7 @@ from fa_core.report.manifest import PROGRESS
 from fa_tui.app import ExplorerApp
 from fa_tui.follow import Folders
 from fa_tui.session import Session, with_work
-from fa_tui.views.run_work import cell_so_far, work_lines
+from fa_tui.views.epochs import cell_so_far, work_lines
 from fa_tui.views.words import walk_back_words
 
 from ..waiting import until

@@ -12,7 +12,7 @@ from textual.keys import _character_to_key
 from textual.pilot import Pilot
 
 from fa_tui.app import ExplorerApp
-from fa_tui.screens.questions import ChoiceScreen, QuitScreen
+from fa_tui.screens.questions import ChoiceScreen, SureScreen
 from fa_tui.settings import Presets
 from fa_tui.terminal.keys import DIALOGS
 from fa_tui.widgets.entry import Entry
@@ -179,7 +179,7 @@ OPENING: list[Callable[[ExplorerApp], object]] = [
     lambda app: app.action_show_problems(),
     lambda app: app.action_help(),
     lambda app: app.action_command_palette(),
-    lambda app: app.push_screen(QuitScreen(2)),
+    lambda app: app.push_screen(SureScreen("Leave?", "")),
     lambda app: app.push_screen(ChoiceScreen("a list", [])),
 ]
 

@@ -18,7 +18,6 @@ from fa_tui.views.filters import Filter
 from fa_tui.views.words import (
     flip_text,
     flipped_words,
-    queued_words,
     title_pieces,
     walk_back_words,
 )
@@ -82,21 +81,13 @@ def test_the_count_is_of_the_scope_without_controls(session: Session) -> None:
     assert walk_back_words(Session(more)) == "0 of 0 need walk-back, 1 not measured, 3 controls"
 
 
-def test_of_flips_only_those_in_scope_are_reported_and_of_queued_runs_which_are_outside(
-    session: Session,
-) -> None:
-    bp = [index for index, row in enumerate(session.rows) if row.method == "bp"]
-    ep = [index for index, row in enumerate(session.rows) if row.method == "ep"]
+def test_of_flips_only_those_in_scope_are_reported(session: Session) -> None:
     limits = DiagnosticThresholds(h_norm_explosion_ratio=6.1)
     session = session.but(filter=Filter("method:bp"))
     assert not stepped(session, thresholds=limits).flips
-    assert queued_words(session, [ep[0]]) == "ep s42 (outside the filter)"
-    assert queued_words(session, [*bp, *ep]) == "6 runs (3 of them outside the filter)"
     session = session.but(filter=Filter("method:bp,ep"))
     back = stepped(session.but(thresholds=limits), thresholds=session.thresholds)
-    assert flipped_words(back).endswith("ep s123 −a, ep s456 −a")
-    session = session.but(filter=None)
-    assert [queued_words(session, rows) for rows in (ep[:1], ep)] == ["ep s42", "3 runs"]
+    assert flipped_words(back).endswith("ep s123 −a → ✓, ep s456 −a → ✓")
 
 
 def test_a_name_that_several_sources_share_is_followed_by_its_source(session: Session) -> None:
@@ -105,14 +96,14 @@ def test_a_name_that_several_sources_share_is_followed_by_its_source(session: Se
     )
     twice = stepped(twice, thresholds=DiagnosticThresholds(h_norm_explosion_ratio=10))
     flips = twice.flips
-    assert flip_text(twice, flips) == "ep s123 (a.json) +a, ep s123 (b.json) +a"
+    assert flip_text(twice, flips) == "ep s123 +a → ✗ (a.json), ep s123 +a → ✗ (b.json)"
     twice = twice.but(filter=Filter("source:a.json"))
-    assert flip_text(twice, flips[:1]) == "ep s123 +a"
+    assert flip_text(twice, flips[:1]) == "ep s123 +a → ✗"
 
 
 def test_flips_are_told_with_the_threshold_at_which_they_happened(session: Session) -> None:
     now = stepped(session, thresholds=DiagnosticThresholds(h_norm_explosion_ratio=6.1))
-    assert flipped_words(now) == "flipped at a > 6.1: ep s123 +a, ep s456 +a"
+    assert flipped_words(now) == "flipped at a > 6.1: ep s123 +a → ✗, ep s456 +a → ✗"
     assert flipped_words(session) == ""
     now = stepped(session, baseline=FrozenBaseline(0.349))
     assert flipped_words(now).startswith("flipped: ep s42 +d")

@@ -10,6 +10,7 @@ import pytest
 
 from fa_core.formats import scan
 from fa_tui.app import ExplorerApp
+from fa_tui.screens import dialogs
 from fa_tui.session import Session
 
 from .looks import app_on, screen_text
@@ -35,7 +36,7 @@ async def test_only_what_changed_is_listed_and_enter_goes_there(published_table,
     app = explorer(published_table, changed)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("D")
-        await until(pilot, lambda: app.explorer.page.id == "Differences")
+        await until(pilot, lambda: app.explorer.page.id == "Diff")
         await until(pilot, lambda: "14 the same" in screen_text(app))
         text = screen_text(app)
         assert "15 runs in both: 1 changed, 14 the same" in text
@@ -48,19 +49,29 @@ async def test_only_what_changed_is_listed_and_enter_goes_there(published_table,
         assert (app.session.rows[row].method, app.session.rows[row].seed) == ("dfa", 42)
 
 
-async def test_a_slider_moves_both_sides_and_v_swaps_them(published_table, changed) -> None:
+async def test_a_slider_moves_both_sides_and_V_swaps_them(published_table, changed) -> None:
     app = explorer(published_table, changed)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("D")
-        await until(pilot, lambda: app.explorer.page.id == "Differences")
-        await pilot.press("v")
+        await until(pilot, lambda: app.explorer.page.id == "Diff")
+        await pilot.press("V")
         await until(pilot, lambda: "✗-b-d  ✗ab-d  (a) growth 1 → 2043" in screen_text(app))
         await pilot.press("a", *"9000", "enter")
         await until(pilot, lambda: "✗-b-d  ✗-b-d  (a) growth 1 → 2043" in screen_text(app))
 
 
-async def test_one_file_alone_says_how_to_open_two(published_table) -> None:
+async def test_a_second_file_is_opened_beside_the_first_and_compared(
+    published_table, changed, copied, monkeypatch
+) -> None:
+    monkeypatch.setattr(dialogs, "recent_places", list)
     app = explorer(published_table)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("D")
-        await until(pilot, lambda: "open two of them: fa-tui A B" in screen_text(app))
+        await until(pilot, lambda: "O opens a second one beside it" in screen_text(app))
+        await pilot.press("O")
+        await until(pilot, lambda: isinstance(app.screen, dialogs.EntryScreen))
+        app.screen.entry.value = str(changed)
+        await pilot.press("enter")
+        await until(pilot, lambda: "15 runs in both: 1 changed" in screen_text(app))
+        await pilot.press("V", "Y")
+        await until(pilot, lambda: copied == [f"fa-tui diff {changed} {published_table}"])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import permutations
+from pathlib import Path
 
 from msgspec.structs import replace
 from textual import on
@@ -12,10 +14,11 @@ from textual.widget import Widget
 
 from fa_core.analysis.difference import CAME, CHANGED, WENT, RunDifference, differences
 from fa_core.formats.rows import AuditRow
+from fa_core.report.names import homes
 from fa_core.reporting.blocks import Grid
 from fa_tui.pages.page import Page
 from fa_tui.session import Session
-from fa_tui.share import Shared, Table
+from fa_tui.share import Shared, Table, command_for
 from fa_tui.views.differences import change_text, difference_grid, difference_summary
 from fa_tui.views.grid import homes_of
 from fa_tui.widgets.line import TextLines
@@ -28,7 +31,7 @@ def open_places(session: Session) -> list[str]:
     return list(dict.fromkeys(homes_of([row.source for row in session.scoped])))
 
 
-class DifferencesPage(Page):
+class DiffPage(Page):
     """The runs that changed between two files or folders, that came or went."""
 
     HELP = """
@@ -39,20 +42,20 @@ same. A line stands out where one of the two walks the run back and the other do
 run that the other \
 lacks. Both are judged by the thresholds of the sliders.
 
-  v             compare the other way round
-  V             another of the open files or folders as B
+  V             the next two: another of the open files or folders as B, or the other way round
+  O             open one more file or folder beside what is open
   Enter         to the run in the matrix
 """
     DEFAULT_CSS = """
-    DifferencesPage {
+    DiffPage {
         & GridTable { height: 1fr; }
         & #about { height: auto; max-height: 40%; padding: 0 1; }
     }
     """
 
     BINDINGS = [
-        Binding("v", "swap", "View", tooltip="compare the other way round"),
-        Binding("V", "next", "Other", tooltip="another of the open files or folders as B"),
+        Binding("V", "next", "Other", tooltip="another file or folder as B, or A and B swapped"),
+        Binding("O", "app.ask('beside')", "Open B", tooltip="open one beside what is open"),
         Binding("enter", "go", "Go there", tooltip="to the run in the matrix"),
     ]
 
@@ -126,7 +129,7 @@ lacks. Both are judged by the thresholds of the sliders.
         run = self._here
         lines: Sequence[str] = ["nothing changed: every run is the same in both"]
         if not self._after:
-            lines = ["open two of them: fa-tui A B; or print the differences: fa-tui diff A B"]
+            lines = ["O opens a second one beside it; so does fa-tui A B"]
             if self.session.filter is not None:
                 lines = ["f takes the runs of every file and folder that is open"]
         if run is not None:
@@ -136,16 +139,12 @@ lacks. Both are judged by the thresholds of the sliders.
                     lines.append(f"{name}  {row.report.words}")
         self.about.set_lines(lines)
 
-    def action_swap(self) -> None:
-        """Compare the other way round."""
-        self._before, self._after = self._after, self._before
-        self._compare()
-
     def action_next(self) -> None:
-        """Compare with the next of the open places."""
-        places = [place for place in open_places(self.session) if place != self._before]
-        if places:
-            self._after = places[(places.index(self._after) + 1) % len(places)]
+        """Compare the next two of the open places."""
+        pairs = [*permutations(open_places(self.session), 2)]
+        if pairs:
+            place = pairs.index((self._before, self._after)) + 1
+            self._before, self._after = pairs[place % len(pairs)]
             self._compare()
 
     @property
@@ -155,12 +154,13 @@ lacks. Both are judged by the thresholds of the sliders.
             return None
         return self.session.runs.places[run.row.source][run.row.key]
 
-    async def action_go(self) -> None:
-        """Go to the run in the matrix."""
-        if self.row is not None:
-            await self.app.explorer.open_at("Matrix", self.row)
-
     def shared(self) -> Shared:
         """The table."""
-        record = [run.to_dict() for run in self._runs]
-        return Shared(self.table.text_here, table=Table(self._grid, lambda: record))
+        session, record = self.session, [run.to_dict() for run in self._runs]
+        sources = [row.source for row in session.scoped]
+        paths = dict(zip(homes_of(sources), homes(sources), strict=True))
+        command: list[str] = []
+        if self._after:
+            both = [Path(paths[place]) for place in (self._before, self._after)]
+            command = command_for(self.app, "diff", paths=both)
+        return Shared(self.table.text_here, command, table=Table(self._grid, lambda: record))
