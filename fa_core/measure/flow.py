@@ -34,7 +34,7 @@ ROOT = -1
 _COPIES = {"clone", "_to_copy", "copy_", "copy", "select_copy", "slice_copy", "view_copy"}
 _LOOKUPS = re.compile("embedding.*|index|index_select|gather|take")
 _SUMS = re.compile("_?(add|sub|rsub|lerp|addcmul|addcdiv|addmm|addmv|baddbmm|addbmm|index_add)_?")
-_PRODUCTS = re.compile(".*(mm|mv|conv|linear|matmul|rnn|lstm|gru).*")
+_PRODUCTS = re.compile(".*(mm|mv|conv|linear|matmul|rnn|lstm|gru|::).*")
 
 _OVERWRITING = {"copy_", "fill_", "zero_"}
 _VALUELESS = re.compile(".*_like|new_.*")
@@ -45,7 +45,7 @@ class Operation:
     """One operation that depends on the network's input.
 
     Attributes:
-        name: torch's name of it, ``addmm``.
+        name: torch's name of it, ``addmm``; of a registered operator, with its library.
         reads: the operations whose results it reads.
         parts: those of them that it reads in part.
         adds: whether it sums results of at least two of them.
@@ -66,7 +66,7 @@ class Operation:
 
     @property
     def is_product(self) -> bool:
-        """Whether it is a linear map by weights: what makes a layer."""
+        """Whether it is a linear map by weights, or an operator by some: what makes a layer."""
         return self.weighted and bool(_PRODUCTS.fullmatch(self.name))
 
     @property
@@ -182,7 +182,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         known = {_key(tensor) for tensor in read}
         given = [leaf for leaf in tree_leaves(output) if isinstance(leaf, Tensor)]
         fresh = [tensor for tensor in given if _key(tensor) not in known]
-        name = func._schema.name.partition("::")[2]
+        name = func._schema.name.removeprefix("aten::")
         if name == "_local_scalar_dense" and self.made(read[0]) is not None:
             self.numbers = self.numbers or read[0].is_floating_point()
         if not fresh and not written:

@@ -9,15 +9,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise, permutations, product
+from dataclasses import dataclass
+from itertools import combinations, pairwise, permutations, product
 
 from torch import Tensor, nn
 
 from fa_core.errors import TapError
-from fa_core.measure.flow import Call, Flow, behind, path_to
+from fa_core.measure.flow import ROOT, Call, Flow, behind, path_to
 from fa_core.measure.hooks import READS, match_modules, plain_logits
 from fa_core.measure.isolate import Inputs
-from fa_core.measure.stream import Merges, is_norm, is_scaling, module_of, normed
+from fa_core.measure.stream import Merges, is_norm, is_scaling, module_of, no_stream, normed
 
 _DEEP = 3
 """Layers one after the other that make a branch a trunk of its own."""
@@ -75,39 +76,60 @@ def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
 def blocks_between(
     flow: Flow, logits: int | None, states: Sequence[Sequence[int | None]]
 ) -> list[str]:
-    """What the blocks between two taps give, or the first one reads: the taps leave it out.
+    """Blocks that the taps leave out, and what the first one reads.
 
     Args:
         flow: the pass.
         logits: the operation that gave the logits.
         states: for every tap the operations that gave it (see `prove`).
+
+    Raises:
+        TapError: the blocks hand on a stream beside the taps.
     """
     taps = [flow.origin(node) for state in states for node in state[:1] if node is not None]
+    _refuse_conditions(flow, taps)
     merges = Merges(flow, taps[:1])
     path = [] if logits is None else path_to(merges.above, logits)
-    sums = merges.on(path)
-    blocks = _blocks(flow, sums)
-    ends = [path[end] for end in _ends(flow, path, sums, blocks)]
+    blocks = _blocks_on(flow, merges, path)
     found = []
-    if sums:
-        fork = _before(flow, path[: path.index(sums[0])], blocks[0])
+    if blocks:
+        fork = blocks[0].read
         if fork < min(taps[1:], default=fork) and _changes(flow, merges, path, taps[0], fork):
             found.append(f"what the first block reads ({_said(flow, fork)})")
+        before = path_to(Merges(flow, flow.sources).above, taps[0])
+        outside = _without_sums(flow, before, [block.call for block in blocks])
+        # `prove` looks for sums
+        outside |= {b.node: b.call for b in blocks if b.node > taps[-1] and b.node not in merges}
+        found += [f"block outside of h_0 to h_L ({_said(flow, *each)})" for each in outside.items()]
     for l, (one, other) in enumerate(pairwise(taps)):
-        inside = {
-            node if block is None else -block: (end, block)
-            for node, block, end in zip(sums, blocks, ends, strict=True)
-            if one < node <= other
-        }
-        left = list(inside.values())
+        left = [block for block in blocks if one < block.node <= other]
         # `prove` looks for a final norm
         is_last = l == len(taps) - 2
-        if left and not _changes(flow, merges, path, left[-1][0], other, is_last):
+        if left and not _changes(flow, merges, path, left[-1].gave, other, is_last):
             del left[-1]
         if left:
-            names = [_said(flow, *state) for state in left]
+            names = [_said(flow, block.gave, block.call) for block in left]
             found.append(f"states between h_{l} and h_{l + 1} ({', '.join(names)})")
     return found
+
+
+def _refuse_conditions(flow: Flow, taps: Iterable[int]) -> None:
+    """Refuse a state that blocks read beside what they hand on to each other.
+
+    Raises:
+        TapError: names two of them.
+    """
+    for node in taps:
+        reading = [call for call in flow.calls if call.read == node]
+        for one, other in combinations(reading, 2):
+            alike = one.gave is not None and _pattern(one.name) == _pattern(other.name)
+            given = filter(None, [other.gave])
+            if alike and one.gave in behind(flow, given, {node}):
+                raise no_stream(
+                    f"{one.name} and {other.name} both read one tapped tensor first, and "
+                    f"{other.name} also what {one.name} gives",
+                    hint=f"tap what they give: '{_pattern(one.name)}'",
+                )
 
 
 def _said(flow: Flow, node: int, block: int | None = None) -> str:
@@ -172,51 +194,107 @@ def _states(flow: Flow, logits: int) -> list[int]:
 
 
 def _on_path(flow: Flow, merges: Merges, path: Sequence[int]) -> list[int]:
-    sums = merges.on(path)
-    if not sums:
+    blocks = _blocks_on(flow, merges, path)
+    if not blocks:
         return _read_by_layers(flow, merges, path)
-    blocks = _blocks(flow, sums)
-    ends = _ends(flow, path, sums, blocks)
-    states: list[int] = []
-    before = 0
-    for l, (block, node) in enumerate(zip(blocks, sums, strict=True)):
-        place = path.index(node)
-        if l == 0 or block is None or block != blocks[l - 1]:
-            state = _before(flow, path[before:place], block)
-            given = path[ends[l - 1]]
-            if l and _changes(flow, merges, path, given, state):
-                states.append(given)
-            states.append(state)
-        before = place
-    return [*states, path[ends[-1]]]
+    states = [blocks[0].read]
+    for one, other in pairwise(blocks):
+        if _changes(flow, merges, path, one.gave, other.read):
+            states.append(one.gave)
+        states.append(other.read)
+    return [*states, blocks[-1].gave]
 
 
-def _ends(
-    flow: Flow, path: Sequence[int], sums: Sequence[int], blocks: Sequence[int | None]
-) -> list[int]:
-    """For each sum, the place on the path of what its block gives.
+@dataclass(frozen=True)
+class _Block:
+    """A block on a path.
 
-    What follows every sum before the next fork, such as a ReLU or a norm, ends its block, and so
+    Attributes:
+        read: the state before it.
+        node: its last sum; of a block without one, what it gives.
+        gave: the state behind it.
+        call: its call; None if no module of a list runs it.
+    """
+
+    read: int
+    node: int
+    gave: int
+    call: int | None
+
+
+def _blocks_on(flow: Flow, merges: Merges, path: Sequence[int]) -> list[_Block]:
+    """The blocks on a path: its sums, and members of their lists that have none.
+
+    What follows every sum before the next block, such as a ReLU or a norm, ends its block, and so
     does what the block itself runs.
     """
-    places = [path.index(node) for node in sums]
-    tails = [path[one + 1 : other] for one, other in pairwise([*places, len(path)])]
-    names = [[flow.operations[node].name for node in tail] for tail in tails]
-    ends = []
-    for l, (place, block, tail) in enumerate(zip(places, blocks, tails, strict=True)):
-        around = _calls_around(flow, flow.operations[sums[l]].call)
-        stop = max((flow.calls[call].end for call in around), default=0)
-        for step, node in enumerate(tail):
-            one = flow.operations[node]
-            alike = all(other[step : step + 1] == [one.name] for other in names)
-            inside = l + 1 < len(tails) and block is not None and node < flow.calls[block].end
-            # a layer behind every block is a block's only where one module runs both
-            of_all = alike and len(tails) > 1 and (node < stop or not one.is_product)
-            if not inside and not of_all:
-                break
-            place += 1
-        ends.append(place)
-    return ends
+    sums = merges.on(path)
+    calls = dict(zip(sums, _blocks(flow, sums), strict=True))
+    others = _without_sums(flow, merges.before_readout(path), calls.values())
+    calls |= {node: call for node, call in others.items() if call not in calls.values()}
+    tails: dict[int, list[int]] = {}
+    for node, following in pairwise([*sorted(calls), path[-1] + 1] if calls else []):
+        call = calls.get(following)
+        begins = following if call in (None, calls[node]) else flow.calls[call].begin
+        tails[node] = [each for each in path if node < each < begins]
+    alike = [[flow.operations[each].name for each in tails[node]] for node in sums]
+    blocks: list[_Block] = []
+    start = ROOT
+    for node, tail in tails.items():
+        call = calls[node]
+        gave = node
+        if node in merges:
+            gave = _end(flow, node, None if node == sums[-1] else call, tail, alike)
+        if blocks and call is not None and call == blocks[-1].call:
+            read = blocks.pop().read
+        else:
+            read = _before(flow, [each for each in path if start <= each < node], call)
+        blocks.append(_Block(read, node, gave, call))
+        start = node
+    return blocks
+
+
+def _without_sums(flow: Flow, path: Iterable[int], blocks: Iterable[int | None]) -> dict[int, int]:
+    """Members of the lists of some blocks that lie on a path: what each gives, and its call.
+
+    A member is of the class of one of them, or has layers of its own.
+    """
+    calls = [flow.calls[block] for block in blocks if block is not None]
+    lists = {_pattern(call.name) for call in calls}
+    kinds = {type(call.module) for call in calls}
+    nodes = set(path)
+    found = {}
+    for place, call in enumerate(flow.calls):
+        inside = flow.operations[call.begin : call.end]
+        is_block = type(call.module) in kinds or any(call.module.children())
+        if (
+            _pattern(call.name) in lists
+            and {call.read, call.gave} <= nodes
+            and is_block
+            and any(one.is_product for one in inside)
+            and call.gave is not None
+            and call.read is not None
+            and flow.is_activation(call.read)
+        ):
+            found[call.gave] = place
+    return found
+
+
+def _end(
+    flow: Flow, node: int, block: int | None, tail: Sequence[int], alike: Sequence[Sequence[str]]
+) -> int:
+    """What a block gives, of what follows its sum."""
+    around = _calls_around(flow, flow.operations[node].call)
+    stop = max((flow.calls[call].end for call in around), default=0)
+    for step, each in enumerate(tail):
+        one = flow.operations[each]
+        of_all = len(alike) > 1 and all(names[step : step + 1] == [one.name] for names in alike)
+        inside = block is not None and each < flow.calls[block].end
+        # a layer behind every block is a block's only where one module runs both
+        if not inside and not (of_all and (each < stop or not one.is_product)):
+            break
+        node = each
+    return node
 
 
 def _before(flow: Flow, path: Sequence[int], block: int | None) -> int:

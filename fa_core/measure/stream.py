@@ -85,12 +85,16 @@ class Merges:
             return False
         return any(flow.operations[n].is_product for n in behind(flow, [node], {fork}) - {fork})
 
-    def on(self, path: Iterable[int]) -> list[int]:
-        """Those on a path that the readout still follows: a sum of readouts gives the logits."""
+    def before_readout(self, path: Iterable[int]) -> list[int]:
+        """What of a path the readout follows: a sum of readouts gives the logits."""
         path = list(path)
         products = [n for n in behind(self._flow, path[-1:]) if self._flow.operations[n].is_product]
         last = max((n for n in products if n in self.above), default=ROOT)
-        return [node for node in path if node < last and node in self]
+        return [node for node in path if node < last]
+
+    def on(self, path: Iterable[int]) -> list[int]:
+        """Those on a path before the readout."""
+        return [node for node in self.before_readout(path) if node in self]
 
 
 Cuts: TypeAlias = Sequence[Sequence[int | None]]
@@ -224,7 +228,7 @@ def _left_out(flow: Flow, states: Sequence[list[int]], logits: int) -> list[str]
     merges = Merges(flow, flow.sources)
     first, last = states[0], states[-1]
     found = []
-    before = merges.on([*path_to(merges.above, first[0]), logits])
+    before = sorted(node for node in behind(flow, first) if node in merges)
     if before:
         found.append(f"a sum of paths before h_0{_names(flow, before)}")
     following = Merges(flow, last)

@@ -345,16 +345,18 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
     Raises:
         TapError: no such stream, or no module gives or reads one of its states.
     """
+    why = "no module gives or reads one of its states"
     for taps in possible_taps(model, x):
         with suppress(TapError):
             tapped = _by_names(model, taps)
             with torch.enable_grad(), Flow(model, x) as flow:
                 stream = tapped.forward(model, x)
-            if not prove(
-                flow, flow.made(stream.logits), stream.cuts, stream.names, stream.returned
-            ).left_out:
+            logits = flow.made(stream.logits)
+            proof = prove(flow, logits, stream.cuts, stream.names, stream.returned)
+            if not proof.left_out:
                 return taps
-    raise no_guess(model, "no module gives or reads one of its states")
+            why = f"'{','.join(taps)}' would leave out {proof.left_out}"
+    raise no_guess(model, why)
 
 
 def working_taps(model: nn.Module, x: Inputs) -> str:
