@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise, permutations, product
 
@@ -18,7 +18,7 @@ from fa_core.errors import TapError
 from fa_core.measure.flow import ROOT, Call, Flow, behind, path_to
 from fa_core.measure.hooks import READS, match_modules, plain_logits
 from fa_core.measure.isolate import Inputs
-from fa_core.measure.stream import Merges, is_norm, is_scaling, module_of, no_stream, normed
+from fa_core.measure.stream import Merges, is_norm, is_scaling, no_stream, normed
 
 _DEEP = 3
 """Layers one after the other that make a branch a trunk of its own."""
@@ -58,12 +58,7 @@ def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
         )
     states = [] if logits is None else _states(flow, logits)
     if logits is None or len(states) < 2:
-        branches = _branches(flow, logits)
-        why = "no two states lie on every path to its logits"
-        if branches:
-            layers = " or ".join(branches)
-            why = f"no single stream is found: a path to its logits passes by layers of {layers}"
-        raise no_guess(model, why)
+        raise no_guess(model, "no single stream is recognised in its sums and layers")
     used = behind(flow, [logits])
     # rather than heads beside the logits, whose inputs may have hooks of their own
     of_logits = [call for call in flow.calls if call.gave in used]
@@ -96,8 +91,9 @@ def blocks_between(
         fork = blocks[0].read
         if fork < min(taps[1:], default=fork) and _changes(flow, merges, path, taps[0], fork):
             found.append(f"what the first block reads ({_said(flow, fork)})")
-        before = path_to(Merges(flow, flow.sources).above, taps[0])
-        outside = _without_sums(flow, before, [block.call for block in blocks])
+        whole = Merges(flow, flow.sources)
+        before = path_to(whole.above, taps[0])
+        outside = _without_sums(flow, whole, before, [block.call for block in blocks])
         # `prove` looks for sums
         outside |= {b.node: b.call for b in blocks if b.node > taps[-1] and b.node not in merges}
         found += [f"block outside of h_0 to h_L ({_said(flow, *each)})" for each in outside.items()]
@@ -230,8 +226,7 @@ def _blocks_on(flow: Flow, merges: Merges, path: Sequence[int]) -> list[_Block]:
     """
     sums = merges.on(path)
     calls = dict(zip(sums, _blocks(flow, sums), strict=True))
-    others = _without_sums(flow, merges.before_readout(path), calls.values())
-    calls |= {node: call for node, call in others.items() if call not in calls.values()}
+    calls |= _without_sums(flow, merges, merges.before_readout(path), calls.values())
     tails: dict[int, list[int]] = {}
     for node, following in pairwise([*sorted(calls), path[-1] + 1] if calls else []):
         call = calls.get(following)
@@ -243,8 +238,13 @@ def _blocks_on(flow: Flow, merges: Merges, path: Sequence[int]) -> list[_Block]:
     for node, tail in tails.items():
         call = calls[node]
         gave = node
-        if node in merges:
-            gave = _end(flow, node, None if node == sums[-1] else call, tail, alike)
+        for step, each in enumerate(tail if node in merges else []):
+            inside = call is not None and each < flow.calls[call].end
+            of_all = len({tuple(names[step : step + 1]) for names in alike}) == 1 < len(alike)
+            # a layer behind every block is a block's only where one module runs both
+            if not inside and (not of_all or flow.operations[each].is_product):
+                break
+            gave = each
         if blocks and call is not None and call == blocks[-1].call:
             read = blocks.pop().read
         else:
@@ -254,47 +254,28 @@ def _blocks_on(flow: Flow, merges: Merges, path: Sequence[int]) -> list[_Block]:
     return blocks
 
 
-def _without_sums(flow: Flow, path: Iterable[int], blocks: Iterable[int | None]) -> dict[int, int]:
-    """Members of the lists of some blocks that lie on a path: what each gives, and its call.
+def _without_sums(
+    flow: Flow, merges: Merges, path: Collection[int], blocks: Iterable[int | None]
+) -> dict[int, int]:
+    """Members of the lists of blocks that lie on a path without a sum: what each gives, its call.
 
-    A member is of the class of one of them, or has layers of its own.
+    They are of the class of one of the blocks, or have layers of their own.
     """
     calls = [flow.calls[block] for block in blocks if block is not None]
     lists = {_pattern(call.name) for call in calls}
     kinds = {type(call.module) for call in calls}
-    nodes = set(path)
     found = {}
     for place, call in enumerate(flow.calls):
-        inside = flow.operations[call.begin : call.end]
+        read, gave = call.read, call.gave
+        if _pattern(call.name) not in lists or gave not in path or read not in path:
+            continue
+        inside = range(call.begin, call.end)
         is_block = type(call.module) in kinds or any(call.module.children())
-        if (
-            _pattern(call.name) in lists
-            and {call.read, call.gave} <= nodes
-            and is_block
-            and any(one.is_product for one in inside)
-            and call.gave is not None
-            and call.read is not None
-            and flow.is_activation(call.read)
-        ):
-            found[call.gave] = place
+        layers = any(flow.operations[node].is_product for node in inside)
+        sums = any(node in merges for node in inside if node in path)
+        if is_block and layers and not sums and flow.is_activation(read):
+            found[gave] = place
     return found
-
-
-def _end(
-    flow: Flow, node: int, block: int | None, tail: Sequence[int], alike: Sequence[Sequence[str]]
-) -> int:
-    """What a block gives, of what follows its sum."""
-    around = _calls_around(flow, flow.operations[node].call)
-    stop = max((flow.calls[call].end for call in around), default=0)
-    for step, each in enumerate(tail):
-        one = flow.operations[each]
-        of_all = len(alike) > 1 and all(names[step : step + 1] == [one.name] for names in alike)
-        inside = block is not None and each < flow.calls[block].end
-        # a layer behind every block is a block's only where one module runs both
-        if not inside and not (of_all and (each < stop or not one.is_product)):
-            break
-        node = each
-    return node
 
 
 def _before(flow: Flow, path: Sequence[int], block: int | None) -> int:
@@ -491,13 +472,3 @@ def _is_late(flow: Flow, call: Call) -> bool:
 
 def _pattern(name: str) -> str:
     return re.sub(r"\d+", "*", name)
-
-
-def _branches(flow: Flow, logits: int | None) -> list[str]:
-    """Modules that run layers beside every path to the logits."""
-    if logits is None:
-        return []
-    path = path_to(Merges(flow, flow.sources).above, logits)
-    layers = [n for n, one in enumerate(flow.operations) if one.is_product and n not in path]
-    names = [module_of(flow, node).split(".") for node in layers]
-    return list(dict.fromkeys(f"'{_pattern('.'.join(name[:2]))}'" for name in names))

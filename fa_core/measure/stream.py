@@ -133,7 +133,8 @@ def prove(
         if not used.intersection(state):
             raise TapError(
                 f"the logits do not depend on tap {l} ({names[l]})",
-                hint="tap the tensor that the next block reads, not a by-product of it",
+                hint="tap the tensor that the next block reads, not a by-product of it; where it "
+                "reads two, return one that has both and run the blocks on its parts",
             )
     said = [f"h_{l} ({name})" if name != f"h_{l}" else name for l, name in enumerate(names)]
     entering = _links(flow, [*states, [logits]], [*said, "the logits"])
