@@ -189,31 +189,33 @@ def collections(
 
 
 def _grouped(keys: Sequence[Hashable], facts: Sequence[Json]) -> tuple[list[list[int]], list[str]]:
-    """Places that agree in their keys and in every fact, and the facts that part some of them."""
+    """Places that agree in their keys and in every fact, and the facts that part some of them.
+
+    A place without a fact stays with the only ones of its group that have it, if they agree.
+    """
+    numbers: dict[Hashable, int] = {}
+    group = [numbers.setdefault(key, len(numbers)) for key in keys]
+    texts: defaultdict[str, dict[int, str]] = defaultdict(dict)
+    for place, known in enumerate(facts):
+        for fact, value in known.items():
+            of_fact = texts[fact]
+            if value is not None:
+                of_fact[place] = repr(value)
     parting = []
-    for fact in dict.fromkeys(name for known in facts for name in known):
-        finer = _parted(keys, [known.get(fact) for known in facts])
-        if len(set(finer)) > len(set(keys)):
-            keys = finer
+    for turn, (fact, known_texts) in enumerate(texts.items(), 1):
+        parts: defaultdict[int, dict[str, int]] = defaultdict(dict)
+        for place, text in known_texts.items():
+            parts[group[place]].setdefault(text, turn * len(keys) + place)
+        if any(len(own) > 1 for own in parts.values()):
             parting.append(fact)
-    members: dict[Hashable, list[int]] = defaultdict(list)
-    for place, key in enumerate(keys):
-        members[key].append(place)
+            for place, text in known_texts.items():
+                own = parts[group[place]]
+                if len(own) > 1:
+                    group[place] = own[text]
+    members: dict[int, list[int]] = defaultdict(list)
+    for place, number in enumerate(group):
+        members[number].append(place)
     return list(members.values()), parting
-
-
-def _parted(keys: Sequence[Hashable], values: Sequence[object]) -> list[Hashable]:
-    """Keys with a further fact; an unknown one is the only one known of its key."""
-    texts = ["" if value is None else repr(value) for value in values]
-    known: dict[Hashable, set[str]] = defaultdict(set)
-    for key, text in zip(keys, texts, strict=True):
-        if text:
-            known[key].add(text)
-    parted: list[Hashable] = []
-    for key, text in zip(keys, texts, strict=True):
-        only = next(iter(known[key])) if len(known[key]) == 1 else ""
-        parted.append((key, text or only))
-    return parted
 
 
 def _setup(row: AuditRow) -> Json:

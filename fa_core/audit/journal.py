@@ -65,7 +65,9 @@ class Journal:
         line = _line(row)
         try:
             self._file.seek(self._end)
-            self._file.write(line)
+            rest = line
+            while rest:  # a write where room ends takes a part, and only the next one fails
+                rest = rest[self._file.write(rest) :]
             os.fsync(self._file.fileno())
         except OSError as error:
             with contextlib.suppress(OSError):

@@ -8,6 +8,7 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from fa_core.errors import FaError, UsageError
 from fa_core.sanitize import in_json
@@ -25,9 +26,7 @@ def write_bytes(path: Path, content: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+            _fill(file, content)
         temporary.replace(path)
     except OSError as error:
         raise FaError(
@@ -38,6 +37,17 @@ def write_bytes(path: Path, content: bytes) -> None:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
+
+
+def _fill(file: BinaryIO, content: bytes) -> None:
+    """Write a new file to disk; without room for all of it, remove the file."""
+    try:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    except OSError:
+        Path(file.name).unlink()
+        raise
 
 
 def keep_old(path: Path) -> Path | None:
@@ -57,7 +67,7 @@ def keep_old(path: Path) -> Path | None:
         for number in range(1, 1 << 20):
             kept = path.with_name(f"{path.name}.~{number}~")
             with contextlib.suppress(FileExistsError), kept.open("xb") as file:
-                file.write(content)
+                _fill(file, content)
                 return kept
     except FileNotFoundError:
         return None

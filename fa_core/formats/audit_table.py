@@ -10,14 +10,12 @@ from pathlib import Path
 
 import msgspec
 
-from fa_core.errors import InvalidReport
 from fa_core.files.atomic import write_json
 from fa_core.files.decode import Json
 from fa_core.formats.json_document import Document, Finding, Node, convert
 from fa_core.formats.report_object import (
     decode_report,
     keyed,
-    method_named,
     read_list,
     row_of,
     rows_of,
@@ -25,16 +23,13 @@ from fa_core.formats.report_object import (
 )
 from fa_core.formats.rows import AuditRow, with_measured_baselines
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.method_style import known_method
-from fa_core.report.names import canonical_method, differing_axes, key_of, split_key, unique_names
+from fa_core.report.names import canonical_method, differing_axes, key_of, unique_names
 from fa_core.report.report_facts import NO_REASON
 
 _OF_A_REPORT = frozenset(
     {"method_name", "residual_norms", "bp_grad_norms", "cross_batch_stability", "verdict"}
 )
 """Fields of which a report has at least two."""
-
-_ONE_RUN = "both must name the same run"
 
 
 def sniff(document: Document) -> bool:
@@ -81,36 +76,8 @@ def read(document: Document) -> Iterator[Finding]:
 
 
 def _row(path: str, key: str, node: Node) -> AuditRow:
-    """A member of ``reports`` as a row.
-
-    Raises:
-        UnreadableInput: a field of the wrong type.
-        InvalidReport: contradictory numbers, or a report of another run than its key names.
-    """
     where = f"{path}: $.reports.{key}"
-    report = decode_report(node, where)
-    row = row_of(path, key, report)
-    own = method_named(report)
-    if own and own != row.method and not _is_variant(own, row.method):
-        what = f"the key names method {row.method}, its report names {own}"
-        raise InvalidReport(what, where=where, hint=_ONE_RUN)
-    if report.seed not in (None, row.seed):
-        what = f"the key names seed {row.seed}, its report names seed {report.seed}"
-        raise InvalidReport(what, where=where, hint=_ONE_RUN)
-    return row
-
-
-def _is_variant(own: str, method: str) -> bool:
-    """Whether a key's method is another spelling of a report's own, or adds a word to it.
-
-    A key does not hold every sign that a name may have.
-    """
-    if not own.strip("_").isidentifier() and not known_method(method):
-        return True
-    if method in (split_key(own)[0], split_key(f"{own}_s0")[0]):
-        return True
-    known = known_method(own)
-    return known != "" and known == known_method(method)
+    return row_of(path, key, decode_report(node, where), where)
 
 
 def sniff_journal(document: Document) -> bool:
@@ -136,7 +103,7 @@ def read_journal(document: Document) -> Iterator[Finding]:
 
 def _line_row(path: str, node: Node, where: str) -> AuditRow:
     fields = node if isinstance(node, dict) else {}
-    return row_of(path, "", decode_report(fields.get("report"), where))
+    return row_of(path, "", decode_report(fields.get("report"), where), where)
 
 
 class SummaryRow(msgspec.Struct, frozen=True, kw_only=True):

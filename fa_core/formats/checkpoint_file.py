@@ -108,7 +108,7 @@ def read(path: str, kind: str, file: BinaryIO, size: int) -> Iterator[Finding]:
     row = row_of_file(path)
     method, seed, report = row.method, row.seed, row.report
     if kind == "safetensors":
-        metadata = _safetensors_metadata(path, file, size)
+        metadata = safetensors_metadata(path, file, size)
         stated, number = metadata.get("method"), metadata.get("seed")
         if isinstance(stated, str) and stated.strip():
             method = canonical_method(stated)
@@ -208,8 +208,12 @@ def foreign(path: str, head: bytes) -> UnreadableInput | None:
     return None
 
 
-def _safetensors_metadata(path: str, file: BinaryIO, size: int) -> Json:
-    """The ``__metadata__`` of a safetensors file, if header and length agree."""
+def safetensors_metadata(path: str, file: BinaryIO, size: int) -> Json:
+    """The ``__metadata__`` of a safetensors file.
+
+    Raises:
+        UnreadableInput: a header that cannot be read, has a key twice, or ends beyond the file.
+    """
     file.seek(0)
     with reading(path, "truncated or malformed safetensors header", COPY_AGAIN):
         end = 8 + int.from_bytes(file.read(8), "little")

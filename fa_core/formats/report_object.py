@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import chain
 
 import msgspec
 
@@ -23,6 +22,7 @@ from fa_core.formats.json_document import (
 from fa_core.formats.rows import AuditRow, Problem, row_of_file
 from fa_core.option_values import listed
 from fa_core.report.diagnostic_report import SOURCE_DRIFT, DiagnosticReport
+from fa_core.report.method_style import known_method
 from fa_core.report.names import (
     axes_of,
     control_of,
@@ -34,11 +34,6 @@ from fa_core.report.names import (
 
 MEASURED = frozenset({"residual_norms", "bp_grad_norms", "cross_batch_stability", "headline_acc"})
 """Fields of which a report has at least one."""
-
-
-def method_named(report: DiagnosticReport) -> str:
-    """The canonical method that a report itself names; ``""`` if it names none."""
-    return control_of(report.method_name)[0]
 
 
 def decode_report(node: Node, where: str) -> DiagnosticReport:
@@ -64,13 +59,16 @@ def decode_report(node: Node, where: str) -> DiagnosticReport:
     return report
 
 
-def row_of(source: str, key: str, report: DiagnosticReport) -> AuditRow:
+def row_of(source: str, key: str, report: DiagnosticReport, where: str) -> AuditRow:
     """A report as a row: method, seed and axes from the key, or the report if the key has no seed.
 
     A ``#2`` after a key only distinguishes equal keys. The report's own axes are no part of the
     method's name.
 
-    >>> row = row_of("a.json", "bp_data-digits_s42", DiagnosticReport(axes={"data": "digits"}))
+    Raises:
+        InvalidReport: a report of another run than its key names.
+
+    >>> row = row_of("", "bp_data-digits_s42", DiagnosticReport(axes={"data": "digits"}), "")
     >>> row.method, row.seed
     ('bp', 42)
     """
@@ -84,6 +82,7 @@ def row_of(source: str, key: str, report: DiagnosticReport) -> AuditRow:
         if report.method_name.strip():
             method, trained_by = control_of(report.method_name)
             axes = {**trained_by, **axes}
+    check_run(report, {**axes, "arch": None, "method": method, "seed": seed}, "key", where)
     checkpoint = report.provenance.get("checkpoint")
     return AuditRow(
         source=source,
@@ -94,6 +93,44 @@ def row_of(source: str, key: str, report: DiagnosticReport) -> AuditRow:
         checkpoint=checkpoint if isinstance(checkpoint, str) else None,
         axes={**axes, **report.axes},
     )
+
+
+def check_run(report: DiagnosticReport, said: Json, by: str, where: str) -> None:
+    """Refuse a report of another run than the one it stands for.
+
+    Args:
+        report: names a method, a seed and axes, or some of them.
+        said: the run's method, seed and axes; None = not said.
+        by: what says it.
+        where: file and JSON path, for the message.
+
+    Raises:
+        InvalidReport: with the first name that differs.
+    """
+    own = {**report.axes, "method": control_of(report.method_name)[0], "seed": report.seed}
+    for name, value in own.items():
+        other = said.get(name)
+        if value in (other, None, "") or other is None or str(value) == str(other):
+            continue
+        if name != "method" or not _is_variant(str(value), other):
+            raise InvalidReport(
+                f"the {by} names {name} {other}, its report names {value}",
+                where=where,
+                hint="both must name the same run",
+            )
+
+
+def _is_variant(own: str, method: str) -> bool:
+    """Whether a method is another spelling of a report's own, or adds a word to it.
+
+    A key does not hold every sign that a name may have.
+    """
+    if not own.strip("_").isidentifier() and not known_method(method):
+        return True
+    if method in (split_key(own)[0], split_key(f"{own}_s0")[0]):
+        return True
+    known = known_method(own)
+    return known != "" and known == known_method(method)
 
 
 def sniff(document: Document) -> bool:
@@ -109,24 +146,22 @@ def sniff(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Finding]:
-    """The one row of format 2.
+    """The one row of format 2, completed by its file's name; its own names count.
 
     Raises:
         UnreadableInput: a field of the wrong type.
         InvalidReport: numbers that contradict each other.
     """
     report = decode_report(document.members, f"{document.path}: $")
-    name = row_of_file(document.path)
-    row = row_of(document.path, name.key, report)
-    if row.seed is None and name.seed is not None:
-        if report.method_name.strip():
-            method = row.method
-        else:
-            method = name.method
-        row = msgspec.structs.replace(
-            row, method=method, seed=name.seed, axes={**name.axes, **row.axes}
-        )
-    yield row
+    own, name = row_of(document.path, "", report, ""), row_of_file(document.path)
+    method = own.method
+    if not report.method_name.strip() or (
+        name.seed is not None and _is_variant(method, name.method)
+    ):
+        method = name.method
+    seed = name.seed if own.seed is None else own.seed
+    axes = {**name.axes, **own.axes}
+    yield msgspec.structs.replace(own, key=name.key, method=method, seed=seed, axes=axes)
 
 
 _PEEK = 20
@@ -152,10 +187,6 @@ def read_list(document: Document) -> Iterator[Finding]:
     yield keyed(rows, numbered(row.key for row in rows))
 
 
-MOST_AXES = 300
-"""Most axes of the runs in a file: what compares runs goes through all of them for each run."""
-
-
 def rows_of(
     path: str, parts: Iterable[Callable[[], AuditRow]], what: str
 ) -> tuple[list[AuditRow], list[Problem]]:
@@ -165,19 +196,9 @@ def rows_of(
         path: the file.
         parts: each reads a part; may raise a `FaError`.
         what: name of a part.
-
-    Raises:
-        UnreadableInput: runs of more axes than `MOST_AXES`.
     """
     found = [attempt(path, read, what) for read in parts]
     rows = [row for row in found if isinstance(row, AuditRow)]
-    axes = len(set(chain.from_iterable(row.axes for row in rows)))
-    if axes > MOST_AXES:
-        raise UnreadableInput(
-            f"its runs have {axes:,} axes",
-            where=path,
-            hint=f"split it, or record what differs in provenance: {MOST_AXES} at most",
-        )
     return rows, [row for row in found if isinstance(row, Problem)]
 
 
@@ -194,6 +215,7 @@ def _entry_row(node: Node, source: str, where: str) -> AuditRow:
     method, trained_by = control_of(name)
     axes = {**trained_by, **axes_of(fields)}
     report = _report(fields, axes, where)
+    check_run(report, {"method": method}, "entry", where)
     key = fields.get("key")
     if not isinstance(key, str) or not key:
         key = key_of(method, {}, report.seed)
@@ -235,6 +257,8 @@ def _report(fields: Json, axes: Json, where: str) -> DiagnosticReport:
     for name, value in fields.items():
         field = _SPELLED.get(name, name)
         if field in _REPORTED and value is not None:
+            if found.get(field, value) != value and field != "method_name":
+                raise InvalidReport(f"{name} is {field}, which has another value", where=where)
             found[field] = value
         elif field not in {*_LAST, *_REPORTED, *axes, "key"}:
             unused.append(name)

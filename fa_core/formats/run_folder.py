@@ -8,12 +8,12 @@ from pathlib import Path
 
 import msgspec
 
-from fa_core.errors import FaError, InvalidReport, UnreadableInput
+from fa_core.errors import FaError, UnreadableInput
 from fa_core.files.decode import Json, loads
-from fa_core.files.opening import MissingFile, exists, is_file, read_file
+from fa_core.files.opening import MissingFile, is_file, open_file, read_file
 from fa_core.formats import log_files
 from fa_core.formats.json_document import Finding, open_document
-from fa_core.formats.report_object import decode_report
+from fa_core.formats.report_object import check_run, decode_report
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.formats.trace import Trace
 from fa_core.report import manifest as run_files
@@ -65,12 +65,9 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
         if (data := _bytes(folder / run_files.AUDIT)) is not None:
             path = str(folder / run_files.AUDIT)
             found = decode_report(open_document(path, data).members, f"{path}: $")
-            own = {canonical_method(found.method_name), found.seed} - {"", None}
-            if not own <= {canonical_method(manifest.method), manifest.seed}:
-                raise InvalidReport(
-                    f"is of {' '.join(map(str, own))}, and the manifest names another run",
-                    where=path,
-                )
+            method = canonical_method(manifest.method)
+            said = {**dict.fromkeys(found.axes, "nothing"), **manifest.axes}
+            check_run(found, {**said, "method": method, "seed": manifest.seed}, "manifest", path)
             report = found
     except FaError as error:
         yield Problem(source, str(error))
@@ -92,7 +89,9 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
 
 def _manifest(folder: Path) -> run_files.Manifest | None:
     """The manifest; None if the folder is not a run."""
-    if not exists(folder / run_files.MANIFEST):
+    try:
+        open_file(folder / run_files.MANIFEST).close()
+    except MissingFile:
         return None
     try:
         return run_files.read_manifest(folder)

@@ -8,7 +8,8 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -19,7 +20,6 @@ from fa_core.files.decode import as_utf8, reading
 from fa_core.files.opening import (
     all_of,
     cannot_open,
-    check_room,
     is_file,
     is_folder,
     open_file,
@@ -149,7 +149,29 @@ def _collected(found: Iterable[Finding]) -> Scan:
             result.traces.append(finding)
         else:
             result.problems.append(finding)
-    return result
+    return _comparable(result)
+
+
+MOST_COMPARED = 1 << 21
+"""Runs × axes of all of them: runs are compared on every axis that one of them has."""
+
+
+def _comparable(found: Scan) -> Scan:
+    """What was found, without the files whose runs are too many to be compared with the others."""
+    rows: list[AuditRow] = []
+    problems = found.problems[:]
+    known: set[str] = set()
+    for path, of_file in groupby(found.rows, attrgetter("source")):
+        runs = list(of_file)
+        axes = known.union(*(row.axes for row in runs))
+        count = len(rows) + len(runs)
+        if len(axes) * count > MOST_COMPARED:
+            what = f"{path}: {count:,} runs with {len(axes):,} axes are too many to be compared"
+            problems.append(Problem(path, f"{what}; name fewer axes, or split it"))
+        else:
+            rows += runs
+            known = axes
+    return Scan(rows, found.traces, problems)
 
 
 def load_audits(paths: Paths | Path | str) -> AuditTable:
@@ -255,24 +277,7 @@ def _in_file(place: Place, given: Given) -> Iterator[Finding]:
     if form is None:
         yield from _from_plugin(place, head, log_files.unread(document, place.named), given)
     else:
-        yield from _comparable(path, _collected(form.read(document)), size)
-
-
-AXIS_BYTES = 200
-"""Bytes of memory per run and axis: runs are compared on every axis that one of them has."""
-
-
-def _comparable(path: str, found: Scan, size: int) -> Iterator[Finding]:
-    """What a file holds, if its runs can be compared.
-
-    Raises:
-        UnreadableInput: as `check_room`.
-    """
-    axes = set(chain.from_iterable(row.axes for row in found.rows))
-    hint = f"{len(found.rows):,} runs with {len(axes):,} axes: name fewer axes, or split it"
-    with reading(path):
-        check_room(AXIS_BYTES * len(axes) * len(found.rows), size, hint)
-    yield from chain(found.rows, found.traces, found.problems)
+        yield from form.read(document)
 
 
 def _from_plugin(

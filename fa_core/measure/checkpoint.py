@@ -32,6 +32,7 @@ from fa_core.formats.checkpoint_file import (
     HEADER_LIMIT,
     distributed,
     not_a_checkpoint,
+    safetensors_metadata,
     shards,
 )
 
@@ -171,7 +172,8 @@ def _read(path: Path) -> Checkpoint:
         if head[8:9] == b"{":
             if int.from_bytes(head[:8], "little") > HEADER_LIMIT:
                 raise UnreadableInput("its header is too large for any network", where=path)
-            return _read_safetensors(path, name_of(file, path))
+            metadata = safetensors_metadata(str(path), file, size)
+            return _read_safetensors(path, name_of(file, path), metadata)
         if not head.startswith((_ZIP_MAGIC, _PICKLE_MAGIC)):
             raise not_a_checkpoint(str(path), head)
         archive = opened(file)
@@ -182,13 +184,13 @@ def _read(path: Path) -> Checkpoint:
     return _from_content(path, content, size)
 
 
-def _read_safetensors(path: Path, opened: str) -> Checkpoint:
+def _read_safetensors(path: Path, opened: str, metadata: Mapping[str, str]) -> Checkpoint:
     with safe_open(opened, framework="pt") as file:
         # not a mapping
         tensors = State((name, file.get_tensor(name)) for name in file.keys())  # noqa: SIM118
         if not tensors:
             raise _no_tensors(path, SafeDict(), {})
-        return Checkpoint(path, {"": tensors}, metadata=file.metadata() or {})
+        return Checkpoint(path, {"": tensors}, metadata=metadata)
 
 
 def _read_shards(path: Path) -> Checkpoint:

@@ -156,10 +156,12 @@ def _legend(styles: Mapping[str, MethodStyle], signs: Signs) -> list[Any]:
 
     handles: list[Any] = []
     for name, style in styles.items():
-        line = Line2D(
-            [], [], color=style.colour, marker=style.marker, markersize=4.5, label=sanitize(name)
+        text = sanitize(name)
+        if len(text) > _LETTERS_ACROSS:  # no line of a legend holds it
+            text = f"{text[:_LETTERS_ACROSS]}..."
+        handles.append(
+            Line2D([], [], color=style.colour, marker=style.marker, markersize=4.5, label=text)
         )
-        handles.append(line)
     for text, sign in signs.items():
         if isinstance(sign, str):
             handles.append(Patch(color=sign, label=text))

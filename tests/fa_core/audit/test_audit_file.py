@@ -1,5 +1,7 @@
 import json
 import os
+import resource
+import signal
 from itertools import pairwise
 
 import pytest
@@ -80,18 +82,16 @@ def test_an_interruption_or_a_full_disk_costs_only_the_run_that_was_written(tmp_
     out = tmp_path / "out.json"
     file = AuditFile(out, ROWS)
     file.put(0, REPORT)
-    for error, shown in (
-        (KeyboardInterrupt(), KeyboardInterrupt),
-        (OSError(28, "No space"), FaError),
-    ):
-
-        def fail(handle, error=error):
-            raise error
-
-        with monkeypatch.context() as context:
-            context.setattr("os.fsync", fail)
-            with pytest.raises(shown):
-                file.put(1, REPORT)
+    room = out.stat().st_size + 99
+    with monkeypatch.context() as context:
+        context.setattr("os.fsync", lambda handle: signal.raise_signal(signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt):
+            file.put(1, REPORT)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
+    with pytest.raises(FaError, match="File too large"):
+        file.put(1, REPORT)
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert written(out) == ["dfa_s0"]
     file.write()
     assert written(out) == ["dfa_s0", "dfa_s1"]

@@ -159,9 +159,11 @@ def test_what_belongs_to_another_run_is_found(audited, place):
     assert is_found(table, path.with_name("swapped.json"), again)
 
 
-@pytest.mark.parametrize("other", [{"method": "frozen"}, {"seed": 7}])
+@pytest.mark.parametrize("other", [{"method": "frozen"}, {"seed": 7}, {"axes": {"lam": 0.5}}, {}])
 def test_a_manifest_that_names_another_run_than_its_report_is_a_problem(tmp_path, other):
     run = make_run(tmp_path / "run", **{"method": "dfa", **other})
-    DiagnosticReport(method_name="DFA", seed=42, headline_acc=0.5).save(run / "audit.json")
+    report = DiagnosticReport(method_name="DFA", seed=42, axes={"lam": 0.1}, headline_acc=0.5)
+    report.save(run / "audit.json")
     found = scan([tmp_path])
-    assert "is of" in found.problems[0].message and not found.rows[0].report.coverage
+    assert "the manifest names" in found.problems[0].message
+    assert not found.rows[0].report.coverage

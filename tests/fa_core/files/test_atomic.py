@@ -78,6 +78,8 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(FaError, match="No space left"):
         write_bytes(tmp_path / "file", b"new")
+    with pytest.raises(FaError, match="No space left"):
+        keep_old(tmp_path / "file")
     assert [entry.read_bytes() for entry in tmp_path.iterdir()] == [b"old"]
 
 

@@ -48,11 +48,14 @@ def test_equal_runs_in_a_list_get_keys_of_their_own(tmp_path):
 
 def test_a_bad_entry_leaves_the_others(tmp_path):
     path = tmp_path / "a.json"
-    path.write_text('[{"method": "bp", "acc": 0.5}, {"method": "bp", "acc": "x"}, 3, {"acc": 0.1}]')
+    path.write_text(
+        '[{"method": "bp", "acc": 0.5}, {"method": "bp", "acc": "x"}, 3, {"acc": 0.1}, '
+        '{"method": "frozen", "method_name": "dfa", "acc": 1}, {"method": "bp", "acc": 1, "headline_acc": 0}]'
+    )
     found = scan([path])
     assert len(found.rows) == 1
     places = " ".join(problem.message.partition("$")[2][:3] for problem in found.problems)
-    assert places == "[1] [2] [3]"
+    assert places == "[1] [2] [3] [4] [5]"
 
 
 def test_a_control_of_a_list_or_a_report_has_its_rule_as_an_axis(tmp_path):
@@ -70,6 +73,7 @@ def test_a_control_of_a_list_or_a_report_has_its_rule_as_an_axis(tmp_path):
         ("dfa_pen_lam0.01_s42.json", {}, ("dfa", 42, {"lam": 0.01})),
         ("result.json", {"method_name": "State Bridge", "seed": 5}, ("state_bridge", 5, {})),
         ("ep_s7/audit.json", {}, ("ep", 7, {})),
+        ("frozen_s42.json", {"method_name": "DFA", "seed": 7}, ("dfa", 7, {})),
     ],
 )
 def test_a_single_report_is_named_by_itself_or_by_its_place(tmp_path, file, fields, expected):

@@ -128,7 +128,9 @@ def test_a_walk_stays_in_the_named_folders_and_reads_nothing_twice(tmp_path):
 
 def test_a_pipe_does_not_hang(tmp_path):
     os.mkfifo(tmp_path / "pipe.json")
-    assert scan([tmp_path]).rows == []
+    os.mkfifo(tmp_path / "manifest.json")
+    (problem,) = scan([tmp_path]).problems
+    assert "manifest.json: is a FIFO" in problem.message
     with pytest.raises(UnreadableInput, match="neither a file nor a folder"):
         scan([tmp_path / "pipe.json"])
 
