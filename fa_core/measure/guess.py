@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise, permutations, product
 
@@ -255,8 +255,8 @@ def _blocks_on(flow: Flow, merges: Merges, path: Sequence[int]) -> list[_Block]:
 
 
 def _without_sums(
-    flow: Flow, merges: Merges, path: Collection[int], blocks: Iterable[int | None]
-) -> dict[int, int]:
+    flow: Flow, merges: Merges, path: Iterable[int], blocks: Iterable[int | None]
+) -> dict[int, int | None]:
     """Members of the lists of blocks that lie on a path without a sum: what each gives, its call.
 
     They are of the class of one of the blocks, or have layers of their own.
@@ -264,17 +264,16 @@ def _without_sums(
     calls = [flow.calls[block] for block in blocks if block is not None]
     lists = {_pattern(call.name) for call in calls}
     kinds = {type(call.module) for call in calls}
-    found = {}
+    states = {node for node in path if flow.is_activation(node)}
+    found: dict[int, int | None] = {}
     for place, call in enumerate(flow.calls):
-        read, gave = call.read, call.gave
-        if _pattern(call.name) not in lists or gave not in path or read not in path:
+        if _pattern(call.name) not in lists or call.read not in states or call.gave not in states:
             continue
         inside = range(call.begin, call.end)
         is_block = type(call.module) in kinds or any(call.module.children())
         layers = any(flow.operations[node].is_product for node in inside)
-        sums = any(node in merges for node in inside if node in path)
-        if is_block and layers and not sums and flow.is_activation(read):
-            found[gave] = place
+        if is_block and layers and not any(node in merges for node in states.intersection(inside)):
+            found[call.gave] = place
     return found
 
 

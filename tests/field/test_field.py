@@ -15,6 +15,7 @@ from tests.field import layer_nets as layer
 from tests.field import reference
 from tests.field import residual_nets as res
 
+BLOCKS = {"taps": "embed, blocks.*"}
 ROW = {"taps": ["net.2", "net.5", "net.8"]}
 PAST = "the logits depend on the input: with the same h_2 for all samples they differ"
 STATES = {"taps": lambda net, x: net.states(x)}
@@ -23,6 +24,21 @@ TABLE = [
     # network, options of `diagnose`, what comes out, words of the report or of the refusal
     (res.Residual, {}, "numbers", "taps guessed: 'blocks.*:in,norm:in'"),
     (res.InPlace, {}, "numbers", ""),
+    (res.SkipsWhereShapesAgree, {}, "numbers", "taps guessed: 'embed,blocks.*'"),
+    (
+        res.ReadsInputAgain,
+        {},
+        "refusal",
+        "leave out a sum of paths before h_0 (blocks.0, blocks.1)",
+    ),
+    (res.ReadsInputAgain, BLOCKS, "numbers", "side input of the blocks: the input"),
+    (res.ConditionFirst, BLOCKS, "numbers", "side input of the blocks: condition"),
+    (
+        res.ConditionFirst,
+        {"taps": "blocks.*:in, head:in"},
+        "refusal",
+        "tap what they give: 'blocks.*'",
+    ),
     (res.LocalLosses, {}, "numbers", "no Γ: its own backward pass (.detach()) is cut"),
     (res.ReversesGradients, {}, "numbers", "taps guessed: 'blocks.*:in,norm:in'"),
     (res.LabelInInput, {}, "numbers", ""),

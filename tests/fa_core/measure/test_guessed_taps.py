@@ -54,6 +54,16 @@ def test_a_guess_measures_what_the_same_taps_measure_and_is_said():
     assert not any(module._forward_hooks for module in net.modules())
 
 
+@torch.library.custom_op("fa_tests::product", mutates_args=())
+def product(h: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    return h @ weight
+
+
+class Operator(nn.Linear):
+    def forward(self, h):
+        return product(h, self.weight)
+
+
 TIED = block()
 GUESSED = {
     "blocks": (stack(block(), block(), block()), ["embed", "blocks.*"]),
@@ -73,6 +83,10 @@ GUESSED = {
     "a norm between blocks, and what it reads": (
         nn.Sequential(nn.Linear(5, 6), block(), nn.LayerNorm(6), block(), nn.Linear(6, 4)),
         ["0", "1", "2", "3"],
+    ),
+    "an operator of torch.library": (
+        stack(*(Block(6, nn.Sequential(Operator(6, 6), nn.Tanh())) for _ in range(3))),
+        ["embed", "blocks.*"],
     ),
     "the input feeds the first block": (
         nn.Sequential(block(5), block(5), nn.Linear(5, 4)),

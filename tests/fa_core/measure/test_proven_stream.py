@@ -11,7 +11,7 @@ from tests.fa_core.measure import foreign
 from tests.fa_core.measure.foreign import CLASSES, D
 from tests.field import reference
 from tests.field.layer_nets import Alternates
-from tests.field.residual_nets import GPT, Residual
+from tests.field.residual_nets import GPT, Residual, SkipsWhereShapesAgree
 
 
 def batch_of(net, size=16):
@@ -60,6 +60,12 @@ def test_state_that_returns_after_some_calls_is_no_dependence_of_samples(every, 
         ),
         (Residual, "embed, blocks.2:in, norm:in", "states between h_0 and h_1 (blocks.1:in)"),
         (GPT, "wte, h.*", "what the first block reads (h.0:in)"),
+        (SkipsWhereShapesAgree, "blocks.*", "block outside of h_0 to h_L (blocks.0)"),
+        (
+            SkipsWhereShapesAgree,
+            "embed, blocks.0, blocks.1, blocks.2, blocks.4",
+            "block outside of h_0 to h_L (blocks.5); states between h_3 and h_4 (blocks.3)",
+        ),
     ],
 )
 def test_what_named_taps_leave_out_is_said(kind, taps, left):
