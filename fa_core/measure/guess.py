@@ -426,7 +426,8 @@ def _written(
     endings: Sequence[str],
 ) -> list[str]:
     """Taps for states as outputs, inputs or both of modules; [] if a state has none."""
-    candidates = [_names(flow, calls, states, l, endings) for l in range(len(states))]
+    tables = [_names(flow, calls, states, ending) for ending in endings]
+    candidates = [next((t[l] for t in tables if l in t), []) for l in range(len(states))]
     shared = Counter(p for names in candidates for p in {_pattern(name) for name in names})
     chosen: dict[str, None] = {}
     for names in candidates:
@@ -443,23 +444,24 @@ def _written(
 
 
 def _names(
-    flow: Flow, calls: Sequence[Call], states: Sequence[int], l: int, endings: Sequence[str]
-) -> list[str]:
-    """Modules whose every call gives, or with ``:in`` reads, a state, and h_l in one of them."""
+    flow: Flow, calls: Sequence[Call], states: Sequence[int], ending: str
+) -> dict[int, list[str]]:
+    """For every l the modules whose every call gives, or with ``:in`` reads, a state, once h_l."""
     wanted = {flow.origin(node): place for place, node in enumerate(states)}
-    for ending in endings:
-        found: dict[str, list[int | None]] = {}
-        for call in calls:
-            node = call.read if ending else call.gave
-            place = None if node is None else wanted.get(flow.origin(node))
-            inside = [state for state in states if call.begin <= state < call.end]
-            if len(inside) > 1 or (not ending and place is not None and _is_late(flow, call)):
-                place = None
-            found.setdefault(call.name, []).append(place)
-        names = [n for n, places in found.items() if n and None not in places and l in places]
-        if names:
-            return [f"{name}{ending}" for name in names]
-    return []
+    found: dict[str, set[int | None]] = {}
+    for call in calls:
+        node = call.read if ending else call.gave
+        place = None if node is None else wanted.get(flow.origin(node))
+        inside = [state for state in states if call.begin <= state < call.end]
+        if len(inside) > 1 or (not ending and place is not None and _is_late(flow, call)):
+            place = None
+        found.setdefault(call.name, set()).add(place)
+    names: dict[int, list[str]] = {}
+    for name, places in found.items():
+        for place in places:
+            if name and place is not None and None not in places:
+                names.setdefault(place, []).append(f"{name}{ending}")
+    return names
 
 
 def _is_late(flow: Flow, call: Call) -> bool:
