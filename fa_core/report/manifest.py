@@ -116,7 +116,7 @@ def read_manifest(folder: Path) -> Manifest:
         UnreadableInput: missing, not JSON, of the wrong shape, or of a newer format.
     """
     path = folder / MANIFEST
-    with reading(path, "not a run manifest", "see `fa-tui schema manifest`"):
+    with reading(path, "not a run manifest", "see docs/formats.md"):
         data = loads(read_file(path, LARGEST_MANIFEST))
         if isinstance(data, dict) and data.get("format", FORMAT) != FORMAT:
             hint = f"this version reads {FORMAT}"
