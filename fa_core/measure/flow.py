@@ -7,11 +7,10 @@ sees every operation below autograd, so those have edges like any other.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial, reduce
-from itertools import chain
 from typing import Any
 
 import torch
@@ -271,14 +270,11 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if made in self._followed and (over or not tensor.requires_grad):
                 self._lost.setdefault(node, set()).add(made)
 
-    def lost_gradients(self, cuts: Iterable[Sequence[int | None]], logits: Tensor) -> list[str]:
+    def lost_gradients(self, states: Collection[int], logits: int) -> list[str]:
         """How values computed from some states reach the logits without a gradient."""
-        nodes = [
-            node for node in (self.made(logits), *chain.from_iterable(cuts)) if node is not None
-        ]
-        following = dominators(self, nodes[1:]).keys()
+        following = dominators(self, states).keys()
         causes = set()
-        for node in behind(self, nodes[:1]) & following:
+        for node in behind(self, [logits]) & following:
             for lost in following & self._lost.get(node, set()):
                 causes.add(".detach()" if self._followed[lost] else "torch.no_grad()")
         return sorted(causes)

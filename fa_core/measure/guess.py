@@ -18,7 +18,7 @@ from fa_core.errors import TapError
 from fa_core.measure.flow import ROOT, Call, Flow, behind, path_to
 from fa_core.measure.hooks import READS, match_modules, plain_logits
 from fa_core.measure.isolate import Inputs
-from fa_core.measure.stream import Merges, is_norm, is_scaling, no_stream, normed
+from fa_core.measure.stream import Merges, Proof, is_norm, is_scaling, no_stream, normed
 
 _DEEP = 3
 """Layers one after the other that make a branch a trunk of its own."""
@@ -68,23 +68,20 @@ def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
             yield taps
 
 
-def blocks_between(
-    flow: Flow, logits: int | None, states: Sequence[Sequence[int | None]]
-) -> list[str]:
+def blocks_between(flow: Flow, proof: Proof) -> list[str]:
     """Blocks that the taps leave out, and what the first one reads.
 
     Args:
         flow: the pass.
-        logits: the operation that gave the logits.
-        states: for every tap the operations that gave it (see `prove`).
+        proof: of its taps.
 
     Raises:
         TapError: the blocks hand on a stream beside the taps.
     """
-    taps = [flow.origin(node) for state in states for node in state[:1] if node is not None]
+    taps = list(map(flow.origin, proof.states))
     _refuse_conditions(flow, taps)
     merges = Merges(flow, taps[:1])
-    path = [] if logits is None else path_to(merges.above, logits)
+    path = path_to(merges.above, proof.logits)
     blocks = _blocks_on(flow, merges, path)
     found = []
     if blocks:

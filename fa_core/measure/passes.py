@@ -213,13 +213,8 @@ class PassRunner:
             TapError: the taps are no stream; with taps that are one.
         """
         check_states(stream.hidden, stream.names, len(batch.y))
-        logits = flow.made(stream.logits)
-        for name, cut in zip(stream.names, stream.cuts, strict=True):
-            if cut == [None]:
-                hint = "leave it out: h_0 is computed from the input"
-                raise TapError(f"no input reaches tap {name}", hint=hint)
         try:
-            proof = prove(flow, logits, stream.cuts, stream.names, stream.returned)
+            proof = prove(flow, stream)
         except TapError as error:
             hint = error.hint or working_taps(self._model, batch.x)
             raise TapError(error.what, hint=hint) from error
@@ -231,12 +226,12 @@ class PassRunner:
                 "so its norm does not compare",
                 hint=f"tap the state before the pool: {before or 'return it by a function'}",
             )
-        left_out = [proof.left_out, *blocks_between(flow, logits, stream.cuts), *outside]
+        left_out = [proof.left_out, *blocks_between(flow, proof), *outside]
         self.proof = replace(proof, left_out="; ".join(filter(None, left_out)))
         run = partial(self._tapped.forward, self._model)
-        places, first = places_of(flow, stream), stream.logits.detach()
+        places, first = places_of(flow, proof.states), stream.logits.detach()
         self._trials = Trials(run, self._model, batch.x, batch.y, first, places)
-        return flow.lost_gradients(stream.cuts, stream.logits)
+        return flow.lost_gradients(proof.states, proof.logits)
 
     def prove_by_trial(self) -> None:
         """Prove, after all batches, what more runs of the first one show (see `Trials`).

@@ -100,7 +100,7 @@ class ReturnedStream(Tapped):
         if flow is None:
             return Stream(logits, hidden, hidden, names, returned=True)
         _refuse_partial(logits, hidden, names)
-        cuts = [[flow.made(h)] for h in hidden]
+        cuts = [flow.made(h) for h in hidden]
         return Stream(logits, hidden, hidden, names, returned=True, cuts=cuts)
 
     def plain(self, model: nn.Module, x: Inputs) -> States:
@@ -148,7 +148,7 @@ class _Recorder:
         self.names: list[str] = []
         self.hidden: list[Tensor] = []
         self.edges: list[GradientEdge | None] = []
-        self.cuts: list[list[int | None]] = []
+        self.cuts: list[int | None] = []
 
     def __call__(self, name: str, state: Tensor) -> Tensor:
         layer = len(self.hidden)
@@ -171,7 +171,7 @@ class _Recorder:
             self.edges.append(get_gradient_edge(copied))
         flow = recording()
         if flow is not None:
-            self.cuts.append([flow.made(copied)])
+            self.cuts.append(flow.made(copied))
         return copied
 
 
@@ -351,9 +351,7 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
             tapped = _by_names(model, taps)
             with torch.enable_grad(), Flow(model, x) as flow:
                 stream = tapped.forward(model, x)
-            proof = prove(
-                flow, flow.made(stream.logits), stream.cuts, stream.names, stream.returned
-            )
+            proof = prove(flow, stream)
         except TapError as error:
             why = error.what
             continue
@@ -376,7 +374,7 @@ def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
     """
     l = first_without_positions(stream.hidden)
     read = read_by(stream.hidden)
-    node = stream.cuts[l][0]
+    node = stream.cuts[l]
     if not l or node is None or (read is not None and _is_one_or_all(read)):
         return None
     size, pool = stream.hidden[l].numel(), ""
@@ -386,7 +384,7 @@ def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
             return None
         pool = one.name
         node = max(one.reads, key=lambda read: flow.operations[read].size)
-    if any(flow.operations[made].name == pool for made in chain(*stream.cuts[:l]) if made):
+    if any(flow.operations[made].name == pool for made in stream.cuts[:l] if made):
         # every block ends in one
         return None
     names = [call.name for call in flow.calls if call.gave == node]
