@@ -56,8 +56,8 @@ def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
             "does: its states are no outputs of modules",
             hint="give a function: taps=lambda model, x: (logits, [h_0, ..., h_L])",
         )
-    states = [] if logits is None else _states(flow, logits)
-    if logits is None or len(states) < 2:
+    states = [] if logits == ROOT else _states(flow, logits)
+    if len(states) < 2:
         raise no_guess(model, "no single stream is recognised in its sums and layers")
     used = behind(flow, [logits])
     # rather than heads beside the logits, whose inputs may have hooks of their own
@@ -87,13 +87,14 @@ def blocks_between(flow: Flow, proof: Proof) -> list[str]:
     if blocks:
         fork = blocks[0].read
         if fork < min(taps[1:], default=fork) and _changes(flow, merges, path, taps[0], fork):
-            found.append(f"what the first block reads ({_said(flow, fork)})")
+            found.append(f"what the first block reads ({name_of(flow, fork)})")
         whole = Merges(flow, flow.sources)
         before = path_to(whole.above, taps[0])
-        outside = _without_sums(flow, whole, before, [block.call for block in blocks])
+        outside = [*_without_sums(flow, whole, before, [block.call for block in blocks]).values()]
         # `prove` looks for sums
-        outside |= {b.node: b.call for b in blocks if b.node > taps[-1] and b.node not in merges}
-        found += [f"block outside of h_0 to h_L ({_said(flow, *each)})" for each in outside.items()]
+        outside += [b.call for b in blocks if b.node > taps[-1] and b.node not in merges]
+        names = [flow.calls[place].name for place in outside]
+        found += [f"block outside of h_0 to h_L ({name})" for name in names]
     for l, (one, other) in enumerate(pairwise(taps)):
         left = [block for block in blocks if one < block.node <= other]
         # `prove` looks for a final norm
@@ -101,7 +102,7 @@ def blocks_between(flow: Flow, proof: Proof) -> list[str]:
         if left and not _changes(flow, merges, path, left[-1].gave, other, is_last):
             del left[-1]
         if left:
-            names = [_said(flow, block.gave, block.call) for block in left]
+            names = [_said(flow, block) for block in left]
             found.append(f"states between h_{l} and h_{l + 1} ({', '.join(names)})")
     return found
 
@@ -115,9 +116,11 @@ def _refuse_conditions(flow: Flow, taps: Iterable[int]) -> None:
     for node in taps:
         reading = [call for call in flow.calls if call.read == node]
         for one, other in combinations(reading, 2):
-            alike = one.gave is not None and _pattern(one.name) == _pattern(other.name)
-            given = filter(None, [other.gave])
-            if alike and one.gave in behind(flow, given, {node}):
+            alike = _pattern(one.name) == _pattern(other.name) and ROOT not in (
+                one.gave,
+                other.gave,
+            )
+            if alike and one.gave in behind(flow, [other.gave], {node}):
                 raise no_stream(
                     f"{one.name} and {other.name} both read one tapped tensor first, and "
                     f"{other.name} also what {one.name} gives",
@@ -125,13 +128,18 @@ def _refuse_conditions(flow: Flow, taps: Iterable[int]) -> None:
                 )
 
 
-def _said(flow: Flow, node: int, block: int | None = None) -> str:
-    """A name of a state: its block's, or that of a module that gives or reads it."""
-    if block is not None:
-        return flow.calls[block].name
+def _said(flow: Flow, block: _Block) -> str:
+    """A name of what a block gives: the block's, or that of a module that gives or reads it."""
+    if block.call != ROOT:
+        return flow.calls[block.call].name
+    return name_of(flow, block.gave) or "a sum of the network itself"
+
+
+def name_of(flow: Flow, node: int) -> str:
+    """The module that gives or reads a state; "" without one."""
     gives = [call.name for call in flow.calls if call.gave == node]
     reads = [f"{call.name}{READS}" for call in flow.calls if call.read == node]
-    return next(filter(None, [*gives, *reads]), "a sum of the network itself")
+    return next(filter(None, [*gives, *reads]), "")
 
 
 def _changes(
@@ -206,13 +214,13 @@ class _Block:
         read: the state before it.
         node: its last sum; of a block without one, what it gives.
         gave: the state behind it.
-        call: its call; None if no module of a list runs it.
+        call: its call, if a module of a list runs it.
     """
 
     read: int
     node: int
     gave: int
-    call: int | None
+    call: int
 
 
 def _blocks_on(flow: Flow, merges: Merges, path: Sequence[int]) -> list[_Block]:
@@ -226,8 +234,8 @@ def _blocks_on(flow: Flow, merges: Merges, path: Sequence[int]) -> list[_Block]:
     calls |= _without_sums(flow, merges, merges.before_readout(path), calls.values())
     tails: dict[int, list[int]] = {}
     for node, following in pairwise([*sorted(calls), path[-1] + 1] if calls else []):
-        call = calls.get(following)
-        begins = following if call in (None, calls[node]) else flow.calls[call].begin
+        call = calls.get(following, ROOT)
+        begins = following if call in (ROOT, calls[node]) else flow.calls[call].begin
         tails[node] = [each for each in path if node < each < begins]
     alike = [[flow.operations[each].name for each in tails[node]] for node in sums]
     blocks: list[_Block] = []
@@ -236,33 +244,36 @@ def _blocks_on(flow: Flow, merges: Merges, path: Sequence[int]) -> list[_Block]:
         call = calls[node]
         gave = node
         for step, each in enumerate(tail if node in merges else []):
-            inside = call is not None and each < flow.calls[call].end
+            inside = call != ROOT and each < flow.calls[call].end
             of_all = len({tuple(names[step : step + 1]) for names in alike}) == 1 < len(alike)
             # a layer behind every block is a block's only where one module runs both
             if not inside and (not of_all or flow.operations[each].is_product):
                 break
             gave = each
-        if blocks and call is not None and call == blocks[-1].call:
+        if blocks and call == blocks[-1].call != ROOT:
             read = blocks.pop().read
         else:
-            read = _before(flow, [each for each in path if start <= each < node], call)
+            between = [each for each in path if start <= each < node]
+            asked = flow.calls[call].read if call != ROOT else ROOT
+            # of a block that reads the input, or no state first, where its first sum forks
+            read = asked if asked in between and flow.is_activation(asked) else between[-1]
         blocks.append(_Block(read, node, gave, call))
         start = node
     return blocks
 
 
 def _without_sums(
-    flow: Flow, merges: Merges, path: Iterable[int], blocks: Iterable[int | None]
-) -> dict[int, int | None]:
+    flow: Flow, merges: Merges, path: Iterable[int], blocks: Iterable[int]
+) -> dict[int, int]:
     """Members of the lists of blocks that lie on a path without a sum: what each gives, its call.
 
     They are of the class of one of the blocks, or have layers of their own.
     """
-    calls = [flow.calls[block] for block in blocks if block is not None]
+    calls = [flow.calls[block] for block in blocks if block != ROOT]
     lists = {_pattern(call.name) for call in calls}
     kinds = {type(call.module) for call in calls}
     states = {node for node in path if flow.is_activation(node)}
-    found: dict[int, int | None] = {}
+    found: dict[int, int] = {}
     for place, call in enumerate(flow.calls):
         if _pattern(call.name) not in lists or call.read not in states or call.gave not in states:
             continue
@@ -272,20 +283,6 @@ def _without_sums(
         if is_block and layers and not any(node in merges for node in states.intersection(inside)):
             found[call.gave] = place
     return found
-
-
-def _before(flow: Flow, path: Sequence[int], block: int | None) -> int:
-    """The state before a block: what it reads, else where the paths of its first sum fork.
-
-    Args:
-        flow: the pass.
-        path: from the sum before it to the fork.
-        block: its call.
-    """
-    read = None if block is None else flow.calls[block].read
-    if read is not None and read in path and flow.is_activation(read):
-        return read
-    return path[-1]
 
 
 def _read_by_layers(flow: Flow, merges: Merges, path: Sequence[int]) -> list[int]:
@@ -344,11 +341,9 @@ def _is_block(flow: Flow, fork: int, join: int, inner: Iterable[int]) -> bool:
 
     Else it may be a U-Net's, whose layers are attributes of the network itself.
     """
-    around = [set(_calls_around(flow, flow.operations[node].call)) for node in inner]
-    calls = {*_calls_around(flow, flow.operations[join].call), *set.intersection(*around)}
-    counts = _alike(flow, range(len(flow.calls)))
-    blocks = [flow.calls[call] for call in calls if _is_one_of_several(flow, counts, call)]
-    return any(call.begin > fork for call in blocks)
+    around = _elements_around(flow, [join, *inner])
+    calls = {*around[0], *set.intersection(*map(set, around[1:]))}
+    return any(flow.calls[call].begin > fork for call in calls)
 
 
 def _depth(flow: Flow, fork: int, node: int) -> int:
@@ -361,36 +356,39 @@ def _depth(flow: Flow, fork: int, node: int) -> int:
     return depths[node]
 
 
-def _blocks(flow: Flow, sums: Sequence[int]) -> list[int | None]:
-    """The call of the block that each sum belongs to; None for a sum in no list of blocks.
+def _blocks(flow: Flow, sums: Sequence[int]) -> list[int]:
+    """The call of the block that each sum belongs to; ROOT for a sum in no list of blocks.
 
     Attention and MLP of one block are two sums. A block is the innermost element of a list that
     runs them, or what holds it if the elements around it are not alike: a list of a block's parts.
     """
-    around = [_calls_around(flow, flow.operations[node].call) for node in sums]
-    calls = set().union(*around)
+    around = _elements_around(flow, sums)
     members: dict[str, dict[str, set[type]]] = {}
-    for call in (flow.calls[place] for place in calls):
+    for call in (flow.calls[place] for place in set().union(*around)):
         kinds = {type(module) for module in call.module.modules()}
         members.setdefault(_list(call), {})[call.name] = kinds
-    counts = _alike(flow, calls)
-    blocks: list[int | None] = []
-    for places in around:
-        elements = [place for place in places if _is_one_of_several(flow, counts, place)]
+    blocks: list[int] = []
+    for elements in around:
         while len(elements) > 1 and _are_parts(members[_list(flow.calls[elements[0]])]):
             del elements[0]
-        blocks.append(elements[0] if elements else None)
+        blocks.append(elements[0] if elements else ROOT)
     return blocks
 
 
-def _alike(flow: Flow, calls: Iterable[int]) -> Counter[tuple[str, type]]:
-    """How many calls run modules of one class in one place."""
-    return Counter((_list(flow.calls[call]), type(flow.calls[call].module)) for call in calls)
-
-
-def _is_one_of_several(flow: Flow, counts: Counter[tuple[str, type]], place: int) -> bool:
-    call = flow.calls[place]
-    return _is_element(call.name) or counts[_list(call), type(call.module)] > 1
+def _elements_around(flow: Flow, nodes: Iterable[int]) -> list[list[int]]:
+    """The calls around operations that run one of several like modules, the innermost first."""
+    counts = Counter((_list(call), type(call.module)) for call in flow.calls)
+    found: list[list[int]] = []
+    for node in nodes:
+        place = flow.operations[node].call
+        found.append([])
+        while place != ROOT and flow.calls[place].name:
+            call = flow.calls[place]
+            is_element = call.name.rpartition(".")[2].isdigit()
+            if is_element or counts[_list(call), type(call.module)] > 1:
+                found[-1].append(place)
+            place = call.around
+    return found
 
 
 def _are_parts(members: Mapping[str, set[type]]) -> bool:
@@ -398,21 +396,8 @@ def _are_parts(members: Mapping[str, set[type]]) -> bool:
     return len(members) > 1 and not any(a <= b for a, b in permutations(members.values(), 2))
 
 
-def _is_element(name: str) -> bool:
-    return name.rpartition(".")[2].isdigit()
-
-
 def _list(call: Call) -> str:
     return call.name.rpartition(".")[0]
-
-
-def _calls_around(flow: Flow, call: int) -> list[int]:
-    """The calls around an operation, the innermost first, without the network's own."""
-    found = []
-    while call >= 0 and flow.calls[call].name:
-        found.append(call)
-        call = flow.calls[call].around
-    return found
 
 
 def _written(
@@ -448,7 +433,7 @@ def _names(
     found: dict[str, set[int | None]] = {}
     for call in calls:
         node = call.read if ending else call.gave
-        place = None if node is None else wanted.get(flow.origin(node))
+        place = wanted.get(flow.origin(node))
         inside = [state for state in states if call.begin <= state < call.end]
         if len(inside) > 1 or (not ending and place is not None and _is_late(flow, call)):
             place = None
@@ -463,7 +448,6 @@ def _names(
 
 def _is_late(flow: Flow, call: Call) -> bool:
     """Whether something read a state before a module handed it on unchanged."""
-    assert call.gave is not None, "the call gives a state"
     earlier = flow.operations[call.gave + 1 : call.begin]
     return any(call.gave in one.reads for one in earlier)
 

@@ -30,8 +30,7 @@ class Stream:
         edges: the state or graph edge at which to read g_l; None for layers not requested.
         names: names of h_0..h_L.
         returned: the network returned the states itself: they may be side branches.
-        cuts: the operation that gave each state, None if it is no function of the input; of a pass
-            that `Flow` records.
+        cuts: the operation that gave each state, of a pass that `Flow` records.
     """
 
     logits: Tensor
@@ -39,7 +38,7 @@ class Stream:
     edges: Sequence[Tensor | GradientEdge | None]
     names: list[str]
     returned: bool = False
-    cuts: Sequence[int | None] = ()
+    cuts: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ def prove(flow: Flow, stream: Stream) -> Proof:
         TapError: a path bypasses a state.
     """
     logits = flow.made(stream.logits)
-    if logits is None:
+    if logits == ROOT:
         raise TapError(
             "the network's logits do not depend on its input",
             hint="its forward must compute them in torch, from the tensors it is given",
@@ -119,7 +118,7 @@ def prove(flow: Flow, stream: Stream) -> Proof:
     used = behind(flow, [logits])
     states: list[int] = []
     for l, (name, made) in enumerate(zip(stream.names, stream.cuts, strict=True)):
-        if made is None:
+        if made == ROOT:
             hint = "leave it out: h_0 is computed from the input"
             raise TapError(f"no input reaches tap {name}", hint=hint)
         # of a returned copy that nothing reads, what it copies

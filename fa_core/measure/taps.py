@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from fa_core.errors import TapError
-from fa_core.measure.flow import Flow, recording
+from fa_core.measure.flow import ROOT, Flow, recording
 from fa_core.measure.gradients import Layers, first_without_positions, read_by
 from fa_core.measure.graph import read_in_another_form
-from fa_core.measure.guess import no_guess, possible_taps
+from fa_core.measure.guess import name_of, no_guess, possible_taps
 from fa_core.measure.hooks import (
     READS,
     described,
@@ -148,7 +148,7 @@ class _Recorder:
         self.names: list[str] = []
         self.hidden: list[Tensor] = []
         self.edges: list[GradientEdge | None] = []
-        self.cuts: list[int | None] = []
+        self.cuts: list[int] = []
 
     def __call__(self, name: str, state: Tensor) -> Tensor:
         layer = len(self.hidden)
@@ -375,7 +375,7 @@ def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
     l = first_without_positions(stream.hidden)
     read = read_by(stream.hidden)
     node = stream.cuts[l]
-    if not l or node is None or (read is not None and _is_one_or_all(read)):
+    if not l or node == ROOT or (read is not None and _is_one_or_all(read)):
         return None
     size, pool = stream.hidden[l].numel(), ""
     while flow.operations[node].size <= size:
@@ -384,12 +384,10 @@ def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
             return None
         pool = one.name
         node = max(one.reads, key=lambda read: flow.operations[read].size)
-    if any(flow.operations[made].name == pool for made in stream.cuts[:l] if made):
+    if any(flow.operations[made].name == pool for made in stream.cuts[:l]):
         # every block ends in one
         return None
-    names = [call.name for call in flow.calls if call.gave == node]
-    names += [call.name + READS for call in flow.calls if call.read == node]
-    return l, next(filter(None, names), "")
+    return l, name_of(flow, node)
 
 
 def _is_one_or_all(read: Tensor) -> bool:

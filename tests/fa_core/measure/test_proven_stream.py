@@ -6,7 +6,7 @@ from torch import nn
 
 from fa_core import diagnose
 from fa_core.errors import FaError, TapError
-from fa_core.measure.flow import Flow
+from fa_core.measure.flow import ROOT, Flow
 from tests.fa_core.measure import foreign
 from tests.fa_core.measure.foreign import CLASSES, D
 from tests.field import reference
@@ -107,5 +107,5 @@ def test_the_recorder_follows_writes_and_views():
     operations = {one.name: one for one in flow.operations}
     writes = [node for node, one in enumerate(flow.operations) if one.name == "copy_"]
     assert operations["sin"].reads == (writes[0],) and operations["sum"].reads == (writes[1],)
-    assert flow.made(first) is not None and flow.made(both) == len(flow.operations) - 1
-    assert flow.made(unread) is None
+    assert flow.made(first) != ROOT and flow.made(both) == len(flow.operations) - 1
+    assert flow.made(unread) == ROOT
