@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise, permutations, product
 
-from torch import Tensor, nn
+from torch import nn
 
 from fa_core.errors import TapError
 from fa_core.measure.flow import ROOT, Call, Flow, behind, path_to
@@ -41,15 +41,7 @@ def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
     ['0', '1', '2', '3']
     """
     with Flow(model, x) as flow:
-        output = plain_logits(model, x)
-    if not isinstance(output, Tensor):
-        raise TapError(
-            f"the network's output is a {type(output).__name__}, of which no part is known as "
-            "its logits",
-            hint="say where they are, logits=… (--logits), or give a function "
-            "(model, x) -> (logits, [h_0..h_L])",
-        )
-    logits = flow.made(output)
+        logits = flow.made(plain_logits(model, x))
     if flow.takes_gradients:
         raise TapError(
             f"the forward of {type(model).__name__} takes gradients, as one that relaxes an energy "

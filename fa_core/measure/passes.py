@@ -453,16 +453,20 @@ _REMEDIES = (
 """Pattern in the message of an error → remedy; the first that matches is used."""
 
 
-def check_logits(logits: object, y: Tensor, where: str) -> None:
+def check_logits(logits: Tensor, y: Tensor, where: str) -> None:
     """Refuse an output that is not (B, C) logits, or (B, T, C) for labels (B, T).
 
     Raises:
         PassFailed: a wrong shape or dtype, a single class, or a label without a class.
     """
-    if not isinstance(logits, Tensor):
-        raise _no_logits(type(logits).__name__, y, where)
     if logits.shape[:-1] != y.shape or not logits.is_floating_point():
-        raise _no_logits(str(tuple(logits.shape)), y, where)
+        labels = len(y) if y.dim() == 1 else tuple(y.shape)
+        raise PassFailed(
+            f"the network's output is {tuple(logits.shape)} for {labels} labels",
+            where=where,
+            hint="logits are (B, C) floats, (B, T, C) for labels (B, T): wrap the network in a "
+            "module that returns them, or give a function (model, x) -> (logits, states)",
+        )
     classes = logits.shape[-1]
     if classes == 1:
         raise PassFailed(
@@ -478,17 +482,6 @@ def check_logits(logits: object, y: Tensor, where: str) -> None:
             where=where,
             hint=_ASK,
         )
-
-
-def _no_logits(found: str, y: Tensor, where: str) -> PassFailed:
-    labels = len(y) if y.dim() == 1 else tuple(y.shape)
-    return PassFailed(
-        f"the network's output is {found} for {labels} labels",
-        where=where,
-        hint="logits are (B, C) floats, (B, T, C) for labels (B, T), returned alone, as .logits or "
-        "as ['logits']: wrap the network in a module that does so, or give a function "
-        "(model, x) -> (logits, states)",
-    )
 
 
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "ALLOC_FAILED")
