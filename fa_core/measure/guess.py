@@ -299,9 +299,9 @@ def _has_trunks(flow: Flow, merges: Merges, path: Sequence[int]) -> bool:
         if len(reads) < 2 or not flow.is_activation(fork):
             continue
         depths = sorted(_depth(flow, fork, read) for read in reads)
-        terms = _terms(flow, merges, fork, join)
+        # not the terms of h + a(h) + b(h)
         sums = [
-            {n for n in behind(flow, [read], {fork}) - {fork} if n in merges} - terms
+            {n for n in behind(flow, [read], {fork}) if n in merges and merges.above[n] > fork}
             for read in reads
         ]
         if depths[-2] >= _DEEP or sum(map(bool, sums)) > 1:
@@ -313,18 +313,6 @@ def _has_trunks(flow: Flow, merges: Merges, path: Sequence[int]) -> bool:
         if skips and flow.operations[join].name in ("cat", "stack"):
             return True
     return False
-
-
-def _terms(flow: Flow, merges: Merges, fork: int, join: int) -> set[int]:
-    """A sum and the sums among its terms that join paths from the same fork: h + a(h) + b(h)."""
-    terms: set[int] = set()
-    waiting = [join]
-    while waiting:
-        node = waiting.pop()
-        terms.add(node)
-        reads = flow.operations[node].reads
-        waiting += [read for read in reads if read in merges and merges.above[read] == fork]
-    return terms
 
 
 def _is_block(flow: Flow, fork: int, join: int, inner: Iterable[int]) -> bool:
