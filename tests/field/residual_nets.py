@@ -76,14 +76,14 @@ class SometimesAdds(nn.Module):
 class ReadsInputAgain(Residual):
     """Perceiver's blocks: two sums, and the first one's branch reads the input beside the state."""
 
-    def __init__(self):
+    def __init__(self, side=nn.Identity):
         super().__init__()
-        self.blocks = nn.ModuleList(ReadsBoth() for _ in range(3))
+        self.blocks, self.side = nn.ModuleList(ReadsBoth() for _ in range(3)), side(5, 5)
 
     def states(self, x):
-        hidden = [self.embed(x)]
+        hidden, side = [self.embed(x)], self.side(x)
         for block in self.blocks:
-            hidden.append(block(x, hidden[-1]))
+            hidden.append(block(side, hidden[-1]))
         return self.head(hidden[-1]), hidden
 
 
@@ -103,14 +103,7 @@ class ConditionFirst(ReadsInputAgain):
     """Its blocks are called with a condition, then the state."""
 
     def __init__(self):
-        super().__init__()
-        self.condition = nn.Linear(5, 5)
-
-    def states(self, x):
-        hidden, condition = [self.embed(x)], self.condition(x)
-        for block in self.blocks:
-            hidden.append(block(condition, hidden[-1]))
-        return self.head(hidden[-1]), hidden
+        super().__init__(nn.Linear)
 
 
 class LocalLosses(Residual):

@@ -23,6 +23,7 @@ STATES = {"taps": lambda net, x: net.states(x)}
 TABLE = [
     # network, options of `diagnose`, what comes out, words of the report or of the refusal
     (res.Residual, {}, "numbers", "taps guessed: 'blocks.*:in,norm:in'"),
+    (res.Residual, {"taps": "embed:out, blocks.1:in, blocks.2:in, norm:in"}, "numbers", ""),
     (res.InPlace, {}, "numbers", ""),
     (res.SkipsWhereShapesAgree, {}, "numbers", "taps guessed: 'embed,blocks.*'"),
     (
@@ -32,7 +33,7 @@ TABLE = [
         "leave out a sum of paths before h_0 (blocks.0, blocks.1)",
     ),
     (res.ReadsInputAgain, BLOCKS, "numbers", "side input of the blocks: the input"),
-    (res.ConditionFirst, BLOCKS, "numbers", "side input of the blocks: condition"),
+    (res.ConditionFirst, BLOCKS, "numbers", "side input of the blocks: side"),
     (
         res.ConditionFirst,
         {"taps": "blocks.*:in, head:in"},

@@ -125,34 +125,10 @@ class Parallel(Stack):
         return sum(block(h) for block in self.blocks), []
 
 
-def by_hand(net, x, y):
-    """Medians of ‖h_l‖ and ‖g_l‖, by the states themselves."""
-    h = [net.embed(x).detach().requires_grad_()]
-    for each in net.blocks:
-        h.append(h[-1] + each(h[-1]))
-    g = torch.autograd.grad(nn.functional.cross_entropy(net.head(h[-1]), y), h)
-    return [[float(rows.detach().norm(dim=1).median()) for rows in of] for of in (h, g)]
-
-
-@pytest.mark.parametrize(
-    "taps", [None, "blocks.*:in, head:in", "embed:out, blocks.1:in, blocks.2:in, head:in"]
-)
-def test_a_stream_that_the_network_adds_itself_is_where_its_blocks_read(taps):
-    net, data = branches(), batches(8)
-    report = diagnose(net, data, taps=taps)
-    norms, gradients = by_hand(net, *data[0])
-    assert report.residual_norms == pytest.approx(norms, rel=1e-5)
-    assert report.bp_grad_norms == pytest.approx(gradients, rel=1e-4)
-    assert report.tap_names[-2:] == ["blocks.2:in", "head:in"]
-    assert report.notes == ("" if taps else "taps guessed: 'blocks.*:in,head:in'")
-
-
 def test_a_state_that_is_read_twice_is_one_layer():
-    net, data = branches(Twice), batches(8)
-    report = diagnose(net, data, taps="embed, blocks.*:in, head:in")
-    assert report.residual_norms == pytest.approx(by_hand(net, *data[0])[0], rel=1e-5)
+    report = diagnose(branches(Twice), batches(8), taps="embed, blocks.*:in, head:in")
     assert report.tap_names == ["embed", "blocks.1:in", "blocks.2:in", "head:in"]
-    again = diagnose(branches(ReadAgain), data, taps="blocks.*:in, head:in")
+    again = diagnose(branches(ReadAgain), batches(8), taps="blocks.*:in, head:in")
     assert len(again.residual_norms) == 5
 
 
