@@ -80,7 +80,6 @@ TABLE = [
     (layer.Temperature, {}, "refusal", PAST),
     (layer.ThroughNumpy, ROW, "refusal", PAST),
     (layer.ThroughItem, ROW, "refusal", PAST),
-    (layer.Alternates, ROW, "refusal", "the network keeps state between calls"),
     (layer.EnergyForward, {}, "refusal", "takes gradients"),
     (layer.EnergyForward, STATES, "refusal", "the logits do not depend on tap 0 (h_0)"),
     (layer.NoGradForward, ROW, "numbers", "no Γ: its own backward pass (torch.no_grad()) is cut"),

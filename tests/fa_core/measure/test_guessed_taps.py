@@ -66,7 +66,6 @@ class Operator(nn.Linear):
 
 TIED = block()
 GUESSED = {
-    "blocks": (stack(block(), block(), block()), ["embed", "blocks.*"]),
     "a tied block": (stack(TIED, TIED, TIED), ["embed", "blocks.*"]),
     "blocks of blocks": (
         stack(*(Block(6, nn.Sequential(block(), block())) for _ in range(3))),
@@ -109,16 +108,6 @@ class Twice(Stack):
         return h, []
 
 
-class ReadAgain(Stack):
-    """One block, applied twice: what it reads is another state each time."""
-
-    def states(self, x):
-        h = self.embed(x)
-        for block in (*self.blocks, self.blocks[0]):
-            h = h + block(h)
-        return h, []
-
-
 class Parallel(Stack):
     def states(self, x):
         h = self.embed(x)
@@ -128,8 +117,6 @@ class Parallel(Stack):
 def test_a_state_that_is_read_twice_is_one_layer():
     report = diagnose(branches(Twice), batches(8), taps="embed, blocks.*:in, head:in")
     assert report.tap_names == ["embed", "blocks.1:in", "blocks.2:in", "head:in"]
-    again = diagnose(branches(ReadAgain), batches(8), taps="blocks.*:in, head:in")
-    assert len(again.residual_norms) == 5
 
 
 PAST = (
@@ -154,7 +141,7 @@ def test_outputs_of_branches_and_blocks_side_by_side_are_no_stream(kind, taps, s
 @pytest.mark.parametrize(
     ("name", "sizes", "expected"),
     [
-        ("resnet18", {}, ["maxpool", "layer*.*"]),
+        ("mobilenetv2_050", {}, ["bn1", "blocks.*.*"]),
         (
             "swin_tiny_patch4_window7_224",
             {"img_size": 32, "window_size": 2, "embed_dim": 12, "depths": (2, 2)},
@@ -168,24 +155,10 @@ def test_networks_of_timm(name, sizes, expected):
     assert guess(net, torch.randn(2, 3, 32, 32)) == expected
 
 
-@pytest.mark.parametrize(
-    ("name", "sizes", "expected"),
-    [
-        ("GPT2", {"n_layer": 2, "n_embd": 8, "n_head": 2}, ["transformer.drop", "transformer.h.*"]),
-        (
-            "Llama",
-            {
-                "num_hidden_layers": 2,
-                "hidden_size": 8,
-                "num_attention_heads": 2,
-                "intermediate_size": 8,
-            },
-            ["model.embed_tokens", "model.layers.*"],
-        ),
-    ],
-)
-def test_networks_of_transformers(name, sizes, expected):
+def test_a_network_of_transformers():
     transformers = pytest.importorskip("transformers")
-    network = getattr(transformers, f"{name}ForSequenceClassification")
-    config = network.config_class(vocab_size=11, pad_token_id=0, num_labels=4, **sizes)
-    assert guess(network(config), torch.randint(1, 11, (2, 5))) == expected
+    config = transformers.GPT2Config(
+        n_layer=2, n_embd=8, n_head=2, vocab_size=11, pad_token_id=0, num_labels=4
+    )
+    net = transformers.GPT2ForSequenceClassification(config)
+    assert guess(net, torch.randint(1, 11, (2, 5))) == ["transformer.drop", "transformer.h.*"]
