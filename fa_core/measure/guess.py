@@ -7,6 +7,7 @@ sums, they are what each layer by weights reads. See `fa_core.measure.stream` fo
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,15 @@ from fa_core.errors import TapError
 from fa_core.measure.flow import ROOT, Call, Flow, behind, path_to
 from fa_core.measure.hooks import READS, match_modules, plain_logits
 from fa_core.measure.isolate import Inputs
-from fa_core.measure.stream import Merges, Proof, is_norm, is_scaling, no_stream, normed
+from fa_core.measure.stream import (
+    Merges,
+    Proof,
+    final_norm,
+    is_norm,
+    is_scaling,
+    module_of,
+    no_stream,
+)
 
 _DEEP = 3
 """Layers one after the other that make a branch a trunk of its own."""
@@ -60,8 +69,8 @@ def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
             yield taps
 
 
-def blocks_between(flow: Flow, proof: Proof) -> list[str]:
-    """Blocks that the taps leave out, and what the first one reads.
+def left_out(flow: Flow, proof: Proof) -> str:
+    """What of the stream the taps leave out; "" for all of it.
 
     Args:
         flow: the pass.
@@ -72,31 +81,36 @@ def blocks_between(flow: Flow, proof: Proof) -> list[str]:
     """
     taps = list(map(flow.origin, proof.states))
     _refuse_conditions(flow, taps)
-    merges = Merges(flow, taps[:1])
+    merges, whole = Merges(flow, taps[:1]), Merges(flow, flow.sources)
     path = path_to(merges.above, proof.logits)
     blocks = _blocks_on(flow, merges, path)
-    found = []
-    if blocks:
-        fork = blocks[0].read
-        if fork < min(taps[1:], default=fork) and _changes(flow, merges, path, taps[0], fork):
-            found.append(f"what the first block reads ({name_of(flow, fork)})")
-        whole = Merges(flow, flow.sources)
-        before = path_to(whole.above, taps[0])
-        outside = [*_without_sums(flow, whole, before, [block.call for block in blocks]).values()]
-        # `prove` looks for sums
-        outside += [b.call for b in blocks if b.node > taps[-1] and b.node not in merges]
-        names = [flow.calls[place].name for place in outside]
-        found += [f"block outside of h_0 to h_L ({name})" for name in names]
-    for l, (one, other) in enumerate(pairwise(taps)):
-        left = [block for block in blocks if one < block.node <= other]
-        # `prove` looks for a final norm
-        is_last = l == len(taps) - 2
-        if left and not _changes(flow, merges, path, left[-1].gave, other, is_last):
-            del left[-1]
-        if left:
-            names = [_said(flow, block) for block in left]
-            found.append(f"states between h_{l} and h_{l + 1} ({', '.join(names)})")
-    return found
+    before = [module_of(flow, node) for node in sorted(behind(flow, taps[:1])) if node in whole]
+    lists = [block.call for block in blocks]
+    others = _without_sums(flow, whole, path_to(whole.above, taps[0]), lists)
+    before += [flow.calls[call].name for call in others.values()]
+    missing = []
+    for node in [block.read for block in blocks[:1]] + [block.gave for block in blocks]:
+        place = bisect_left(taps, node)
+        near = taps[max(place - 1, 0) : place + 1]
+        # how far a final norm lies behind h_L is looked for by itself
+        if all(
+            _changes(flow, merges, path, min(node, tap), max(node, tap), node < tap == taps[-1])
+            for tap in near
+        ):
+            missing.append(name_of(flow, node))
+    norm = final_norm(flow, whole, taps, proof.logits)
+    normed_by = [] if norm is None else [module_of(flow, norm)]
+    found = {
+        "blocks before h_0": before,
+        "states that no tap gives": missing,
+        "what the final norm reads": normed_by,
+    }
+    return "; ".join(f"{what}{_listed(names)}" for what, names in found.items() if names)
+
+
+def _listed(names: Iterable[str]) -> str:
+    listed = ", ".join(dict.fromkeys(filter(None, names)))
+    return f" ({listed})" if listed else ""
 
 
 def _refuse_conditions(flow: Flow, taps: Iterable[int]) -> None:
@@ -106,25 +120,15 @@ def _refuse_conditions(flow: Flow, taps: Iterable[int]) -> None:
         TapError: names two of them.
     """
     for node in taps:
-        reading = [call for call in flow.calls if call.read == node]
+        reading = [call for call in flow.calls if call.read == node < call.gave]
         for one, other in combinations(reading, 2):
-            alike = _pattern(one.name) == _pattern(other.name) and ROOT not in (
-                one.gave,
-                other.gave,
-            )
+            alike = _pattern(one.name) == _pattern(other.name)
             if alike and one.gave in behind(flow, [other.gave], {node}):
                 raise no_stream(
                     f"{one.name} and {other.name} both read one tapped tensor first, and "
                     f"{other.name} also what {one.name} gives",
                     hint=f"tap what they give: '{_pattern(one.name)}'",
                 )
-
-
-def _said(flow: Flow, block: _Block) -> str:
-    """A name of what a block gives: the block's, or that of a module that gives or reads it."""
-    if block.call != ROOT:
-        return flow.calls[block.call].name
-    return name_of(flow, block.gave) or "a sum of the network itself"
 
 
 def name_of(flow: Flow, node: int) -> str:
@@ -140,16 +144,16 @@ def _changes(
     path: Sequence[int],
     start: int,
     stop: int,
-    only_products: bool = False,
+    only_blocks: bool = False,
 ) -> bool:
     """Whether weights, a norm or a factor change a state on the way to another one."""
-    way = [node for node in path if start < node <= stop]
-    operations = [flow.operations[node] for node in way]
-    if only_products:
-        return any(one.is_product for one in operations)
-    if any(one.weighted or one.adds or is_scaling(one) for one in operations):
+    way = {node: flow.operations[node] for node in path if start < node <= stop}
+    if any(one.is_product or node in merges for node, one in way.items()):
         return True
-    return any(is_norm(flow, merges.above, node) for node in way)
+    return not only_blocks and any(
+        one.weighted or one.adds or is_scaling(one) or is_norm(flow, merges.above, node)
+        for node, one in way.items()
+    )
 
 
 def no_guess(model: nn.Module, why: str) -> TapError:
@@ -279,15 +283,12 @@ def _without_sums(
 
 def _read_by_layers(flow: Flow, merges: Merges, path: Sequence[int]) -> list[int]:
     """What each layer on a path reads, without the input."""
-    read: set[int] = set()
-    for node in behind(flow, path[-1:]):
-        operation = flow.operations[node]
-        if operation.is_product:
-            read.update(flow.origin(place) for place in operation.reads)
+    operations = [flow.operations[node] for node in behind(flow, path[-1:])]
+    read = {flow.origin(node) for one in operations if one.is_product for node in one.reads}
     states = [node for node in path if node in read and flow.is_activation(node)]
-    norms = [normed(flow, merges.above, node) for node in states]
-    if states and norms[-1] is not None and None in norms[:-1]:
-        states[-1] = flow.operations[norms[-1]].reads[0]
+    norm = final_norm(flow, merges, states, path[-1]) if len(states) > 2 else None
+    if norm is not None:
+        states[-1] = flow.operations[norm].reads[0]
     return states
 
 

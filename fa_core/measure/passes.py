@@ -25,7 +25,7 @@ from fa_core.measure.graph import (
     has_functions,
     reachable,
 )
-from fa_core.measure.guess import blocks_between
+from fa_core.measure.guess import left_out
 from fa_core.measure.isolate import Device, Inputs, RngState, eval_mode, to_float64
 from fa_core.measure.loss import CE, Loss, LossChoice, check_loss, settled
 from fa_core.measure.norms import Flattening, Signal, check_states, each
@@ -215,6 +215,7 @@ class PassRunner:
         check_states(stream.hidden, stream.names, len(batch.y))
         try:
             proof = prove(flow, stream)
+            left = left_out(flow, proof)
         except TapError as error:
             hint = error.hint or working_taps(self._model, batch.x)
             raise TapError(error.what, hint=hint) from error
@@ -226,8 +227,7 @@ class PassRunner:
                 "so its norm does not compare",
                 hint=f"tap the state before the pool: {before or 'return it by a function'}",
             )
-        left_out = [proof.left_out, *blocks_between(flow, proof), *outside]
-        self.proof = replace(proof, left_out="; ".join(filter(None, left_out)))
+        self.proof = replace(proof, left_out="; ".join(filter(None, [left, *outside])))
         run = partial(self._tapped.forward, self._model)
         places, first = places_of(flow, proof.states), stream.logits.detach()
         self._trials = Trials(run, self._model, batch.x, batch.y, first, places)

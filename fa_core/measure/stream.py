@@ -46,16 +46,16 @@ class Proof:
     """What the proof of a cut leaves to say.
 
     Attributes:
-        left_out: what lies before h_0 or behind h_L; "" for the whole stream.
         side_inputs: what enters the blocks without passing h_0.
         states: the operations that gave h_0..h_L.
         logits: the operation that gave the logits.
+        left_out: what the taps leave out; "" for the whole stream.
     """
 
-    left_out: str
     side_inputs: Sequence[str]
     states: Sequence[int]
     logits: int
+    left_out: str = ""
 
     @property
     def note(self) -> str:
@@ -136,12 +136,7 @@ def prove(flow: Flow, stream: Stream) -> Proof:
         )
     said = [f"h_{l} ({name})" if name != f"h_{l}" else name for l, name in enumerate(stream.names)]
     entering = _links(flow, [*states, logits], [*said, "the logits"])
-    return Proof(
-        left_out="; ".join(_left_out(flow, states, logits)),
-        side_inputs=_side_inputs(flow, states[0], entering),
-        states=states,
-        logits=logits,
-    )
+    return Proof(_side_inputs(flow, states[0], entering), states, logits)
 
 
 def _links(flow: Flow, states: Sequence[int], said: Sequence[str]) -> set[int]:
@@ -218,24 +213,7 @@ def _name_of_side_input(flow: Flow, path: Sequence[int]) -> str:
     return "the input"
 
 
-def _left_out(flow: Flow, states: Sequence[int], logits: int) -> list[str]:
-    """What of the stream lies before h_0 and behind h_L."""
-    merges = Merges(flow, flow.sources)
-    found = []
-    before = sorted(node for node in behind(flow, states[:1]) if node in merges)
-    if before:
-        found.append(f"a sum of paths before h_0{_names(flow, before)}")
-    following = Merges(flow, states[-1:])
-    later = following.on(path_to(following.above, logits))
-    if later:
-        found.append(f"a sum of paths behind h_L{_names(flow, later)}")
-    norm = _final_norm(flow, merges, states, logits)
-    if norm is not None:
-        found.append(f"what the final norm reads{_names(flow, [norm])}")
-    return found
-
-
-def _final_norm(flow: Flow, merges: Merges, states: Sequence[int], logits: int) -> int | None:
+def final_norm(flow: Flow, merges: Merges, states: Sequence[int], logits: int) -> int | None:
     """The final norm, if h_L is its output rather than that of a post-norm block.
 
     With post-norm blocks every state but perhaps h_0 is normed. With L ≤ 1, the block's own norm
@@ -253,11 +231,6 @@ def _final_norm(flow: Flow, merges: Merges, states: Sequence[int], logits: int) 
     if call >= 0 and flow.calls[call].begin <= norm < flow.calls[call].end:
         return None
     return norm
-
-
-def _names(flow: Flow, nodes: Iterable[int]) -> str:
-    names = dict.fromkeys(filter(None, (module_of(flow, node) for node in nodes)))
-    return f" ({', '.join(names)})" if names else ""
 
 
 def module_of(flow: Flow, node: int) -> str:

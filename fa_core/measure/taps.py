@@ -19,7 +19,7 @@ from fa_core.errors import TapError
 from fa_core.measure.flow import ROOT, Flow, recording
 from fa_core.measure.gradients import Layers, first_without_positions, read_by
 from fa_core.measure.graph import read_in_another_form
-from fa_core.measure.guess import name_of, no_guess, possible_taps
+from fa_core.measure.guess import left_out, name_of, no_guess, possible_taps
 from fa_core.measure.hooks import (
     READS,
     described,
@@ -351,7 +351,7 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
             tapped = _by_names(model, taps)
             with torch.enable_grad(), Flow(model, x) as flow:
                 stream = tapped.forward(model, x)
-            proof = prove(flow, stream)
+            left = left_out(flow, prove(flow, stream))
         except TapError as error:
             why = error.what
             continue
@@ -359,8 +359,8 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
         if pool is not None and pool[1]:
             l, before = pool
             behind_pools.append([*stream.names[:l], before, *stream.names[l + 1 :]])
-        if proof.left_out:
-            why = f"'{','.join(taps)}' would leave out {proof.left_out}"
+        if left:
+            why = f"'{','.join(taps)}' would leave out {left}"
         elif pool is None:
             return taps
     raise no_guess(model, why)

@@ -30,7 +30,7 @@ TABLE = [
         res.ReadsInputAgain,
         {},
         "refusal",
-        "leave out a sum of paths before h_0 (blocks.0, blocks.1)",
+        "leave out blocks before h_0 (blocks.0, blocks.1)",
     ),
     (res.ReadsInputAgain, BLOCKS, "numbers", "side input of the blocks: the input"),
     (res.ConditionFirst, BLOCKS, "numbers", "side input of the blocks: side"),
