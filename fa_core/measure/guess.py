@@ -85,18 +85,18 @@ def left_out(flow: Flow, proof: Proof) -> str:
     path = path_to(merges.above, proof.logits)
     blocks = _blocks_on(flow, merges, path)
     before = [module_of(flow, node) for node in sorted(behind(flow, taps[:1])) if node in whole]
-    lists = [block.call for block in blocks]
-    others = _without_sums(flow, whole, path_to(whole.above, taps[0]), lists)
+    calls = [block.call for block in blocks]
+    others = _without_sums(flow, whole, path_to(whole.above, taps[0]), calls)
     before += [flow.calls[call].name for call in others.values()]
     missing = []
     for node in [block.read for block in blocks[:1]] + [block.gave for block in blocks]:
         place = bisect_left(taps, node)
-        near = taps[max(place - 1, 0) : place + 1]
-        # how far a final norm lies behind h_L is looked for by itself
-        if all(
-            _changes(flow, merges, path, min(node, tap), max(node, tap), node < tap == taps[-1])
-            for tap in near
-        ):
+        for tap in taps[max(place - 1, 0) : place + 1]:
+            # a tap may end a block at its sum; a final norm is looked for by itself
+            only_blocks = node != blocks[0].read and tap in (taps[-1], min(tap, node))
+            if not _changes(flow, merges, path, min(node, tap), max(node, tap), only_blocks):
+                break
+        else:
             missing.append(name_of(flow, node))
     norm = final_norm(flow, whole, taps, proof.logits)
     normed_by = [] if norm is None else [module_of(flow, norm)]
