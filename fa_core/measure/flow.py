@@ -298,18 +298,20 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._writes.setdefault(key, []).append((tensor.detach(), node))
 
     def _enter_call(self, name: str, module: nn.Module, args: Args, kwargs: Kwargs) -> None:
-        first = first_tensor((*args, *kwargs.values()))
-        read = ROOT if first is None else self.made(first)
+        read = self._made_first((*args, *kwargs.values()))
         if not name:
             self.begin = len(self.operations)
         self.calls.append(Call(name, module, self._call, len(self.operations), read))
         self._call = len(self.calls) - 1
 
+    def _made_first(self, values: object) -> int:
+        first = first_tensor(values)
+        return ROOT if first is None else self.made(first)
+
     def _leave_call(self, module: nn.Module, args: Args, output: object) -> None:
         call = self.calls[self._call]
-        first = first_tensor(output)
         call.end = len(self.operations)
-        call.gave = ROOT if first is None else self.made(first)
+        call.gave = self._made_first(output)
         self._call = call.around
 
 

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, pairwise, permutations, product
+from itertools import chain, combinations, pairwise, permutations, product
 
 from torch import nn
 
@@ -208,13 +208,11 @@ class _Block:
 
     Attributes:
         read: the state before it.
-        node: its last sum; of a block without one, what it gives.
         gave: the state behind it.
         call: its call, if a module of a list runs it.
     """
 
     read: int
-    node: int
     gave: int
     call: int
 
@@ -226,10 +224,10 @@ def _blocks_on(flow: Flow, merges: Merges, path: Sequence[int]) -> list[_Block]:
     does what the block itself runs.
     """
     sums = merges.on(path)
-    calls = dict(zip(sums, _blocks(flow, sums), strict=True))
+    calls = dict(zip(sums, _blocks(flow, merges, sums), strict=True))
     calls |= _without_sums(flow, merges, merges.before_readout(path), calls.values())
     tails: dict[int, list[int]] = {}
-    for node, following in pairwise([*sorted(calls), path[-1] + 1] if calls else []):
+    for node, following in pairwise([*sorted(calls), path[-1] + 1]):
         call = calls.get(following, ROOT)
         begins = following if call in (ROOT, calls[node]) else flow.calls[call].begin
         tails[node] = [each for each in path if node < each < begins]
@@ -253,7 +251,7 @@ def _blocks_on(flow: Flow, merges: Merges, path: Sequence[int]) -> list[_Block]:
             asked = flow.calls[call].read if call != ROOT else ROOT
             # of a block that reads the input, or no state first, where its first sum forks
             read = asked if asked in between and flow.is_activation(asked) else between[-1]
-        blocks.append(_Block(read, node, gave, call))
+        blocks.append(_Block(read, gave, call))
         start = node
     return blocks
 
@@ -337,8 +335,10 @@ def _depth(flow: Flow, fork: int, node: int) -> int:
     return depths[node]
 
 
-def _blocks(flow: Flow, sums: Sequence[int]) -> list[int]:
+def _blocks(flow: Flow, merges: Merges, sums: Sequence[int]) -> list[int]:
     """The call of the block that each sum belongs to; ROOT for a sum in no list of blocks.
+
+    Of a sum that no member of a list runs, the longest that runs in its branches.
 
     Attention and MLP of one block are two sums. A block is the innermost element of a list that
     runs them, or what holds it if the elements around it are not alike: a list of a block's parts.
@@ -349,10 +349,15 @@ def _blocks(flow: Flow, sums: Sequence[int]) -> list[int]:
         kinds = {type(module) for module in call.module.modules()}
         members.setdefault(_list(call), {})[call.name] = kinds
     blocks: list[int] = []
-    for elements in around:
+    for node, elements in zip(sums, around, strict=True):
         while len(elements) > 1 and _are_parts(members[_list(flow.calls[elements[0]])]):
             del elements[0]
-        blocks.append(elements[0] if elements else ROOT)
+        if not elements:
+            fork = merges.above[node]
+            inside = chain(*_elements_around(flow, behind(flow, [node], {fork}) - {fork}))
+            calls = [call for call in inside if flow.calls[call].begin > fork]
+            elements = sorted(calls, key=lambda call: flow.calls[call].begin - flow.calls[call].end)
+        blocks.append(next(iter(elements), ROOT))
     return blocks
 
 

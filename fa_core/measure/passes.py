@@ -39,7 +39,7 @@ from fa_core.measure.taps import (
     working_taps,
 )
 from fa_core.measure.tracing import STRAIGHT_THROUGH, OwnBackward, agreeing
-from fa_core.measure.trials import Trials, places_of
+from fa_core.measure.trials import Trials
 
 IN_PLACE = "modified by an inplace operation"
 """In torch's message if the backward pass needs a value that was overwritten."""
@@ -229,7 +229,11 @@ class PassRunner:
             )
         self.proof = replace(proof, left_out="; ".join(filter(None, [left, *outside])))
         run = partial(self._tapped.forward, self._model)
-        places, first = places_of(flow, proof.states), stream.logits.detach()
+        places = {
+            node - flow.begin: (l, flow.operations[node].name)
+            for l, node in enumerate(proof.states)
+        }
+        first = stream.logits.detach()
         self._trials = Trials(run, self._model, batch.x, batch.y, first, places)
         return flow.lost_gradients(proof.states, proof.logits)
 

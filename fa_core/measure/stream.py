@@ -135,7 +135,7 @@ def prove(flow: Flow, stream: Stream) -> Proof:
             hint="leave it out: the last block's output is h_L",
         )
     said = [f"h_{l} ({name})" if name != f"h_{l}" else name for l, name in enumerate(stream.names)]
-    entering = _links(flow, [*states, logits], [*said, "the logits"])
+    entering = _links(flow, [*states, logits], [*said, "the output"])
     return Proof(_side_inputs(flow, states[0], entering), states, logits)
 
 
@@ -148,23 +148,20 @@ def _links(flow: Flow, states: Sequence[int], said: Sequence[str]) -> set[int]:
     Raises:
         TapError: two states without a path, or a path past a state.
     """
-    sources = set(flow.sources)
     between: set[int] = set()
     before: dict[int, int] = {}
-    last = len(states) - 2
     for l, (here, following) in enumerate(pairwise(states)):
-        verb = "depend" if l == last else "depends"
         met = behind(flow, [following], {here, *before})
         if here not in met:
             raise no_stream(f"{said[l + 1]} does not depend on {said[l]}")
         passing = met & before.keys() - {here}
         if passing:
             earlier = said[before[max(passing)]]
-            raise no_stream(f"past {said[l]}, {said[l + 1]} {verb} on {earlier}")
-        if l == last and met & sources - {here}:
-            raise no_stream(f"past {said[l]}, {said[l + 1]} {verb} on the input")
+            raise no_stream(f"past {said[l]}, {said[l + 1]} depends on {earlier}")
         between |= met
         before[here] = l
+    if met & set(flow.sources) - {here}:
+        raise no_stream(f"past {said[-2]}, {said[-1]} depends on the input")
     return between
 
 

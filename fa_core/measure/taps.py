@@ -87,7 +87,7 @@ class ReturnedStream(Tapped):
         self._labels: list[str] = []
 
     def forward(self, model: nn.Module, x: Inputs, layers: Layers = None) -> Stream:
-        logits, hidden = self._run(model, x)
+        logits, hidden = self.plain(model, x)
         for l, h in enumerate(hidden):
             if not h.requires_grad:
                 raise TapError(
@@ -103,13 +103,10 @@ class ReturnedStream(Tapped):
         cuts = [flow.made(h) for h in hidden]
         return Stream(logits, hidden, hidden, names, returned=True, cuts=cuts)
 
-    def plain(self, model: nn.Module, x: Inputs) -> States:
-        return self._run(model, x)
-
     def logits(self, model: nn.Module, x: Inputs) -> Tensor:
-        return self._run(model, x)[0].detach()
+        return self.plain(model, x)[0].detach()
 
-    def _run(self, model: nn.Module, x: Inputs) -> States:
+    def plain(self, model: nn.Module, x: Inputs) -> States:
         # token ids carry no gradient, so the graph starts at the parameters
         with thawed(model.parameters()):
             output = self._function(model, detached_inputs(model, x, gradients=True))

@@ -5,7 +5,7 @@ Source: docs/protocol.md §2, *The stream, proven*.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -21,11 +21,6 @@ from fa_core.measure.stream import Stream, no_stream
 
 Places: TypeAlias = Mapping[int, tuple[int, str]]
 """The operations that give states, by their numbers from `Flow.begin` on: l of h_l, and a name."""
-
-
-def places_of(flow: Flow, states: Iterable[int]) -> Places:
-    """Where a pass gave its states."""
-    return {node - flow.begin: (l, flow.operations[node].name) for l, node in enumerate(states)}
 
 
 class _Pinned(Flow):  # type: ignore[no-untyped-call]

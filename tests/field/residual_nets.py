@@ -73,6 +73,16 @@ class SometimesAdds(nn.Module):
         return h + self.f(h) if self.adds else self.f(h)
 
 
+class AddsWhereShapesAgree(Residual):
+    """Such a list of branches: the network adds them itself."""
+
+    def states(self, x):
+        hidden = [self.embed(x)]
+        for l, block in enumerate(self.blocks):
+            hidden.append(block(hidden[-1]) + (hidden[-1] if l == 1 else 0))
+        return self.head(hidden[-1]), hidden
+
+
 class ReadsInputAgain(Residual):
     """Perceiver's blocks: two sums, and the first one's branch reads the input beside the state."""
 
