@@ -1,29 +1,31 @@
 """A run of the audit table: its source, method, seed, axes and report; and rows judged by a frozen
-baseline: assumed, given by hand, or measured in the same audit."""
+baseline: assumed, given by hand, or measured by a frozen run."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice
 from operator import attrgetter
 from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
 
-from fa_core.errors import UnreadableInput
-from fa_core.files.decode import Json
-from fa_core.files.opening import is_file, read_file
+from fa_core.errors import FaError, UnreadableInput
+from fa_core.files.decode import Json, loads
+from fa_core.files.opening import is_file, read_file, real_path
 from fa_core.report.baseline import FrozenBaseline, FrozenRun, FrozenRuns, facts_of, rule_of
 from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.manifest import AUDIT, MANIFEST, Manifest, is_run, read_manifest
 from fa_core.report.method_style import CONTROLS, FROZEN, WITHOUT_BASELINE
-from fa_core.report.names import name_of
+from fa_core.report.names import differing_axes, homes, name_of
 from fa_core.report.numbers import count_text
-from fa_core.report.provenance import BASELINE_FROM, BASELINE_RULE
+from fa_core.report.provenance import BASELINE_FROM, GIVEN
 from fa_core.report.quantities import fields_of, named
+from fa_core.report.report_facts import TRAINING
 
 _HYDRA_ABOVE, _MOST_OVERRIDES = 4, 1 << 16
 _OVERRIDE = re.compile(r"^- *['\"]?\+*([^'\"\s]+)", re.MULTILINE)
@@ -65,9 +67,10 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measured(row: AuditRow, report: DiagnosticReport) -> AuditRow:
-    """A run with its measured report, and with the notes on its checkpoint."""
+    """A run with its measured report, and with the notes on its checkpoint and its training."""
     if not row.report.coverage:
-        said = filter(None, [row.report.notes, report.notes])
+        training = row.report.unmeasured.get(TRAINING)
+        said = filter(None, [training, row.report.notes, report.notes])
         report = replace(report, notes="; ".join(said))
     return replace(row, report=report)
 
@@ -172,6 +175,26 @@ def value_on_axis(row: AuditRow, name: str) -> object:
     return None
 
 
+def recipe_of(row: AuditRow) -> Json:
+    """The recipe that a run was trained by, as its audit records it, but λ."""
+    found = row.report.provenance.get("recipe")
+    known = found if isinstance(found, Mapping) else {}
+    return {name: value for name, value in known.items() if name != "lam"}
+
+
+def axes_of_methods(rows: Sequence[AuditRow]) -> dict[str, list[str]]:
+    """Method → axes that differ among its runs and belong to their names: their own, and what of
+    the recipe differs among those of one file or folder (`value_on_axis`)."""
+    found = differing_axes((row.method, row.axes) for row in rows)
+    known: dict[tuple[str, str, str], object] = {}
+    for home, row in zip(homes([row.source for row in rows]), rows, strict=True):
+        for name, value in recipe_of(row).items():
+            first = known.setdefault((home, row.method, name), value)
+            if value != first and name not in found[row.method]:
+                found[row.method].append(name)
+    return found
+
+
 def row_named(name: str, source: str) -> AuditRow:
     """The row of an unmeasured run, named by a name or path (`name_of`)."""
     return AuditRow(source=source, **name_of(name)._asdict())
@@ -196,20 +219,30 @@ def with_assumed_baseline(rows: Iterable[AuditRow], baseline: FrozenBaseline) ->
     return [row.judged_by(baseline) for row in rows]
 
 
-def with_recorded_baseline(row: AuditRow, baseline: FrozenBaseline) -> AuditRow:
-    """A newly measured row with the given baseline as its own, unless it has one.
+def with_given_baseline(row: AuditRow, baseline: FrozenBaseline) -> AuditRow:
+    """A newly measured row with the given baseline as its own, unless it has one; marked as given,
+    so that a resumed audit does not take it for the run's own.
 
     An existing baseline is never replaced, only overridden by an assumed one.
     """
     report, acc = row.report, baseline.assumed_for(row.method)
     if report.frozen_baseline_acc is not None or acc is None or not report.coverage:
         return row.judged_by(baseline)
-    return replace(row, report=report.with_frozen_baseline(acc))
+    facts = {**report.provenance, BASELINE_FROM: GIVEN}
+    return replace(row, report=replace(report.with_frozen_baseline(acc), provenance=facts))
 
 
-def with_measured_baselines(rows: Iterable[AuditRow]) -> list[AuditRow]:
-    """The rows with (d) judged by frozen-blocks runs of the same audit (`FrozenRuns.judge`)."""
-    rows = list(rows)
+def with_measured_baselines(
+    rows: Sequence[AuditRow], beside: Iterable[AuditRow] = ()
+) -> Sequence[AuditRow]:
+    """The rows that lack a baseline with that of a frozen run among them (`FrozenRuns.judge`).
+
+    Args:
+        rows: the rows.
+        beside: further frozen runs.
+    """
+    if not any(map(_lacks_one, rows)):
+        return rows
     frozen = FrozenRuns(
         FrozenRun(
             row.checkpoint or row.source,
@@ -218,22 +251,56 @@ def with_measured_baselines(rows: Iterable[AuditRow]) -> list[AuditRow]:
             row.report.headline_acc,
             row.report.right,
         )
-        for row in rows
+        for row in chain(rows, beside)
         if row.method == FROZEN and row.report.headline_acc is not None
     )
-    judged = []
-    for row in rows:
-        if row.method not in WITHOUT_BASELINE:
-            row = replace(row, report=frozen.judge(row.report, _rule(row), _facts(row)))
-        judged.append(row)
-    return judged
+    return [
+        replace(row, report=frozen.judge(row.report, _rule(row), _facts(row)))
+        if _lacks_one(row)
+        else row
+        for row in rows
+    ]
 
 
-def with_baseline(row: AuditRow, acc: float | None, source: str) -> AuditRow:
-    """The row with a baseline and its source."""
-    report = row.report.with_frozen_baseline(acc)
-    facts = {name: value for name, value in report.provenance.items() if name != BASELINE_RULE}
-    return replace(row, report=replace(report, provenance={**facts, BASELINE_FROM: source}))
+def with_baselines(rows: Sequence[AuditRow]) -> list[AuditRow]:
+    """The rows that lack a baseline with that of a frozen run among them, or next to their run
+    folder. What is read and what is measured is judged alike, whichever run was trained first."""
+    lacking = [Path(row.checkpoint) for row in rows if row.checkpoint and _lacks_one(row)]
+    folders = dict.fromkeys(real_path(place).parent for place in lacking if is_run(place))
+    return [*with_measured_baselines(rows, chain.from_iterable(map(_frozen_in, folders)))]
+
+
+def _lacks_one(row: AuditRow) -> bool:
+    """Whether a run's record says of which network and data it is, and of no baseline."""
+    facts, acc = row.report.provenance, row.report.frozen_baseline_acc
+    is_open = acc is None and bool(facts) and BASELINE_FROM not in facts
+    return is_open and row.method not in WITHOUT_BASELINE
+
+
+def _frozen_in(folder: Path) -> Iterator[AuditRow]:
+    """The finished frozen runs in a folder, as their manifests say; called by their names."""
+    for path in sorted(folder.glob(f"*/{MANIFEST}")):
+        with suppress(FaError):
+            manifest = read_manifest(path.parent)
+            if manifest.method == FROZEN and manifest.headline_acc is not None:
+                yield row_of_manifest(manifest, path.parent.name, _right(path.parent))
+
+
+def row_of_manifest(manifest: Manifest, place: str, right: str | None = None) -> AuditRow:
+    """A run as its manifest alone describes it."""
+    report = DiagnosticReport(
+        headline_acc=manifest.headline_acc, right=right, provenance=msgspec.structs.asdict(manifest)
+    )
+    method, seed = manifest.method, manifest.seed
+    return AuditRow(source=place, key="", method=method, seed=seed, report=report, checkpoint=place)
+
+
+def _right(folder: Path) -> str | None:
+    """The correctly classified samples of an audited run."""
+    try:
+        return DiagnosticReport.from_dict(loads(read_file(folder / AUDIT))).right
+    except (ValueError, FaError):
+        return None
 
 
 def _rule(row: AuditRow) -> str:
