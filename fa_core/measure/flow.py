@@ -7,11 +7,10 @@ sees every operation below autograd, so those have edges like any other.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial, reduce
-from itertools import chain
 from typing import Any
 
 import torch
@@ -29,12 +28,12 @@ _NOWHERE = -(2**40)
 """Where the network itself was not called, as by a function that runs its parts."""
 
 ROOT = -1
-"""The common origin of all sources in a tree of dominators."""
+"""In place of an operation or a call where there is none: the origin of all sources."""
 
 _COPIES = {"clone", "_to_copy", "copy_", "copy", "select_copy", "slice_copy", "view_copy"}
 _LOOKUPS = re.compile("embedding.*|index|index_select|gather|take")
 _SUMS = re.compile("_?(add|sub|rsub|lerp|addcmul|addcdiv|addmm|addmv|baddbmm|addbmm|index_add)_?")
-_PRODUCTS = re.compile(".*(mm|mv|conv|linear|matmul|rnn|lstm|gru).*")
+_PRODUCTS = re.compile(".*(mm|mv|conv|linear|matmul|rnn|lstm|gru|::).*")
 
 _OVERWRITING = {"copy_", "fill_", "zero_"}
 _VALUELESS = re.compile(".*_like|new_.*")
@@ -45,7 +44,7 @@ class Operation:
     """One operation that depends on the network's input.
 
     Attributes:
-        name: torch's name of it, ``addmm``.
+        name: torch's name of it, ``addmm``; of a registered operator, with its library.
         reads: the operations whose results it reads.
         parts: those of them that it reads in part.
         adds: whether it sums results of at least two of them.
@@ -66,7 +65,7 @@ class Operation:
 
     @property
     def is_product(self) -> bool:
-        """Whether it is a linear map by weights: what makes a layer."""
+        """Whether it is a linear map by weights, or an operator by some: what makes a layer."""
         return self.weighted and bool(_PRODUCTS.fullmatch(self.name))
 
     @property
@@ -81,7 +80,7 @@ class Call:
     Attributes:
         name: name of the module.
         module: the module.
-        around: place of the call that made this one; -1 for none.
+        around: place of the call that made this one.
         begin: number of operations before it.
         end: number of operations after it.
         read: the operation that gave its first tensor argument.
@@ -92,9 +91,9 @@ class Call:
     module: nn.Module
     around: int
     begin: int
-    read: int | None
+    read: int
     end: int = 0
-    gave: int | None = None
+    gave: int = ROOT
 
 
 class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -140,7 +139,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._modules = len(list(model.modules()))
         self._call = -1
         self._hooks = ExitStack()
-        self._writes: dict[object, list[tuple[Tensor | None, int | None]]] = {}
+        self._writes: dict[object, list[tuple[Tensor | None, int]]] = {}
         self._storages: list[StorageWeakRef] = []
         self._looked_up: list[int] = []
         self._followed: dict[int, bool] = {}
@@ -182,8 +181,8 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         known = {_key(tensor) for tensor in read}
         given = [leaf for leaf in tree_leaves(output) if isinstance(leaf, Tensor)]
         fresh = [tensor for tensor in given if _key(tensor) not in known]
-        name = func._schema.name.partition("::")[2]
-        if name == "_local_scalar_dense" and self.made(read[0]) is not None:
+        name = func._schema.name.removeprefix("aten::")
+        if name == "_local_scalar_dense" and self.made(read[0]) != ROOT:
             self.numbers = self.numbers or read[0].is_floating_point()
         if not fresh and not written:
             return output
@@ -200,7 +199,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         size = max([*map(Tensor.numel, fresh), *map(_entries, written)])
         gives_whole = _is_whole([*fresh, *written][0])
         node = self._operation(name, [*read, *rest], gives_whole, size)
-        if node is not None:
+        if node != ROOT:
             self._note_gradients(node, read, written)
             self.gave(node, given)
         for tensor in fresh:
@@ -209,12 +208,12 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._write(tensor, node)
         return output
 
-    def made(self, tensor: Tensor) -> int | None:
-        """The operation that gave a tensor its values; None if it is no function of the input."""
+    def made(self, tensor: Tensor) -> int:
+        """The operation that gave a tensor its values; ROOT if it is no function of the input."""
         for written, node in reversed(self._writes.get(_key(tensor), ())):
             if written is None or _overlap(written, tensor):
                 return node
-        return None
+        return ROOT
 
     @property
     def sources(self) -> list[int]:
@@ -229,16 +228,16 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def origin(self, node: int, known: Collection[int] = ()) -> int:
         """Walk back through copies, to the first known or other operation."""
-        while node not in known and self.operations[node].is_copy:
+        while node != ROOT and node not in known and self.operations[node].is_copy:
             node = self.operations[node].reads[0]
         return node
 
-    def _operation(self, name: str, read: list[Tensor], gives_whole: bool, size: int) -> int | None:
-        """Append an operation; None if what it reads is no function of the input."""
+    def _operation(self, name: str, read: list[Tensor], gives_whole: bool, size: int) -> int:
+        """Append an operation; ROOT if what it reads is no function of the input."""
         found = [(tensor, self.made(tensor)) for tensor in read]
-        reads = {node: self.operations[node] for _, node in found if node is not None}
+        reads = {node: self.operations[node] for _, node in found if node != ROOT}
         if not reads:
-            return None
+            return ROOT
         is_whole = all(one.is_whole for one in reads.values())
         if is_whole and not gives_whole and _LOOKUPS.fullmatch(name):
             node = self._append("lookup", size)
@@ -248,7 +247,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             # integers of the input select
             reads = {node: one for node, one in reads.items() if not one.is_whole}
         parts = [n for t, n in found if n in reads and t.numel() < reads[n].size]
-        weights = [t for t, node in found if node is None and not _is_whole(t) and t.numel() > 1]
+        weights = [t for t, node in found if node == ROOT and not _is_whole(t) and t.numel() > 1]
         adds = len(reads) > 1 and found[0][1] in reads and bool(_SUMS.fullmatch(name))
         return self._append(
             name,
@@ -271,14 +270,11 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if made in self._followed and (over or not tensor.requires_grad):
                 self._lost.setdefault(node, set()).add(made)
 
-    def lost_gradients(self, cuts: Iterable[Sequence[int | None]], logits: Tensor) -> list[str]:
+    def lost_gradients(self, states: Collection[int], logits: int) -> list[str]:
         """How values computed from some states reach the logits without a gradient."""
-        nodes = [
-            node for node in (self.made(logits), *chain.from_iterable(cuts)) if node is not None
-        ]
-        following = dominators(self, nodes[1:]).keys()
+        following = dominators(self, states).keys()
         causes = set()
-        for node in behind(self, nodes[:1]) & following:
+        for node in behind(self, [logits]) & following:
             for lost in following & self._lost.get(node, set()):
                 causes.add(".detach()" if self._followed[lost] else "torch.no_grad()")
         return sorted(causes)
@@ -290,7 +286,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.operations.append(Operation(name, size, self._call, **what))
         return len(self.operations) - 1
 
-    def _write(self, tensor: Tensor, node: int | None, fresh: bool = False) -> None:
+    def _write(self, tensor: Tensor, node: int, fresh: bool = False) -> None:
         key = _key(tensor)
         if key not in self._writes and isinstance(key, int):
             # a storage's number is not given to another one while something refers to it
@@ -302,18 +298,20 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._writes.setdefault(key, []).append((tensor.detach(), node))
 
     def _enter_call(self, name: str, module: nn.Module, args: Args, kwargs: Kwargs) -> None:
-        first = first_tensor((*args, *kwargs.values()))
-        read = None if first is None else self.made(first)
+        read = self._made_first((*args, *kwargs.values()))
         if not name:
             self.begin = len(self.operations)
         self.calls.append(Call(name, module, self._call, len(self.operations), read))
         self._call = len(self.calls) - 1
 
+    def _made_first(self, values: object) -> int:
+        first = first_tensor(values)
+        return ROOT if first is None else self.made(first)
+
     def _leave_call(self, module: nn.Module, args: Args, output: object) -> None:
         call = self.calls[self._call]
-        first = first_tensor(output)
         call.end = len(self.operations)
-        call.gave = None if first is None else self.made(first)
+        call.gave = self._made_first(output)
         self._call = call.around
 
 

@@ -19,7 +19,7 @@ from torch.autograd.graph import Node
 from torch.nn.modules import module as of_all
 from torch.overrides import TorchFunctionMode
 
-from fa_core.measure.flow import recording
+from fa_core.measure.flow import ROOT, recording
 from fa_core.measure.hooks import Args, Kwargs
 
 SELECTIONS = {
@@ -184,7 +184,7 @@ class HookRecorder(TorchFunctionMode):
         elif func.__name__ in _LEAVING:
             name, flow = f".{func.__name__.strip('_')}()", recording()
             is_data = flow is not None and any(
-                isinstance(one, Tensor) and one.is_floating_point() and flow.made(one) is not None
+                isinstance(one, Tensor) and one.is_floating_point() and flow.made(one) != ROOT
                 for one in args
             )
             self.read[name] = is_data or self.read.get(name, False)

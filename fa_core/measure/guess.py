@@ -7,17 +7,27 @@ sums, they are what each layer by weights reads. See `fa_core.measure.stream` fo
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise, permutations, product
+from dataclasses import dataclass
+from itertools import chain, combinations, pairwise, permutations, product
 
-from torch import Tensor, nn
+from torch import nn
 
 from fa_core.errors import TapError
-from fa_core.measure.flow import Call, Flow, behind, path_to
+from fa_core.measure.flow import ROOT, Call, Flow, behind, path_to
 from fa_core.measure.hooks import READS, match_modules, plain_logits
 from fa_core.measure.isolate import Inputs
-from fa_core.measure.stream import Merges, is_norm, is_scaling, module_of, normed
+from fa_core.measure.stream import (
+    Merges,
+    Proof,
+    final_norm,
+    is_norm,
+    is_scaling,
+    module_of,
+    no_stream,
+)
 
 _DEEP = 3
 """Layers one after the other that make a branch a trunk of its own."""
@@ -40,29 +50,16 @@ def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
     ['0', '1', '2', '3']
     """
     with Flow(model, x) as flow:
-        output = plain_logits(model, x)
-    if not isinstance(output, Tensor):
-        raise TapError(
-            f"the network's output is a {type(output).__name__}, of which no part is known as "
-            "its logits",
-            hint="say where they are, logits=… (--logits), or give a function "
-            "(model, x) -> (logits, [h_0..h_L])",
-        )
-    logits = flow.made(output)
+        logits = flow.made(plain_logits(model, x))
     if flow.takes_gradients:
         raise TapError(
             f"the forward of {type(model).__name__} takes gradients, as one that relaxes an energy "
             "does: its states are no outputs of modules",
             hint="give a function: taps=lambda model, x: (logits, [h_0, ..., h_L])",
         )
-    states = [] if logits is None else _states(flow, logits)
-    if logits is None or len(states) < 2:
-        branches = _branches(flow, logits)
-        why = "no two states lie on every path to its logits"
-        if branches:
-            layers = " or ".join(branches)
-            why = f"no single stream is found: a path to its logits passes by layers of {layers}"
-        raise no_guess(model, why)
+    states = [] if logits == ROOT else _states(flow, logits)
+    if len(states) < 2:
+        raise no_guess(model, "no single stream is recognised in its sums and layers")
     used = behind(flow, [logits])
     # rather than heads beside the logits, whose inputs may have hooks of their own
     of_logits = [call for call in flow.calls if call.gave in used]
@@ -72,51 +69,73 @@ def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
             yield taps
 
 
-def blocks_between(
-    flow: Flow, logits: int | None, states: Sequence[Sequence[int | None]]
-) -> list[str]:
-    """What the blocks between two taps give, or the first one reads: the taps leave it out.
+def left_out(flow: Flow, proof: Proof) -> str:
+    """What of the stream the taps leave out; "" for all of it.
 
     Args:
         flow: the pass.
-        logits: the operation that gave the logits.
-        states: for every tap the operations that gave it (see `prove`).
+        proof: of its taps.
+
+    Raises:
+        TapError: the blocks hand on a stream beside the taps.
     """
-    taps = [flow.origin(node) for state in states for node in state[:1] if node is not None]
-    merges = Merges(flow, taps[:1])
-    path = [] if logits is None else path_to(merges.above, logits)
-    sums = merges.on(path)
-    blocks = _blocks(flow, sums)
-    ends = [path[end] for end in _ends(flow, path, sums, blocks)]
-    found = []
-    if sums:
-        fork = _before(flow, path[: path.index(sums[0])], blocks[0])
-        if fork < min(taps[1:], default=fork) and _changes(flow, merges, path, taps[0], fork):
-            found.append(f"what the first block reads ({_said(flow, fork)})")
-    for l, (one, other) in enumerate(pairwise(taps)):
-        inside = {
-            node if block is None else -block: (end, block)
-            for node, block, end in zip(sums, blocks, ends, strict=True)
-            if one < node <= other
-        }
-        left = list(inside.values())
-        # `prove` looks for a final norm
-        is_last = l == len(taps) - 2
-        if left and not _changes(flow, merges, path, left[-1][0], other, is_last):
-            del left[-1]
-        if left:
-            names = [_said(flow, *state) for state in left]
-            found.append(f"states between h_{l} and h_{l + 1} ({', '.join(names)})")
-    return found
+    taps = list(map(flow.origin, proof.states))
+    _refuse_conditions(flow, taps)
+    merges, whole = Merges(flow, taps[:1]), Merges(flow, flow.sources)
+    path = path_to(merges.above, proof.logits)
+    blocks = _blocks_on(flow, merges, path)
+    before = [module_of(flow, node) for node in sorted(behind(flow, taps[:1])) if node in whole]
+    calls = [block.call for block in blocks]
+    others = _without_sums(flow, whole, path_to(whole.above, taps[0]), calls)
+    before += [flow.calls[call].name for call in others.values()]
+    missing = []
+    for node in [block.read for block in blocks[:1]] + [block.gave for block in blocks]:
+        place = bisect_left(taps, node)
+        for tap in taps[max(place - 1, 0) : place + 1]:
+            # a tap may end a block at its sum; a final norm is looked for by itself
+            only_blocks = node != blocks[0].read and tap in (taps[-1], min(tap, node))
+            if not _changes(flow, merges, path, min(node, tap), max(node, tap), only_blocks):
+                break
+        else:
+            missing.append(name_of(flow, node))
+    norm = final_norm(flow, whole, taps, proof.logits)
+    normed_by = [] if norm is None else [module_of(flow, norm)]
+    found = {
+        "blocks before h_0": before,
+        "states that no tap gives": missing,
+        "what the final norm reads": normed_by,
+    }
+    return "; ".join(f"{what}{_listed(names)}" for what, names in found.items() if names)
 
 
-def _said(flow: Flow, node: int, block: int | None = None) -> str:
-    """A name of a state: its block's, or that of a module that gives or reads it."""
-    if block is not None:
-        return flow.calls[block].name
+def _listed(names: Iterable[str]) -> str:
+    listed = ", ".join(dict.fromkeys(filter(None, names)))
+    return f" ({listed})" if listed else ""
+
+
+def _refuse_conditions(flow: Flow, taps: Iterable[int]) -> None:
+    """Refuse a state that blocks read beside what they hand on to each other.
+
+    Raises:
+        TapError: names two of them.
+    """
+    for node in taps:
+        reading = [call for call in flow.calls if call.read == node < call.gave]
+        for one, other in combinations(reading, 2):
+            alike = _pattern(one.name) == _pattern(other.name)
+            if alike and one.gave in behind(flow, [other.gave], {node}):
+                raise no_stream(
+                    f"{one.name} and {other.name} both read one tapped tensor first, and "
+                    f"{other.name} also what {one.name} gives",
+                    hint=f"tap what they give: '{_pattern(one.name)}'",
+                )
+
+
+def name_of(flow: Flow, node: int) -> str:
+    """The module that gives or reads a state; "" without one."""
     gives = [call.name for call in flow.calls if call.gave == node]
     reads = [f"{call.name}{READS}" for call in flow.calls if call.read == node]
-    return next(filter(None, [*gives, *reads]), "a sum of the network itself")
+    return next(filter(None, [*gives, *reads]), "")
 
 
 def _changes(
@@ -125,16 +144,16 @@ def _changes(
     path: Sequence[int],
     start: int,
     stop: int,
-    only_products: bool = False,
+    only_blocks: bool = False,
 ) -> bool:
     """Whether weights, a norm or a factor change a state on the way to another one."""
-    way = [node for node in path if start < node <= stop]
-    operations = [flow.operations[node] for node in way]
-    if only_products:
-        return any(one.is_product for one in operations)
-    if any(one.weighted or one.adds or is_scaling(one) for one in operations):
+    way = {node: flow.operations[node] for node in path if start < node <= stop}
+    if any(one.is_product or node in merges for node, one in way.items()):
         return True
-    return any(is_norm(flow, merges.above, node) for node in way)
+    return not only_blocks and any(
+        one.weighted or one.adds or is_scaling(one) or is_norm(flow, merges.above, node)
+        for node, one in way.items()
+    )
 
 
 def no_guess(model: nn.Module, why: str) -> TapError:
@@ -172,78 +191,102 @@ def _states(flow: Flow, logits: int) -> list[int]:
 
 
 def _on_path(flow: Flow, merges: Merges, path: Sequence[int]) -> list[int]:
-    sums = merges.on(path)
-    if not sums:
+    blocks = _blocks_on(flow, merges, path)
+    if not blocks:
         return _read_by_layers(flow, merges, path)
-    blocks = _blocks(flow, sums)
-    ends = _ends(flow, path, sums, blocks)
-    states: list[int] = []
-    before = 0
-    for l, (block, node) in enumerate(zip(blocks, sums, strict=True)):
-        place = path.index(node)
-        if l == 0 or block is None or block != blocks[l - 1]:
-            state = _before(flow, path[before:place], block)
-            given = path[ends[l - 1]]
-            if l and _changes(flow, merges, path, given, state):
-                states.append(given)
-            states.append(state)
-        before = place
-    return [*states, path[ends[-1]]]
+    states = [blocks[0].read]
+    for one, other in pairwise(blocks):
+        if _changes(flow, merges, path, one.gave, other.read):
+            states.append(one.gave)
+        states.append(other.read)
+    return [*states, blocks[-1].gave]
 
 
-def _ends(
-    flow: Flow, path: Sequence[int], sums: Sequence[int], blocks: Sequence[int | None]
-) -> list[int]:
-    """For each sum, the place on the path of what its block gives.
+@dataclass(frozen=True)
+class _Block:
+    """A block on a path.
 
-    What follows every sum before the next fork, such as a ReLU or a norm, ends its block, and so
+    Attributes:
+        read: the state before it.
+        gave: the state behind it.
+        call: its call, if a module of a list runs it.
+    """
+
+    read: int
+    gave: int
+    call: int
+
+
+def _blocks_on(flow: Flow, merges: Merges, path: Sequence[int]) -> list[_Block]:
+    """The blocks on a path: its sums, and members of their lists that have none.
+
+    What follows every sum before the next block, such as a ReLU or a norm, ends its block, and so
     does what the block itself runs.
     """
-    places = [path.index(node) for node in sums]
-    tails = [path[one + 1 : other] for one, other in pairwise([*places, len(path)])]
-    names = [[flow.operations[node].name for node in tail] for tail in tails]
-    ends = []
-    for l, (place, block, tail) in enumerate(zip(places, blocks, tails, strict=True)):
-        around = _calls_around(flow, flow.operations[sums[l]].call)
-        stop = max((flow.calls[call].end for call in around), default=0)
-        for step, node in enumerate(tail):
-            one = flow.operations[node]
-            alike = all(other[step : step + 1] == [one.name] for other in names)
-            inside = l + 1 < len(tails) and block is not None and node < flow.calls[block].end
+    sums = merges.on(path)
+    calls = dict(zip(sums, _blocks(flow, merges, sums), strict=True))
+    calls |= _without_sums(flow, merges, merges.before_readout(path), calls.values())
+    tails: dict[int, list[int]] = {}
+    for node, following in pairwise([*sorted(calls), path[-1] + 1]):
+        call = calls.get(following, ROOT)
+        begins = following if call in (ROOT, calls[node]) else flow.calls[call].begin
+        tails[node] = [each for each in path if node < each < begins]
+    alike = [[flow.operations[each].name for each in tails[node]] for node in sums]
+    blocks: list[_Block] = []
+    start = ROOT
+    for node, tail in tails.items():
+        call = calls[node]
+        gave = node
+        for step, each in enumerate(tail if node in merges else []):
+            inside = call != ROOT and each < flow.calls[call].end
+            of_all = len({tuple(names[step : step + 1]) for names in alike}) == 1 < len(alike)
             # a layer behind every block is a block's only where one module runs both
-            of_all = alike and len(tails) > 1 and (node < stop or not one.is_product)
-            if not inside and not of_all:
+            if not inside and (not of_all or flow.operations[each].is_product):
                 break
-            place += 1
-        ends.append(place)
-    return ends
+            gave = each
+        if blocks and call == blocks[-1].call != ROOT:
+            read = blocks.pop().read
+        else:
+            between = [each for each in path if start <= each < node]
+            asked = flow.calls[call].read if call != ROOT else ROOT
+            # of a block that reads the input, or no state first, where its first sum forks
+            read = asked if asked in between and flow.is_activation(asked) else between[-1]
+        blocks.append(_Block(read, gave, call))
+        start = node
+    return blocks
 
 
-def _before(flow: Flow, path: Sequence[int], block: int | None) -> int:
-    """The state before a block: what it reads, else where the paths of its first sum fork.
+def _without_sums(
+    flow: Flow, merges: Merges, path: Iterable[int], blocks: Iterable[int]
+) -> dict[int, int]:
+    """Members of the lists of blocks that lie on a path without a sum: what each gives, its call.
 
-    Args:
-        flow: the pass.
-        path: from the sum before it to the fork.
-        block: its call.
+    They are of the class of one of the blocks, or have layers of their own.
     """
-    read = None if block is None else flow.calls[block].read
-    if read is not None and read in path and flow.is_activation(read):
-        return read
-    return path[-1]
+    calls = [flow.calls[block] for block in blocks if block != ROOT]
+    lists = {_pattern(call.name) for call in calls}
+    kinds = {type(call.module) for call in calls}
+    states = {node for node in path if flow.is_activation(node)}
+    found: dict[int, int] = {}
+    for place, call in enumerate(flow.calls):
+        if _pattern(call.name) not in lists or call.read not in states or call.gave not in states:
+            continue
+        inside = range(call.begin, call.end)
+        is_block = type(call.module) in kinds or any(call.module.children())
+        layers = any(flow.operations[node].is_product for node in inside)
+        if is_block and layers and not any(node in merges for node in states.intersection(inside)):
+            found[call.gave] = place
+    return found
 
 
 def _read_by_layers(flow: Flow, merges: Merges, path: Sequence[int]) -> list[int]:
     """What each layer on a path reads, without the input."""
-    read: set[int] = set()
-    for node in behind(flow, path[-1:]):
-        operation = flow.operations[node]
-        if operation.is_product:
-            read.update(flow.origin(place) for place in operation.reads)
+    operations = [flow.operations[node] for node in behind(flow, path[-1:])]
+    read = {flow.origin(node) for one in operations if one.is_product for node in one.reads}
     states = [node for node in path if node in read and flow.is_activation(node)]
-    norms = [normed(flow, merges.above, node) for node in states]
-    if states and norms[-1] is not None and None in norms[:-1]:
-        states[-1] = flow.operations[norms[-1]].reads[0]
+    norm = final_norm(flow, merges, states, path[-1]) if len(states) > 2 else None
+    if norm is not None:
+        states[-1] = flow.operations[norm].reads[0]
     return states
 
 
@@ -255,9 +298,9 @@ def _has_trunks(flow: Flow, merges: Merges, path: Sequence[int]) -> bool:
         if len(reads) < 2 or not flow.is_activation(fork):
             continue
         depths = sorted(_depth(flow, fork, read) for read in reads)
-        terms = _terms(flow, merges, fork, join)
+        # not the terms of h + a(h) + b(h)
         sums = [
-            {n for n in behind(flow, [read], {fork}) - {fork} if n in merges} - terms
+            {n for n in behind(flow, [read], {fork}) if n in merges and merges.above[n] > fork}
             for read in reads
         ]
         if depths[-2] >= _DEEP or sum(map(bool, sums)) > 1:
@@ -271,29 +314,15 @@ def _has_trunks(flow: Flow, merges: Merges, path: Sequence[int]) -> bool:
     return False
 
 
-def _terms(flow: Flow, merges: Merges, fork: int, join: int) -> set[int]:
-    """A sum and the sums among its terms that join paths from the same fork: h + a(h) + b(h)."""
-    terms: set[int] = set()
-    waiting = [join]
-    while waiting:
-        node = waiting.pop()
-        terms.add(node)
-        reads = flow.operations[node].reads
-        waiting += [read for read in reads if read in merges and merges.above[read] == fork]
-    return terms
-
-
 def _is_block(flow: Flow, fork: int, join: int, inner: Iterable[int]) -> bool:
     """Whether a sum around inner ones is one block: a call of one of several like modules runs it,
     or all the inner ones.
 
     Else it may be a U-Net's, whose layers are attributes of the network itself.
     """
-    around = [set(_calls_around(flow, flow.operations[node].call)) for node in inner]
-    calls = {*_calls_around(flow, flow.operations[join].call), *set.intersection(*around)}
-    counts = _alike(flow, range(len(flow.calls)))
-    blocks = [flow.calls[call] for call in calls if _is_one_of_several(flow, counts, call)]
-    return any(call.begin > fork for call in blocks)
+    around = _elements_around(flow, [join, *inner])
+    calls = {*around[0], *set.intersection(*map(set, around[1:]))}
+    return any(flow.calls[call].begin > fork for call in calls)
 
 
 def _depth(flow: Flow, fork: int, node: int) -> int:
@@ -306,36 +335,46 @@ def _depth(flow: Flow, fork: int, node: int) -> int:
     return depths[node]
 
 
-def _blocks(flow: Flow, sums: Sequence[int]) -> list[int | None]:
-    """The call of the block that each sum belongs to; None for a sum in no list of blocks.
+def _blocks(flow: Flow, merges: Merges, sums: Sequence[int]) -> list[int]:
+    """The call of the block that each sum belongs to; ROOT for a sum in no list of blocks.
+
+    Of a sum that no member of a list runs, the longest that runs in its branches.
 
     Attention and MLP of one block are two sums. A block is the innermost element of a list that
     runs them, or what holds it if the elements around it are not alike: a list of a block's parts.
     """
-    around = [_calls_around(flow, flow.operations[node].call) for node in sums]
-    calls = set().union(*around)
+    around = _elements_around(flow, sums)
     members: dict[str, dict[str, set[type]]] = {}
-    for call in (flow.calls[place] for place in calls):
+    for call in (flow.calls[place] for place in set().union(*around)):
         kinds = {type(module) for module in call.module.modules()}
         members.setdefault(_list(call), {})[call.name] = kinds
-    counts = _alike(flow, calls)
-    blocks: list[int | None] = []
-    for places in around:
-        elements = [place for place in places if _is_one_of_several(flow, counts, place)]
+    blocks: list[int] = []
+    for node, elements in zip(sums, around, strict=True):
         while len(elements) > 1 and _are_parts(members[_list(flow.calls[elements[0]])]):
             del elements[0]
-        blocks.append(elements[0] if elements else None)
+        if not elements:
+            fork = merges.above[node]
+            inside = chain(*_elements_around(flow, behind(flow, [node], {fork}) - {fork}))
+            calls = [call for call in inside if flow.calls[call].begin > fork]
+            elements = sorted(calls, key=lambda call: flow.calls[call].begin - flow.calls[call].end)
+        blocks.append(next(iter(elements), ROOT))
     return blocks
 
 
-def _alike(flow: Flow, calls: Iterable[int]) -> Counter[tuple[str, type]]:
-    """How many calls run modules of one class in one place."""
-    return Counter((_list(flow.calls[call]), type(flow.calls[call].module)) for call in calls)
-
-
-def _is_one_of_several(flow: Flow, counts: Counter[tuple[str, type]], place: int) -> bool:
-    call = flow.calls[place]
-    return _is_element(call.name) or counts[_list(call), type(call.module)] > 1
+def _elements_around(flow: Flow, nodes: Iterable[int]) -> list[list[int]]:
+    """The calls around operations that run one of several like modules, the innermost first."""
+    counts = Counter((_list(call), type(call.module)) for call in flow.calls)
+    found: list[list[int]] = []
+    for node in nodes:
+        place = flow.operations[node].call
+        found.append([])
+        while place != ROOT and flow.calls[place].name:
+            call = flow.calls[place]
+            is_element = call.name.rpartition(".")[2].isdigit()
+            if is_element or counts[_list(call), type(call.module)] > 1:
+                found[-1].append(place)
+            place = call.around
+    return found
 
 
 def _are_parts(members: Mapping[str, set[type]]) -> bool:
@@ -343,21 +382,8 @@ def _are_parts(members: Mapping[str, set[type]]) -> bool:
     return len(members) > 1 and not any(a <= b for a, b in permutations(members.values(), 2))
 
 
-def _is_element(name: str) -> bool:
-    return name.rpartition(".")[2].isdigit()
-
-
 def _list(call: Call) -> str:
     return call.name.rpartition(".")[0]
-
-
-def _calls_around(flow: Flow, call: int) -> list[int]:
-    """The calls around an operation, the innermost first, without the network's own."""
-    found = []
-    while call >= 0 and flow.calls[call].name:
-        found.append(call)
-        call = flow.calls[call].around
-    return found
 
 
 def _written(
@@ -368,7 +394,8 @@ def _written(
     endings: Sequence[str],
 ) -> list[str]:
     """Taps for states as outputs, inputs or both of modules; [] if a state has none."""
-    candidates = [_names(flow, calls, states, l, endings) for l in range(len(states))]
+    tables = [_names(flow, calls, states, ending) for ending in endings]
+    candidates = [next((t[l] for t in tables if l in t), []) for l in range(len(states))]
     shared = Counter(p for names in candidates for p in {_pattern(name) for name in names})
     chosen: dict[str, None] = {}
     for names in candidates:
@@ -385,41 +412,31 @@ def _written(
 
 
 def _names(
-    flow: Flow, calls: Sequence[Call], states: Sequence[int], l: int, endings: Sequence[str]
-) -> list[str]:
-    """Modules whose every call gives, or with ``:in`` reads, a state, and h_l in one of them."""
+    flow: Flow, calls: Sequence[Call], states: Sequence[int], ending: str
+) -> dict[int, list[str]]:
+    """For every l the modules whose every call gives, or with ``:in`` reads, a state, once h_l."""
     wanted = {flow.origin(node): place for place, node in enumerate(states)}
-    for ending in endings:
-        found: dict[str, list[int | None]] = {}
-        for call in calls:
-            node = call.read if ending else call.gave
-            place = None if node is None else wanted.get(flow.origin(node))
-            inside = [state for state in states if call.begin <= state < call.end]
-            if len(inside) > 1 or (not ending and place is not None and _is_late(flow, call)):
-                place = None
-            found.setdefault(call.name, []).append(place)
-        names = [n for n, places in found.items() if n and None not in places and l in places]
-        if names:
-            return [f"{name}{ending}" for name in names]
-    return []
+    found: dict[str, set[int | None]] = {}
+    for call in calls:
+        node = call.read if ending else call.gave
+        place = wanted.get(flow.origin(node))
+        inside = [state for state in states if call.begin <= state < call.end]
+        if len(inside) > 1 or (not ending and place is not None and _is_late(flow, call)):
+            place = None
+        found.setdefault(call.name, set()).add(place)
+    names: dict[int, list[str]] = {}
+    for name, places in found.items():
+        for place in places:
+            if name and place is not None and None not in places:
+                names.setdefault(place, []).append(f"{name}{ending}")
+    return names
 
 
 def _is_late(flow: Flow, call: Call) -> bool:
     """Whether something read a state before a module handed it on unchanged."""
-    assert call.gave is not None, "the call gives a state"
     earlier = flow.operations[call.gave + 1 : call.begin]
     return any(call.gave in one.reads for one in earlier)
 
 
 def _pattern(name: str) -> str:
     return re.sub(r"\d+", "*", name)
-
-
-def _branches(flow: Flow, logits: int | None) -> list[str]:
-    """Modules that run layers beside every path to the logits."""
-    if logits is None:
-        return []
-    path = path_to(Merges(flow, flow.sources).above, logits)
-    layers = [n for n, one in enumerate(flow.operations) if one.is_product and n not in path]
-    names = [module_of(flow, node).split(".") for node in layers]
-    return list(dict.fromkeys(f"'{_pattern('.'.join(name[:2]))}'" for name in names))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -205,7 +205,7 @@ def read_logits(output: object) -> Tensor:
     """The logits in a network's output: a tensor, ``.logits``, ``["logits"]``, or the first item.
 
     Raises:
-        TapError: another item may be the logits as well, e.g. of (features, logits).
+        TapError: no item is known as the logits, or another one may be, e.g. of (features, logits).
     """
     logits = output
     if hasattr(output, "logits"):
@@ -222,11 +222,14 @@ def read_logits(output: object) -> Tensor:
                     hint="say which: diagnose(logits=1); or wrap the network in a module whose "
                     "forward returns the logits alone, and tap its blocks through it: net.blocks.*",
                 )
-    if isinstance(logits, Tensor):
-        # of every pixel: (B, C, H, W)
-        return by_position(logits)
-    # anything else is refused later
-    return cast(Tensor, logits)
+    if not isinstance(logits, Tensor):
+        raise TapError(
+            f"the network's output is {described(output)}, of which no part is known as its logits",
+            hint="say which, logits=… (--logits), or return them alone, as .logits or as "
+            "['logits']: wrap the network in a module that does so",
+        )
+    # of every pixel: (B, C, H, W)
+    return by_position(logits)
 
 
 @contextmanager
@@ -294,6 +297,4 @@ def plain_logits(model: nn.Module, x: Inputs) -> Tensor:
     A forward may need gradients. Those built in do not, and a pass without takes 15 % less.
     """
     with torch.set_grad_enabled(not is_built_in(model)):
-        logits = read_logits(call_model(model, detached_inputs(model, x)))
-    # anything else is refused later
-    return logits.detach() if isinstance(logits, Tensor) else logits
+        return read_logits(call_model(model, detached_inputs(model, x))).detach()

@@ -239,7 +239,8 @@ def check_tokens(hidden: Sequence[Tensor], names: Sequence[str], label_mask: Ten
             raise TapError(
                 f"tap {name} has shape {tuple(h.shape)} for labels {tuple(label_mask.shape)}",
                 hint="labels (B, T) need states (B, T, d), labels (B, H, W) states (B, d, H, W): "
-                "tap the blocks that give one vector per token or pixel",
+                "tap the blocks that give one vector per token or pixel; where none does, give "
+                "labels and logits of the states' size",
             )
 
 

@@ -25,7 +25,7 @@ from fa_core.measure.graph import (
     has_functions,
     reachable,
 )
-from fa_core.measure.guess import blocks_between
+from fa_core.measure.guess import left_out
 from fa_core.measure.isolate import Device, Inputs, RngState, eval_mode, to_float64
 from fa_core.measure.loss import CE, Loss, LossChoice, check_loss, settled
 from fa_core.measure.norms import Flattening, Signal, check_states, each
@@ -39,7 +39,7 @@ from fa_core.measure.taps import (
     working_taps,
 )
 from fa_core.measure.tracing import STRAIGHT_THROUGH, OwnBackward, agreeing
-from fa_core.measure.trials import Trials, places_of
+from fa_core.measure.trials import Trials
 
 IN_PLACE = "modified by an inplace operation"
 """In torch's message if the backward pass needs a value that was overwritten."""
@@ -213,13 +213,9 @@ class PassRunner:
             TapError: the taps are no stream; with taps that are one.
         """
         check_states(stream.hidden, stream.names, len(batch.y))
-        logits = flow.made(stream.logits)
-        for name, cut in zip(stream.names, stream.cuts, strict=True):
-            if cut == [None]:
-                hint = "leave it out: h_0 is computed from the input"
-                raise TapError(f"no input reaches tap {name}", hint=hint)
         try:
-            proof = prove(flow, logits, stream.cuts, stream.names, stream.returned)
+            proof = prove(flow, stream)
+            left = left_out(flow, proof)
         except TapError as error:
             hint = error.hint or working_taps(self._model, batch.x)
             raise TapError(error.what, hint=hint) from error
@@ -231,12 +227,15 @@ class PassRunner:
                 "so its norm does not compare",
                 hint=f"tap the state before the pool: {before or 'return it by a function'}",
             )
-        left_out = [proof.left_out, *blocks_between(flow, logits, stream.cuts), *outside]
-        self.proof = replace(proof, left_out="; ".join(filter(None, left_out)))
+        self.proof = replace(proof, left_out="; ".join(filter(None, [left, *outside])))
         run = partial(self._tapped.forward, self._model)
-        places, first = places_of(flow, stream), stream.logits.detach()
+        places = {
+            node - flow.begin: (l, flow.operations[node].name)
+            for l, node in enumerate(proof.states)
+        }
+        first = stream.logits.detach()
         self._trials = Trials(run, self._model, batch.x, batch.y, first, places)
-        return flow.lost_gradients(stream.cuts, stream.logits)
+        return flow.lost_gradients(proof.states, proof.logits)
 
     def prove_by_trial(self) -> None:
         """Prove, after all batches, what more runs of the first one show (see `Trials`).
@@ -458,16 +457,20 @@ _REMEDIES = (
 """Pattern in the message of an error → remedy; the first that matches is used."""
 
 
-def check_logits(logits: object, y: Tensor, where: str) -> None:
+def check_logits(logits: Tensor, y: Tensor, where: str) -> None:
     """Refuse an output that is not (B, C) logits, or (B, T, C) for labels (B, T).
 
     Raises:
         PassFailed: a wrong shape or dtype, a single class, or a label without a class.
     """
-    if not isinstance(logits, Tensor):
-        raise _no_logits(type(logits).__name__, y, where)
     if logits.shape[:-1] != y.shape or not logits.is_floating_point():
-        raise _no_logits(str(tuple(logits.shape)), y, where)
+        labels = len(y) if y.dim() == 1 else tuple(y.shape)
+        raise PassFailed(
+            f"the network's output is {tuple(logits.shape)} for {labels} labels",
+            where=where,
+            hint="logits are (B, C) floats, (B, T, C) for labels (B, T): wrap the network in a "
+            "module that returns them, or give a function (model, x) -> (logits, states)",
+        )
     classes = logits.shape[-1]
     if classes == 1:
         raise PassFailed(
@@ -483,17 +486,6 @@ def check_logits(logits: object, y: Tensor, where: str) -> None:
             where=where,
             hint=_ASK,
         )
-
-
-def _no_logits(found: str, y: Tensor, where: str) -> PassFailed:
-    labels = len(y) if y.dim() == 1 else tuple(y.shape)
-    return PassFailed(
-        f"the network's output is {found} for {labels} labels",
-        where=where,
-        hint="logits are (B, C) floats, (B, T, C) for labels (B, T), returned alone, as .logits or "
-        "as ['logits']: wrap the network in a module that does so, or give a function "
-        "(model, x) -> (logits, states)",
-    )
 
 
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "ALLOC_FAILED")

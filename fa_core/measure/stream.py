@@ -9,7 +9,6 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeAlias
 
 from torch import Tensor
 from torch.autograd.graph import GradientEdge
@@ -31,8 +30,7 @@ class Stream:
         edges: the state or graph edge at which to read g_l; None for layers not requested.
         names: names of h_0..h_L.
         returned: the network returned the states itself: they may be side branches.
-        cuts: operations of every state, of a pass that `Flow` records (see
-            `prove`).
+        cuts: the operation that gave each state, of a pass that `Flow` records.
     """
 
     logits: Tensor
@@ -40,7 +38,7 @@ class Stream:
     edges: Sequence[Tensor | GradientEdge | None]
     names: list[str]
     returned: bool = False
-    cuts: Sequence[Sequence[int | None]] = ()
+    cuts: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -48,12 +46,16 @@ class Proof:
     """What the proof of a cut leaves to say.
 
     Attributes:
-        left_out: what lies before h_0 or behind h_L; "" for the whole stream.
         side_inputs: what enters the blocks without passing h_0.
+        states: the operations that gave h_0..h_L.
+        logits: the operation that gave the logits.
+        left_out: what the taps leave out; "" for the whole stream.
     """
 
+    side_inputs: Sequence[str]
+    states: Sequence[int]
+    logits: int
     left_out: str = ""
-    side_inputs: Sequence[str] = ()
 
     @property
     def note(self) -> str:
@@ -85,66 +87,59 @@ class Merges:
             return False
         return any(flow.operations[n].is_product for n in behind(flow, [node], {fork}) - {fork})
 
-    def on(self, path: Iterable[int]) -> list[int]:
-        """Those on a path that the readout still follows: a sum of readouts gives the logits."""
+    def before_readout(self, path: Iterable[int]) -> list[int]:
+        """What of a path the readout follows: a sum of readouts gives the logits."""
         path = list(path)
         products = [n for n in behind(self._flow, path[-1:]) if self._flow.operations[n].is_product]
         last = max((n for n in products if n in self.above), default=ROOT)
-        return [node for node in path if node < last and node in self]
+        return [node for node in path if node < last]
+
+    def on(self, path: Iterable[int]) -> list[int]:
+        """Those on a path before the readout."""
+        return [node for node in self.before_readout(path) if node in self]
 
 
-Cuts: TypeAlias = Sequence[Sequence[int | None]]
-"""For every state the operation that gave it, and those of the module's other outputs, which may
-carry the stream too (the cell of an LSTM)."""
-
-
-def prove(
-    flow: Flow, logits: int | None, cuts: Cuts, names: Sequence[str], returned: bool
-) -> Proof:
+def prove(flow: Flow, stream: Stream) -> Proof:
     """Prove that states are a stream: every path to the logits passes them, one after the other.
 
     Args:
         flow: the pass.
-        logits: the operation that gave the logits.
-        cuts: the states.
-        names: their names in messages.
-        returned: whether a function or the network itself returned them.
+        stream: its results.
 
     Raises:
         TapError: a path bypasses a state.
     """
-    if logits is None:
+    logits = flow.made(stream.logits)
+    if logits == ROOT:
         raise TapError(
             "the network's logits do not depend on its input",
             hint="its forward must compute them in torch, from the tensors it is given",
         )
     used = behind(flow, [logits])
-    states = [state_of(flow, used, cut) for cut in cuts]
-    if not returned and flow.origin(logits, states[-1]) in states[-1]:
+    states: list[int] = []
+    for l, (name, made) in enumerate(zip(stream.names, stream.cuts, strict=True)):
+        if made == ROOT:
+            hint = "leave it out: h_0 is computed from the input"
+            raise TapError(f"no input reaches tap {name}", hint=hint)
+        # of a returned copy that nothing reads, what it copies
+        states.append(flow.origin(made, used))
+        if states[l] not in used:
+            raise TapError(
+                f"the logits do not depend on tap {l} ({name})",
+                hint="tap the tensor that the next block reads, not a by-product of it; where it "
+                "reads two, return one that has both and run the blocks on its parts",
+            )
+    if not stream.returned and flow.origin(logits, states[-1:]) == states[-1]:
         raise TapError(
-            f"the last tap, {names[-1]}, gives the logits, which are no hidden state",
+            f"the last tap, {stream.names[-1]}, gives the logits, which are no hidden state",
             hint="leave it out: the last block's output is h_L",
         )
-    for l, state in enumerate(states):
-        if not used.intersection(state):
-            raise TapError(
-                f"the logits do not depend on tap {l} ({names[l]})",
-                hint="tap the tensor that the next block reads, not a by-product of it",
-            )
-    said = [f"h_{l} ({name})" if name != f"h_{l}" else name for l, name in enumerate(names)]
-    entering = _links(flow, [*states, [logits]], [*said, "the logits"])
-    return Proof(
-        left_out="; ".join(_left_out(flow, states, logits)),
-        side_inputs=_side_inputs(flow, states[0], entering),
-    )
+    said = [f"h_{l} ({name})" if name != f"h_{l}" else name for l, name in enumerate(stream.names)]
+    entering = _links(flow, [*states, logits], [*said, "the output"])
+    return Proof(_side_inputs(flow, states[0], entering), states, logits)
 
 
-def state_of(flow: Flow, used: Collection[int], cut: Sequence[int | None]) -> list[int]:
-    """The operations of a state; of a returned copy that nothing reads, those it copies."""
-    return [flow.origin(node, used) for node in cut if node is not None]
-
-
-def _links(flow: Flow, states: Sequence[list[int]], said: Sequence[str]) -> set[int]:
+def _links(flow: Flow, states: Sequence[int], said: Sequence[str]) -> set[int]:
     """Check that each state is reached through the one before it only.
 
     Returns:
@@ -153,24 +148,20 @@ def _links(flow: Flow, states: Sequence[list[int]], said: Sequence[str]) -> set[
     Raises:
         TapError: two states without a path, or a path past a state.
     """
-    sources = set(flow.sources)
     between: set[int] = set()
     before: dict[int, int] = {}
-    last = len(states) - 2
-    for l, (state, following) in enumerate(pairwise(states)):
-        here = set(state)
-        verb = "depend" if l == last else "depends"
-        met = behind(flow, following[:1], here | before.keys())
-        if not met & here:
+    for l, (here, following) in enumerate(pairwise(states)):
+        met = behind(flow, [following], {here, *before})
+        if here not in met:
             raise no_stream(f"{said[l + 1]} does not depend on {said[l]}")
-        passing = met & before.keys() - here
+        passing = met & before.keys() - {here}
         if passing:
             earlier = said[before[max(passing)]]
-            raise no_stream(f"past {said[l]}, {said[l + 1]} {verb} on {earlier}")
-        if l == last and met & sources - here:
-            raise no_stream(f"past {said[l]}, {said[l + 1]} {verb} on the input")
+            raise no_stream(f"past {said[l]}, {said[l + 1]} depends on {earlier}")
         between |= met
-        before.update(dict.fromkeys(state, l))
+        before[here] = l
+    if met & set(flow.sources) - {here}:
+        raise no_stream(f"past {said[-2]}, {said[-1]} depends on the input")
     return between
 
 
@@ -179,22 +170,22 @@ def no_stream(what: str, hint: str = "") -> TapError:
     return TapError(f"the taps are no stream: {what}", hint=hint)
 
 
-def _side_inputs(flow: Flow, first: Collection[int], between: Collection[int]) -> list[str]:
+def _side_inputs(flow: Flow, first: int, between: Collection[int]) -> list[str]:
     """Names of what enters between the states without passing h_0.
 
     Raises:
         TapError: it forks from an activation before h_0, so it skips the states after it.
     """
-    before = behind(flow, first) - set(first)
+    before = behind(flow, [first]) - {first}
     skips = [n for n in between if n in before and flow.is_activation(n)]
     fork = max(skips, default=ROOT)
-    if fork != ROOT and not _in_parts(flow, fork, {*before, *between, *first}):
+    if fork != ROOT and not _in_parts(flow, fork, {*before, *between, first}):
         what = module_of(flow, fork) or flow.operations[fork].name
         raise no_stream(f"past h_0, the states after it depend on what it is made of ({what})")
     if fork != ROOT:
         return []
     above = dominators(flow, flow.sources)
-    inside = dominators(flow, first)
+    inside = dominators(flow, [first])
     roots: dict[int, int] = {}
     for node in inside.keys() & between:
         for read in flow.operations[node].reads:
@@ -219,25 +210,7 @@ def _name_of_side_input(flow: Flow, path: Sequence[int]) -> str:
     return "the input"
 
 
-def _left_out(flow: Flow, states: Sequence[list[int]], logits: int) -> list[str]:
-    """What of the stream lies before h_0 and behind h_L."""
-    merges = Merges(flow, flow.sources)
-    first, last = states[0], states[-1]
-    found = []
-    before = merges.on([*path_to(merges.above, first[0]), logits])
-    if before:
-        found.append(f"a sum of paths before h_0{_names(flow, before)}")
-    following = Merges(flow, last)
-    later = following.on(path_to(following.above, logits))
-    if later:
-        found.append(f"a sum of paths behind h_L{_names(flow, later)}")
-    norm = _final_norm(flow, merges, [state[0] for state in states], logits)
-    if norm is not None:
-        found.append(f"what the final norm reads{_names(flow, [norm])}")
-    return found
-
-
-def _final_norm(flow: Flow, merges: Merges, states: Sequence[int], logits: int) -> int | None:
+def final_norm(flow: Flow, merges: Merges, states: Sequence[int], logits: int) -> int | None:
     """The final norm, if h_L is its output rather than that of a post-norm block.
 
     With post-norm blocks every state but perhaps h_0 is normed. With L ≤ 1, the block's own norm
@@ -255,11 +228,6 @@ def _final_norm(flow: Flow, merges: Merges, states: Sequence[int], logits: int) 
     if call >= 0 and flow.calls[call].begin <= norm < flow.calls[call].end:
         return None
     return norm
-
-
-def _names(flow: Flow, nodes: Iterable[int]) -> str:
-    names = dict.fromkeys(filter(None, (module_of(flow, node) for node in nodes)))
-    return f" ({', '.join(names)})" if names else ""
 
 
 def module_of(flow: Flow, node: int) -> str:

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from fa_core.errors import TapError
-from fa_core.measure.flow import Flow, recording
+from fa_core.measure.flow import ROOT, Flow, recording
 from fa_core.measure.gradients import Layers, first_without_positions, read_by
 from fa_core.measure.graph import read_in_another_form
-from fa_core.measure.guess import no_guess, possible_taps
+from fa_core.measure.guess import left_out, name_of, no_guess, possible_taps
 from fa_core.measure.hooks import (
     READS,
     described,
@@ -87,7 +87,7 @@ class ReturnedStream(Tapped):
         self._labels: list[str] = []
 
     def forward(self, model: nn.Module, x: Inputs, layers: Layers = None) -> Stream:
-        logits, hidden = self._run(model, x)
+        logits, hidden = self.plain(model, x)
         for l, h in enumerate(hidden):
             if not h.requires_grad:
                 raise TapError(
@@ -100,16 +100,13 @@ class ReturnedStream(Tapped):
         if flow is None:
             return Stream(logits, hidden, hidden, names, returned=True)
         _refuse_partial(logits, hidden, names)
-        cuts = [[flow.made(h)] for h in hidden]
+        cuts = [flow.made(h) for h in hidden]
         return Stream(logits, hidden, hidden, names, returned=True, cuts=cuts)
 
-    def plain(self, model: nn.Module, x: Inputs) -> States:
-        return self._run(model, x)
-
     def logits(self, model: nn.Module, x: Inputs) -> Tensor:
-        return self._run(model, x)[0].detach()
+        return self.plain(model, x)[0].detach()
 
-    def _run(self, model: nn.Module, x: Inputs) -> States:
+    def plain(self, model: nn.Module, x: Inputs) -> States:
         # token ids carry no gradient, so the graph starts at the parameters
         with thawed(model.parameters()):
             output = self._function(model, detached_inputs(model, x, gradients=True))
@@ -148,7 +145,7 @@ class _Recorder:
         self.names: list[str] = []
         self.hidden: list[Tensor] = []
         self.edges: list[GradientEdge | None] = []
-        self.cuts: list[list[int | None]] = []
+        self.cuts: list[int] = []
 
     def __call__(self, name: str, state: Tensor) -> Tensor:
         layer = len(self.hidden)
@@ -171,7 +168,7 @@ class _Recorder:
             self.edges.append(get_gradient_edge(copied))
         flow = recording()
         if flow is not None:
-            self.cuts.append([flow.made(copied)])
+            self.cuts.append(flow.made(copied))
         return copied
 
 
@@ -351,9 +348,7 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
             tapped = _by_names(model, taps)
             with torch.enable_grad(), Flow(model, x) as flow:
                 stream = tapped.forward(model, x)
-            proof = prove(
-                flow, flow.made(stream.logits), stream.cuts, stream.names, stream.returned
-            )
+            left = left_out(flow, prove(flow, stream))
         except TapError as error:
             why = error.what
             continue
@@ -361,7 +356,9 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
         if pool is not None and pool[1]:
             l, before = pool
             behind_pools.append([*stream.names[:l], before, *stream.names[l + 1 :]])
-        if pool is None and not proof.left_out:
+        if left:
+            why = f"'{','.join(taps)}' would leave out {left}"
+        elif pool is None:
             return taps
     raise no_guess(model, why)
 
@@ -374,8 +371,8 @@ def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
     """
     l = first_without_positions(stream.hidden)
     read = read_by(stream.hidden)
-    node = stream.cuts[l][0]
-    if not l or node is None or (read is not None and _is_one_or_all(read)):
+    node = stream.cuts[l]
+    if not l or node == ROOT or (read is not None and _is_one_or_all(read)):
         return None
     size, pool = stream.hidden[l].numel(), ""
     while flow.operations[node].size <= size:
@@ -384,12 +381,10 @@ def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
             return None
         pool = one.name
         node = max(one.reads, key=lambda read: flow.operations[read].size)
-    if any(flow.operations[made].name == pool for made in chain(*stream.cuts[:l]) if made):
+    if any(flow.operations[made].name == pool for made in stream.cuts[:l]):
         # every block ends in one
         return None
-    names = [call.name for call in flow.calls if call.gave == node]
-    names += [call.name + READS for call in flow.calls if call.read == node]
-    return l, next(filter(None, names), "")
+    return l, name_of(flow, node)
 
 
 def _is_one_or_all(read: Tensor) -> bool:

@@ -13,25 +13,14 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.errors import MeasureError
-from fa_core.measure.flow import Flow, behind
+from fa_core.measure.flow import Flow
 from fa_core.measure.gradients import IGNORED
 from fa_core.measure.isolate import Inputs, RngState, first_of, select_samples
 from fa_core.measure.norms import agree, wrong_axis
-from fa_core.measure.stream import Stream, no_stream, state_of
+from fa_core.measure.stream import Stream, no_stream
 
 Places: TypeAlias = Mapping[int, tuple[int, str]]
 """The operations that give states, by their numbers from `Flow.begin` on: l of h_l, and a name."""
-
-
-def places_of(flow: Flow, stream: Stream) -> Places:
-    """Where a pass gave its states; of a returned copy that nothing reads, what it copies."""
-    logits = flow.made(stream.logits)
-    used = set() if logits is None else behind(flow, [logits])
-    return {
-        node - flow.begin: (l, flow.operations[node].name)
-        for l, cut in enumerate(stream.cuts)
-        for node in state_of(flow, used, cut)
-    }
 
 
 class _Pinned(Flow):  # type: ignore[no-untyped-call]

@@ -49,6 +49,73 @@ class InPlace(Residual):
         return self.head(self.norm(h))
 
 
+class SkipsWhereShapesAgree(Residual):
+    """MobileNetV2's list: the first block, two in a row, and the last have no sum."""
+
+    def __init__(self):
+        super().__init__()
+        flags = (False, True, False, False, True, False)
+        self.blocks, self.norm = nn.ModuleList(map(SometimesAdds, flags)), nn.Identity()
+
+    def states(self, x):
+        hidden = [self.embed(x)]
+        for block in self.blocks:
+            hidden.append(block(hidden[-1]))
+        return self.head(hidden[-1]), hidden
+
+
+class SometimesAdds(nn.Module):
+    def __init__(self, adds):
+        super().__init__()
+        self.f, self.adds = mlp(), adds
+
+    def forward(self, h):
+        return h + self.f(h) if self.adds else self.f(h)
+
+
+class AddsWhereShapesAgree(Residual):
+    """Such a list of branches: the network adds them itself."""
+
+    def states(self, x):
+        hidden = [self.embed(x)]
+        for l, block in enumerate(self.blocks):
+            hidden.append(block(hidden[-1]) + (hidden[-1] if l == 1 else 0))
+        return self.head(hidden[-1]), hidden
+
+
+class ReadsInputAgain(Residual):
+    """Perceiver's blocks: two sums, and the first one's branch reads the input beside the state."""
+
+    def __init__(self, side=nn.Identity):
+        super().__init__()
+        self.blocks, self.side = nn.ModuleList(ReadsBoth() for _ in range(3)), side(5, 5)
+
+    def states(self, x):
+        hidden, side = [self.embed(x)], self.side(x)
+        for block in self.blocks:
+            hidden.append(block(side, hidden[-1]))
+        return self.head(hidden[-1]), hidden
+
+
+class ReadsBoth(nn.Module):
+    """Its first argument is no state."""
+
+    def __init__(self):
+        super().__init__()
+        self.f, self.g = nn.Linear(5 + D, D), mlp()
+
+    def forward(self, x, h):
+        h = h + torch.tanh(self.f(torch.cat([x, h], 1)))
+        return h + self.g(h)
+
+
+class ConditionFirst(ReadsInputAgain):
+    """Its blocks are called with a condition, then the state."""
+
+    def __init__(self):
+        super().__init__(nn.Linear)
+
+
 class LocalLosses(Residual):
     """`.detach()` between blocks, a head at each, and the heads' outputs behind the logits."""
 

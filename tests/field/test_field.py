@@ -15,6 +15,7 @@ from tests.field import layer_nets as layer
 from tests.field import reference
 from tests.field import residual_nets as res
 
+BLOCKS = {"taps": "embed, blocks.*"}
 ROW = {"taps": ["net.2", "net.5", "net.8"]}
 PAST = "the logits depend on the input: with the same h_2 for all samples they differ"
 STATES = {"taps": lambda net, x: net.states(x)}
@@ -22,7 +23,24 @@ STATES = {"taps": lambda net, x: net.states(x)}
 TABLE = [
     # network, options of `diagnose`, what comes out, words of the report or of the refusal
     (res.Residual, {}, "numbers", "taps guessed: 'blocks.*:in,norm:in'"),
+    (res.Residual, {"taps": "embed:out, blocks.1:in, blocks.2:in, norm:in"}, "numbers", ""),
     (res.InPlace, {}, "numbers", ""),
+    (res.SkipsWhereShapesAgree, {}, "numbers", "taps guessed: 'embed,blocks.*'"),
+    (res.AddsWhereShapesAgree, {}, "numbers", ""),
+    (
+        res.ReadsInputAgain,
+        {},
+        "refusal",
+        "leave out blocks before h_0 (blocks.0, blocks.1)",
+    ),
+    (res.ReadsInputAgain, BLOCKS, "numbers", "side input of the blocks: the input"),
+    (res.ConditionFirst, BLOCKS, "numbers", "side input of the blocks: side"),
+    (
+        res.ConditionFirst,
+        {"taps": "blocks.*:in, head:in"},
+        "refusal",
+        "tap what they give: 'blocks.*'",
+    ),
     (res.LocalLosses, {}, "numbers", "no Γ: its own backward pass (.detach()) is cut"),
     (res.ReversesGradients, {}, "numbers", "taps guessed: 'blocks.*:in,norm:in'"),
     (res.LabelInInput, {}, "numbers", ""),
@@ -46,9 +64,9 @@ TABLE = [
     ),
     (res.OfTime, {}, "numbers", "side input of the blocks: the input; taps guessed"),
     (res.SequenceFirst, {}, "refusal", "axis"),
-    (res.UNet, {}, "refusal", "passes by layers of 'mid.*'"),
-    (res.AddedUNet, {}, "refusal", "passes by layers of 'down' or 'mid' or 'up'"),
-    (res.TwoBranches, {}, "refusal", "'left.*' or 'right.*'"),
+    (res.UNet, {}, "refusal", "no single stream is recognised"),
+    (res.AddedUNet, {}, "refusal", "no single stream is recognised"),
+    (res.TwoBranches, {}, "refusal", "no single stream is recognised"),
     (layer.Flat, {}, "numbers", ""),
     (layer.Dead, ROW, "numbers", "(a) undecided: growth per block 0 (limit 50); ‖h_1‖ is 0"),
     (layer.Sigmoid, ROW, "refusal", "the outputs lie in [0, 1] as probabilities do"),
@@ -63,7 +81,6 @@ TABLE = [
     (layer.Temperature, {}, "refusal", PAST),
     (layer.ThroughNumpy, ROW, "refusal", PAST),
     (layer.ThroughItem, ROW, "refusal", PAST),
-    (layer.Alternates, ROW, "refusal", "the network keeps state between calls"),
     (layer.EnergyForward, {}, "refusal", "takes gradients"),
     (layer.EnergyForward, STATES, "refusal", "the logits do not depend on tap 0 (h_0)"),
     (layer.NoGradForward, ROW, "numbers", "no Γ: its own backward pass (torch.no_grad()) is cut"),

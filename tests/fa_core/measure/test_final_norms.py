@@ -95,9 +95,7 @@ def last_state(model, ids):
 @pytest.mark.parametrize("taps", [last_state, "transformer.ln_f"])
 def test_blocks_before_h_0_and_a_final_norm_are_said(taps):
     before, norm = left_out(Classifier(), taps)
-    assert before == (
-        "a sum of paths before h_0 (transformer.h.0, transformer.h.1, transformer.h.2)"
-    )
+    assert before == ("blocks before h_0 (transformer.h.0, transformer.h.1, transformer.h.2)")
     assert norm == f"{FINAL} (transformer.ln_f)"
 
 

@@ -54,9 +54,18 @@ def test_a_guess_measures_what_the_same_taps_measure_and_is_said():
     assert not any(module._forward_hooks for module in net.modules())
 
 
+@torch.library.custom_op("fa_tests::product", mutates_args=())
+def product(h: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    return h @ weight
+
+
+class Operator(nn.Linear):
+    def forward(self, h):
+        return product(h, self.weight)
+
+
 TIED = block()
 GUESSED = {
-    "blocks": (stack(block(), block(), block()), ["embed", "blocks.*"]),
     "a tied block": (stack(TIED, TIED, TIED), ["embed", "blocks.*"]),
     "blocks of blocks": (
         stack(*(Block(6, nn.Sequential(block(), block())) for _ in range(3))),
@@ -73,6 +82,10 @@ GUESSED = {
     "a norm between blocks, and what it reads": (
         nn.Sequential(nn.Linear(5, 6), block(), nn.LayerNorm(6), block(), nn.Linear(6, 4)),
         ["0", "1", "2", "3"],
+    ),
+    "an operator of torch.library": (
+        stack(*(Block(6, nn.Sequential(Operator(6, 6), nn.Tanh())) for _ in range(3))),
+        ["embed", "blocks.*"],
     ),
     "the input feeds the first block": (
         nn.Sequential(block(5), block(5), nn.Linear(5, 4)),
@@ -95,51 +108,15 @@ class Twice(Stack):
         return h, []
 
 
-class ReadAgain(Stack):
-    """One block, applied twice: what it reads is another state each time."""
-
-    def states(self, x):
-        h = self.embed(x)
-        for block in (*self.blocks, self.blocks[0]):
-            h = h + block(h)
-        return h, []
-
-
 class Parallel(Stack):
     def states(self, x):
         h = self.embed(x)
         return sum(block(h) for block in self.blocks), []
 
 
-def by_hand(net, x, y):
-    """Medians of ‖h_l‖ and ‖g_l‖, by the states themselves."""
-    h = [net.embed(x).detach().requires_grad_()]
-    for each in net.blocks:
-        h.append(h[-1] + each(h[-1]))
-    g = torch.autograd.grad(nn.functional.cross_entropy(net.head(h[-1]), y), h)
-    return [[float(rows.detach().norm(dim=1).median()) for rows in of] for of in (h, g)]
-
-
-@pytest.mark.parametrize(
-    "taps", [None, "blocks.*:in, head:in", "embed:out, blocks.1:in, blocks.2:in, head:in"]
-)
-def test_a_stream_that_the_network_adds_itself_is_where_its_blocks_read(taps):
-    net, data = branches(), batches(8)
-    report = diagnose(net, data, taps=taps)
-    norms, gradients = by_hand(net, *data[0])
-    assert report.residual_norms == pytest.approx(norms, rel=1e-5)
-    assert report.bp_grad_norms == pytest.approx(gradients, rel=1e-4)
-    assert report.tap_names[-2:] == ["blocks.2:in", "head:in"]
-    assert report.notes == ("" if taps else "taps guessed: 'blocks.*:in,head:in'")
-
-
 def test_a_state_that_is_read_twice_is_one_layer():
-    net, data = branches(Twice), batches(8)
-    report = diagnose(net, data, taps="embed, blocks.*:in, head:in")
-    assert report.residual_norms == pytest.approx(by_hand(net, *data[0])[0], rel=1e-5)
+    report = diagnose(branches(Twice), batches(8), taps="embed, blocks.*:in, head:in")
     assert report.tap_names == ["embed", "blocks.1:in", "blocks.2:in", "head:in"]
-    again = diagnose(branches(ReadAgain), data, taps="blocks.*:in, head:in")
-    assert len(again.residual_norms) == 5
 
 
 PAST = (
@@ -164,7 +141,7 @@ def test_outputs_of_branches_and_blocks_side_by_side_are_no_stream(kind, taps, s
 @pytest.mark.parametrize(
     ("name", "sizes", "expected"),
     [
-        ("resnet18", {}, ["maxpool", "layer*.*"]),
+        ("mobilenetv2_050", {}, ["bn1", "blocks.*.*"]),
         (
             "swin_tiny_patch4_window7_224",
             {"img_size": 32, "window_size": 2, "embed_dim": 12, "depths": (2, 2)},
@@ -178,24 +155,10 @@ def test_networks_of_timm(name, sizes, expected):
     assert guess(net, torch.randn(2, 3, 32, 32)) == expected
 
 
-@pytest.mark.parametrize(
-    ("name", "sizes", "expected"),
-    [
-        ("GPT2", {"n_layer": 2, "n_embd": 8, "n_head": 2}, ["transformer.drop", "transformer.h.*"]),
-        (
-            "Llama",
-            {
-                "num_hidden_layers": 2,
-                "hidden_size": 8,
-                "num_attention_heads": 2,
-                "intermediate_size": 8,
-            },
-            ["model.embed_tokens", "model.layers.*"],
-        ),
-    ],
-)
-def test_networks_of_transformers(name, sizes, expected):
+def test_a_network_of_transformers():
     transformers = pytest.importorskip("transformers")
-    network = getattr(transformers, f"{name}ForSequenceClassification")
-    config = network.config_class(vocab_size=11, pad_token_id=0, num_labels=4, **sizes)
-    assert guess(network(config), torch.randint(1, 11, (2, 5))) == expected
+    config = transformers.GPT2Config(
+        n_layer=2, n_embd=8, n_head=2, vocab_size=11, pad_token_id=0, num_labels=4
+    )
+    net = transformers.GPT2ForSequenceClassification(config)
+    assert guess(net, torch.randint(1, 11, (2, 5))) == ["transformer.drop", "transformer.h.*"]
