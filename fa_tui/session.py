@@ -14,12 +14,20 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, overload
 import msgspec
 from msgspec.structs import replace
 
-from fa_core.formats.rows import AuditRow, Problem, conditions_of, uneven, with_assumed_baseline
+from fa_core.formats.rows import (
+    AuditRow,
+    Problem,
+    axes_of_methods,
+    conditions_of,
+    uneven,
+    with_assumed_baseline,
+    with_measured_baselines,
+)
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import BIT, letters_of
 from fa_core.report.judge import ALL, Judge
-from fa_core.report.names import differing_axes, run_place
+from fa_core.report.names import run_place
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.report.verdict import cell_text, judgement_of
 
@@ -118,7 +126,7 @@ class Runs:
     @cached_property
     def differing_axes(self) -> dict[str, list[str]]:
         """Method → axes that differ among its runs, used in their names."""
-        return differing_axes((row.method, row.axes) for row in self.rows)
+        return axes_of_methods(self.rows)
 
     @cached_property
     def places(self) -> dict[str, dict[str, int]]:
@@ -238,7 +246,7 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
     @cached_property
     def runs(self) -> Runs:
         """All runs with the given baselines and facts."""
-        rows = self.read
+        rows: Sequence[AuditRow] = with_measured_baselines(self.read, recorded=True)
         if self.baseline:
             rows = with_assumed_baseline(rows, self.baseline)
         if self.log:

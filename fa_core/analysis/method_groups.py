@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from fa_core.errors import UsageError
 from fa_core.files.decode import Json
-from fa_core.formats.rows import AuditRow
+from fa_core.formats.rows import AuditRow, recipe_of
 from fa_core.formats.table import AuditTable, Mask
 from fa_core.option_values import nearest
 from fa_core.report.diagnostics import ASSUMED
@@ -132,7 +132,8 @@ class Condition(NamedTuple):
     Attributes:
         method: canonical name.
         axes: their second axes, and what else tells them from the method's other runs: a part of
-            the network or the data, ``layers``, ``source`` (``audit``, ``record``, ``log``).
+            the network, the data or the recipe, ``layers``, ``source`` (``audit``, ``record``,
+            ``log``).
         collection: their file or folder, if several hold the same runs; else ``""``.
     """
 
@@ -149,8 +150,9 @@ class Condition(NamedTuple):
 def conditions(table: AuditTable) -> list[tuple[Condition, list[int]]]:
     """Conditions with the rows of their seeds, in order of first appearance.
 
-    Runs are seeds of one method if source kind, network, data and axes agree. A fact that a run
-    does not record is that of the runs that agree with it in everything before, if they have one.
+    Runs are seeds of one method if source kind, network, data, recipe and axes agree. A fact that a
+    run does not record is that of the runs that agree with it in everything before, if they have
+    one.
 
     Source: docs/protocol.md §9, seeds.
     """
@@ -219,12 +221,12 @@ def _grouped(keys: Sequence[Hashable], facts: Sequence[Json]) -> tuple[list[list
 
 
 def _setup(row: AuditRow) -> Json:
-    """What a run's report tells of its network, its data and its own kind."""
+    """What a run's report tells of its network, its data, its recipe and its own kind."""
     report = row.report
     facts = report.provenance
     inexact = set(report.kinds.values()) - {ASSUMED}
     args = facts.get("arch_args")
-    found = dict(args) if isinstance(args, Mapping) else {}
+    found = (dict(args) if isinstance(args, Mapping) else {}) | recipe_of(row)
     found |= {name: facts.get(name) for name in ("arch", "data", "data_hash")}
     if report.coverage:
         found["source"] = "log" if inexact else "audit" if facts else "record"
@@ -250,8 +252,7 @@ class Family(NamedTuple):
 def families(table: AuditTable) -> list[Family]:
     """The families with two values of λ or more, in order of first appearance; none is a value.
 
-    They are `conditions` that share source kind, network, data, every axis and, if recorded, the
-    recipe, but λ.
+    They are `conditions` that share everything but λ.
     """
     found = conditions(table)
     firsts = [table.row(rows[0]) for _, rows in found]
@@ -259,8 +260,7 @@ def families(table: AuditTable) -> list[Family]:
     facts = []
     for (one, _), first in zip(found, firsts, strict=True):
         keys.append((one.method, one.collection, repr(_but_penalty(first.axes))))
-        recipe = _but_penalty(first.report.provenance.get("recipe"))
-        facts.append(_but_penalty(_setup(first)) | {"recipe": recipe})
+        facts.append(_but_penalty(_setup(first)))
     alike = [[found[place] for place in places] for places in _grouped(keys, facts)[0]]
     return [
         Family(
@@ -273,9 +273,7 @@ def families(table: AuditTable) -> list[Family]:
     ]
 
 
-def _but_penalty(value: Any) -> Any:
-    """A mapping's known entries but λ, in order; another value as it is."""
-    if not isinstance(value, Mapping):
-        return value
+def _but_penalty(value: Json) -> Json:
+    """A mapping's known entries but λ, in order."""
     known = {name: each for name, each in value.items() if each is not None}
     return {name: known[name] for name in sorted(known) if name != "lam"}

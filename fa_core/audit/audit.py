@@ -41,7 +41,14 @@ from fa_core.files.atomic import keep_old, place_of, write_json
 from fa_core.files.opening import exists, real_path
 from fa_core.formats import scan
 from fa_core.formats.audit_table import printable_drift, write_audit_table
-from fa_core.formats.rows import AuditRow, Problem, measured, with_baseline, with_measured_baselines
+from fa_core.formats.rows import (
+    AuditRow,
+    Problem,
+    measured,
+    with_baseline,
+    with_baselines,
+    with_measured_baselines,
+)
 from fa_core.formats.run_progress import ProgressFiles
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import is_run
@@ -333,7 +340,7 @@ class AuditFile:
             for i, row in enumerate(self._order)
             if i in self._reports
         ]
-        measured = with_measured_baselines(finished)
+        measured = with_baselines(with_measured_baselines(finished))
         return [
             _marked(before, after)
             for before, after in zip(measured, self._adjust(measured), strict=True)

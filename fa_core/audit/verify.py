@@ -19,8 +19,7 @@ from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.files.decode import Json, loads
 from fa_core.files.opening import LONGEST_NAME, exists, is_file, is_folder, read_file, real_path
 from fa_core.formats.audit_table import summary_row
-from fa_core.formats.rows import AuditRow, Problem, with_measured_baselines
-from fa_core.formats.run_folder import judged_by_siblings
+from fa_core.formats.rows import AuditRow, Problem, with_baselines, with_measured_baselines
 from fa_core.option_values import DATA_SETS, is_callable_name
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.gamma import null_draws
@@ -258,18 +257,16 @@ def _with_baselines(
     folders."""
     by_source: defaultdict[str, list[AuditRow]] = defaultdict(list)
     for row, measured in pairs:
-        by_source[row.source].append(replace(row, report=measured))
-    judged = {source: iter(with_measured_baselines(rows)) for source, rows in by_source.items()}
+        alone = measured.with_frozen_baseline(None) if is_run(Path(row.source)) else measured
+        by_source[row.source].append(replace(row, report=alone))
+    judged = {
+        source: iter(with_baselines(with_measured_baselines(rows)))
+        for source, rows in by_source.items()
+    }
     for row, measured in pairs:
         with_frozen = next(judged[row.source]).report
-        source, basis = Path(row.source), row.report.provenance.get(BASELINE_FROM, GIVEN)
-        if basis == GIVEN:
-            yield row, measured
-        elif is_run(source):
-            alone = measured.with_frozen_baseline(None)
-            yield row, judged_by_siblings(alone, real_path(source), read_manifest(source))
-        else:
-            yield row, with_frozen
+        is_given = row.report.provenance.get(BASELINE_FROM, GIVEN) == GIVEN
+        yield row, measured if is_given else with_frozen
 
 
 def _named(row: AuditRow, measured: DiagnosticReport) -> DiagnosticReport:

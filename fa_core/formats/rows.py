@@ -1,26 +1,27 @@
 """A run of the audit table: its source, method, seed, axes and report; and rows judged by a frozen
-baseline: assumed, given by hand, or measured in the same audit."""
+baseline: assumed, given by hand, or measured by a frozen run."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice
 from operator import attrgetter
 from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
 
-from fa_core.errors import UnreadableInput
-from fa_core.files.decode import Json
-from fa_core.files.opening import is_file, read_file
+from fa_core.errors import FaError, UnreadableInput
+from fa_core.files.decode import Json, loads
+from fa_core.files.opening import is_file, read_file, real_path
 from fa_core.report.baseline import FrozenBaseline, FrozenRun, FrozenRuns, facts_of, rule_of
 from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.manifest import AUDIT, MANIFEST, Manifest, is_run, read_manifest
 from fa_core.report.method_style import CONTROLS, FROZEN, WITHOUT_BASELINE
-from fa_core.report.names import name_of
+from fa_core.report.names import differing_axes, homes, name_of
 from fa_core.report.numbers import count_text
 from fa_core.report.provenance import BASELINE_FROM, BASELINE_RULE
 from fa_core.report.quantities import fields_of, named
@@ -172,6 +173,26 @@ def value_on_axis(row: AuditRow, name: str) -> object:
     return None
 
 
+def recipe_of(row: AuditRow) -> Json:
+    """The recipe that a run was trained by, as its audit records it, but λ."""
+    found = row.report.provenance.get("recipe")
+    known = found if isinstance(found, Mapping) else {}
+    return {x: v for x, v in known.items() if x != "lam" and isinstance(v, (str, int, float))}
+
+
+def axes_of_methods(rows: Sequence[AuditRow]) -> dict[str, list[str]]:
+    """Method → axes that differ among its runs and belong to their names: their own, and what of
+    the recipe differs among those of one file or folder (`value_on_axis`)."""
+    found = differing_axes((row.method, row.axes) for row in rows)
+    known: dict[tuple[str, str, str], object] = {}
+    for home, row in zip(homes([row.source for row in rows]), rows, strict=True):
+        for name, value in recipe_of(row).items():
+            first = known.setdefault((home, row.method, name), value)
+            if value != first and name not in found[row.method]:
+                found[row.method].append(name)
+    return found
+
+
 def row_named(name: str, source: str) -> AuditRow:
     """The row of an unmeasured run, named by a name or path (`name_of`)."""
     return AuditRow(source=source, **name_of(name)._asdict())
@@ -207,9 +228,22 @@ def with_recorded_baseline(row: AuditRow, baseline: FrozenBaseline) -> AuditRow:
     return replace(row, report=report.with_frozen_baseline(acc))
 
 
-def with_measured_baselines(rows: Iterable[AuditRow]) -> list[AuditRow]:
-    """The rows with (d) judged by frozen-blocks runs of the same audit (`FrozenRuns.judge`)."""
+def with_measured_baselines(
+    rows: Iterable[AuditRow], beside: Iterable[AuditRow] = (), *, recorded: bool = False
+) -> list[AuditRow]:
+    """The rows with (d) judged by frozen-blocks runs among them (`FrozenRuns.judge`).
+
+    Args:
+        rows: the rows.
+        beside: further frozen runs, preferred.
+        recorded: whether the baselines that rows have are their records, which are kept.
+    """
     rows = list(rows)
+    judged = [row.method not in WITHOUT_BASELINE for row in rows]
+    if recorded:
+        judged = [one and _lacks_one(row) for one, row in zip(judged, rows, strict=True)]
+    if not any(judged):
+        return rows
     frozen = FrozenRuns(
         FrozenRun(
             row.checkpoint or row.source,
@@ -218,15 +252,56 @@ def with_measured_baselines(rows: Iterable[AuditRow]) -> list[AuditRow]:
             row.report.headline_acc,
             row.report.right,
         )
-        for row in rows
+        for row in chain(beside, rows)
         if row.method == FROZEN and row.report.headline_acc is not None
     )
-    judged = []
-    for row in rows:
-        if row.method not in WITHOUT_BASELINE:
-            row = replace(row, report=frozen.judge(row.report, _rule(row), _facts(row)))
-        judged.append(row)
-    return judged
+    for place, row in enumerate(rows):
+        if judged[place]:
+            report = frozen.judge(row.report, _rule(row), _facts(row))
+            rows[place] = replace(row, report=report)
+    return rows
+
+
+def with_baselines(rows: Iterable[AuditRow]) -> list[AuditRow]:
+    """The rows that lack a baseline with that of a frozen run among them, or next to their run
+    folder. What is read and what is measured is judged alike, whichever run was trained first."""
+    rows = list(rows)
+    lacking = [Path(row.checkpoint) for row in rows if row.checkpoint and _lacks_one(row)]
+    folders = dict.fromkeys(real_path(place).parent for place in lacking if is_run(place))
+    return with_measured_baselines(
+        rows, chain.from_iterable(map(_frozen_in, folders)), recorded=True
+    )
+
+
+def _lacks_one(row: AuditRow) -> bool:
+    is_known = bool(row.report.provenance) and row.report.frozen_baseline_acc is None
+    return is_known and row.method not in WITHOUT_BASELINE
+
+
+def _frozen_in(folder: Path) -> Iterator[AuditRow]:
+    """The finished frozen runs in a folder, as their manifests say; called by their names."""
+    for path in sorted(folder.glob(f"*/{MANIFEST}")):
+        with suppress(FaError):
+            manifest = read_manifest(path.parent)
+            if manifest.method == FROZEN and manifest.headline_acc is not None:
+                yield row_of_manifest(manifest, path.parent.name, _right(path.parent))
+
+
+def row_of_manifest(manifest: Manifest, place: str, right: str | None = None) -> AuditRow:
+    """A run as its manifest alone describes it."""
+    report = DiagnosticReport(
+        headline_acc=manifest.headline_acc, right=right, provenance=msgspec.structs.asdict(manifest)
+    )
+    method, seed = manifest.method, manifest.seed
+    return AuditRow(source=place, key="", method=method, seed=seed, report=report, checkpoint=place)
+
+
+def _right(folder: Path) -> str | None:
+    """The correctly classified samples of an audited run."""
+    try:
+        return DiagnosticReport.from_dict(loads(read_file(folder / AUDIT))).right
+    except (ValueError, FaError):
+        return None
 
 
 def with_baseline(row: AuditRow, acc: float | None, source: str) -> AuditRow:

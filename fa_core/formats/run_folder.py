@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from fa_core.errors import FaError, UnreadableInput
-from fa_core.files.decode import Json, loads
+from fa_core.files.decode import loads
 from fa_core.files.opening import MissingFile, is_file, open_file, read_file
 from fa_core.formats import log_files
 from fa_core.formats.json_document import Finding, open_document
@@ -17,9 +16,7 @@ from fa_core.formats.report_object import check_run, decode_report
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.formats.trace import Trace
 from fa_core.report import manifest as run_files
-from fa_core.report.baseline import FrozenRun, FrozenRuns, facts_of, rule_of
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.method_style import FROZEN, WITHOUT_BASELINE
 from fa_core.report.names import canonical_method
 from fa_core.sanitize import WHITE_SPACE, sanitize
 
@@ -120,38 +117,3 @@ def _bytes(path: Path) -> bytes | None:
         return read_file(path)
     except MissingFile:
         return None
-
-
-def judged_by_siblings(
-    report: DiagnosticReport, folder: Path, manifest: run_files.Manifest
-) -> DiagnosticReport:
-    """The report with (d)'s baseline from sibling run folders."""
-    if manifest.method in WITHOUT_BASELINE:
-        return report
-    rule = rule_of(manifest.method, manifest.method_args)
-    return _siblings(folder).judge(report, rule, _facts(manifest))
-
-
-def _siblings(folder: Path) -> FrozenRuns:
-    """The finished frozen runs next to a run folder."""
-    found = []
-    for other in sorted(folder.parent.iterdir()) if folder.parent.is_dir() else []:
-        with suppress(FaError):
-            manifest = run_files.read_manifest(other) if run_files.is_run(other) else None
-            acc = manifest.headline_acc if manifest else None
-            if manifest and other != folder and manifest.method == FROZEN and acc is not None:
-                rule, facts = rule_of(FROZEN, manifest.method_args), _facts(manifest)
-                found.append(FrozenRun(other.name, rule, facts, acc, _right(other)))
-    return FrozenRuns(found)
-
-
-def _right(folder: Path) -> str | None:
-    """The correctly classified samples of an audited run."""
-    try:
-        return DiagnosticReport.from_dict(loads(read_file(folder / run_files.AUDIT))).right
-    except (ValueError, FaError):
-        return None
-
-
-def _facts(manifest: run_files.Manifest) -> Json:
-    return facts_of(msgspec.structs.asdict(manifest), manifest.seed, manifest.method == FROZEN)

@@ -29,7 +29,7 @@ from fa_core.formats import checkpoint_file, log_files, run_folder
 from fa_core.formats.json_document import Finding, open_document
 from fa_core.formats.log_columns import Given, is_log, may_be_log, no_known_column
 from fa_core.formats.readers import HEAD, KNOWN, format_of, may_be_known, plugin_readers
-from fa_core.formats.rows import AuditRow, Problem
+from fa_core.formats.rows import AuditRow, Problem, with_baselines
 from fa_core.formats.trace import Trace
 from fa_core.option_values import listed
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -116,7 +116,7 @@ def _one_per_run(found: Scan, named: set[str]) -> Scan:
         if row.source not in others:
             rows.append(row)
     traces = [trace for trace in found.traces if trace.source not in others]
-    return Scan(rows, traces, found.problems)
+    return Scan(with_baselines(rows), traces, found.problems)
 
 
 def scan_again(path: str, columns: Given | None = None) -> Scan:
@@ -131,7 +131,8 @@ def scan_again(path: str, columns: Given | None = None) -> Scan:
     try:
         place = Path(path)
         if place.is_dir():
-            return _collected(run_folder.read(place))
+            found = _collected(run_folder.read(place))
+            return Scan(with_baselines(found.rows), found.traces, found.problems)
         return _collected(_in_file(Place(path), columns or {}))
     except FaError as error:
         return Scan(problems=[Problem(path, str(error))])

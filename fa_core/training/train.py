@@ -25,7 +25,7 @@ from fa_core.files.atomic import write_json
 from fa_core.files.decode import Json, loads, reading
 from fa_core.files.opening import read_file
 from fa_core.formats.audit_table import printable_drift
-from fa_core.formats.run_folder import judged_by_siblings
+from fa_core.formats.rows import row_of_manifest, with_baselines
 from fa_core.formats.run_progress import ProgressFiles
 from fa_core.formats.trace import trace_entry
 from fa_core.measure.accuracy import accuracy
@@ -245,8 +245,8 @@ class Training:
         """
         if self.optimizer is None:
             return
-        found = judged_by_siblings(DiagnosticReport(), self.writer.folder, self.manifest)
-        self.baseline = found.frozen_baseline_acc
+        row = row_of_manifest(self.manifest, str(self.writer.folder))
+        self.baseline = with_baselines([row])[0].report.frozen_baseline_acc
         if self.manifest.method == FROZEN:
             # a baseline needs as many epochs as the runs compared with it
             stop_on = frozenset()
@@ -433,7 +433,8 @@ def audit_run(
     RunWriter(folder).manifest(manifest)
     job = Job(id=folder.name, checkpoint=str(folder))
     report = measure_run(job, str(device), JobProgress(), samples)
-    report = judged_by_siblings(report, folder, manifest)
+    row = msgspec.structs.replace(row_of_manifest(manifest, str(folder)), report=report)
+    report = with_baselines([row])[0].report
     manifest = msgspec.structs.replace(
         manifest,
         headline_acc=report.headline_acc,

@@ -35,7 +35,7 @@ from fa_core.errors import FaError
 from fa_core.files.atomic import keep_old
 from fa_core.files.opening import real_path
 from fa_core.formats import scan
-from fa_core.formats.rows import AuditRow, measured
+from fa_core.formats.rows import AuditRow, measured, with_baselines
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import AUDIT, is_run
 from fa_core.report.numbers import count_text
@@ -353,7 +353,7 @@ class Measuring:
             (again,) = verifications([(row, future.result())])
             self._on_measured(Measured(index, row, again=again))
             return
-        row = measured(row, future.result())
+        (row,) = with_baselines([measured(row, future.result())])
         self._on_saving(index)
         try:
             done = Measured(index, row, saved=str(self.results.save(row)))

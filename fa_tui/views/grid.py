@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import PurePath
 from typing import NamedTuple
 
-from fa_core.formats.rows import AuditRow, value_on_axis
+from fa_core.formats.rows import AuditRow, axes_of_methods, value_on_axis
 from fa_core.report.names import differing_axes, homes, is_file_name, short_paths
 from fa_core.report.numbers import plain
 
@@ -116,16 +116,23 @@ def build_grid(rows: Sequence[AuditRow], shown: Iterable[int] | None = None) -> 
         runs.append(_Placed(index, row, headings[index], column_of[row.seed]))
     labels = ["no seed" if seed is None else f"s{seed}" for seed in seeds]
     varying = differing_axes((run.home, run.row.axes) for run in runs)
-    return _assemble(labels, _apart(runs, varying), _headings(runs, varying))
+    named = axes_of_methods([run.row for run in runs])
+    return _assemble(labels, _apart(runs, varying, named), _headings(runs, varying))
 
 
-def _apart(runs: Sequence[_Placed], varying: Mapping[str, Collection[str]]) -> _Groups:
+def _apart(
+    runs: Sequence[_Placed],
+    varying: Mapping[str, Collection[str]],
+    named: Mapping[str, Collection[str]],
+) -> _Groups:
     """Cells of at most one run; a further run gets its own line."""
     groups: _Groups = defaultdict(lambda: defaultdict(dict))
     copies: Counter[tuple[str, str, int]] = Counter()
     for run in runs:
         lines = groups[run.home]
-        name = label = _line_label(run.row, varying[run.home])
+        # what of a recipe differs is no axis of the run's own
+        recipe = [x for x in named[run.row.method] if x not in run.row.axes]
+        name = label = _line_label(run.row, {*varying[run.home], *recipe})
         copy = (run.home, name, run.column)
         while run.column in lines[label]:
             copies[copy] += 1

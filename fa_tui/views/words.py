@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from fa_core.formats.rows import AuditRow
+from fa_core.formats.rows import AuditRow, axes_of_methods
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, letters_of
-from fa_core.report.names import differing_axes, is_file_name, run_place, unique_names
+from fa_core.report.names import is_file_name, run_place, unique_names
 from fa_core.report.numbers import count_text, short
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.report.verdict import cell_text
@@ -256,7 +256,7 @@ def disambiguate(
         axes: method → axes in its runs' names; by default those that differ among the rows.
     """
     if axes is None:
-        axes = differing_axes((row.method, row.axes) for row in rows)
+        axes = axes_of_methods(rows)
     names = []
     for row in rows:
         seed = "" if row.seed is None else f" s{row.seed}"
