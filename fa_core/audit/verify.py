@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from types import MappingProxyType
-from typing import TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -16,8 +13,8 @@ from fa_core.analysis.record_comparison import Comparison, compare
 from fa_core.audit.audit import Measuring
 from fa_core.audit.jobs import CREDITS, MeasureOptions, job_for, run_of
 from fa_core.errors import FaError, UnreadableInput, UsageError
-from fa_core.files.decode import Json, loads
-from fa_core.files.opening import LONGEST_NAME, exists, is_file, is_folder, read_file, real_path
+from fa_core.files.decode import Json
+from fa_core.files.opening import LONGEST_NAME, exists, is_file, is_folder, real_path
 from fa_core.formats.audit_table import summary_row
 from fa_core.formats.rows import AuditRow, Problem, with_baselines, with_measured_baselines
 from fa_core.option_values import DATA_SETS, is_callable_name
@@ -43,9 +40,6 @@ CODE = {
 NO_CHECKPOINT = "no checkpoint; only what this project measured can be verified"
 
 _AS_RECORDED = MeasureOptions()
-
-Summary: TypeAlias = tuple[Json, Json]
-"""What a file says of a run, and what it would have to say."""
 
 
 class Verification(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +78,7 @@ def verify(
     """Measure recorded runs again with their recorded settings and compare.
 
     Args:
-        rows: what `fa_core.formats.scan` found.
+        rows: what `fa_core.formats.scan` found, as recorded.
         how: execution and listeners.
         typed: options of the command, see `recorded_options`.
 
@@ -116,8 +110,9 @@ def verify(
     interrupted = how.run(todo, 0, reports.__setitem__, failures)
     done = sorted(reports.items())
     pairs = [(prepared[index][0], report) for index, report in done]
-    runs = verifications(pairs, summaries_of([row for row, _ in pairs]))
-    return VerifyResult(runs=runs, failures=failures, skipped=skipped, interrupted=interrupted)
+    return VerifyResult(
+        runs=verifications(pairs), failures=failures, skipped=skipped, interrupted=interrupted
+    )
 
 
 def _without_checkpoint(records: Iterable[AuditRow]) -> list[Problem]:
@@ -205,49 +200,19 @@ def _code(typed: MeasureOptions, name: str) -> str | None:
     return None if value in CREDITS else value
 
 
-def verifications(
-    pairs: Iterable[tuple[AuditRow, DiagnosticReport]],
-    summaries: Mapping[tuple[str, str], Summary] = MappingProxyType({}),
-) -> list[Verification]:
+def verifications(pairs: Iterable[tuple[AuditRow, DiagnosticReport]]) -> list[Verification]:
     """Compare records with new measurements, which supply the frozen baselines.
 
     Args:
         pairs: records and their new measurements.
-        summaries: see `summaries_of`.
     """
     found = []
     for row, measured in _with_baselines(list(pairs)):
-        summary = summaries.get((row.source, row.key), ({}, {}))
-        comparison = compare(row.report, _named(row, measured), summary)
+        own = {} if row.summary is None else msgspec.structs.asdict(summary_row(row))
+        record = replace(row.report, axes=row.axes)
+        comparison = compare(record, _named(row, measured), (row.summary, own))
         found.append(Verification(row=row, comparison=comparison))
     return found
-
-
-def summaries_of(rows: Sequence[AuditRow]) -> dict[tuple[str, str], Summary]:
-    """(file, key of a report) → what the ``summary`` of an audit table says of that report and of
-    their number, and what it would have to say. Other files have no entry."""
-    tables = {source: _table(source) for source in {row.source for row in rows}}
-    found: dict[tuple[str, str], Summary] = {}
-    for row in rows:
-        runs, count, said = tables[row.source]
-        if said is not None:
-            own = {"runs": runs, "run": msgspec.structs.asdict(summary_row(row))}
-            found[row.source, row.key] = {"runs": count, "run": said.get(row.key)}, own
-    return found
-
-
-def _table(source: str) -> tuple[int, int, Json | None]:
-    """Numbers of reports and of lines in the summary of an audit table, and key → line; None for
-    a file without them."""
-    table = None
-    with suppress(FaError, ValueError):
-        table = loads(read_file(source))
-    if isinstance(table, dict):
-        reports, summary = table.get("reports"), table.get("summary")
-        if isinstance(reports, dict) and isinstance(summary, list):
-            lines = dict(zip(reports, summary, strict=False))
-            return len(reports), len(summary), lines
-    return 0, 0, None
 
 
 def _with_baselines(
@@ -265,12 +230,14 @@ def _with_baselines(
     }
     for row, measured in pairs:
         with_frozen = next(judged[row.source]).report
-        is_given = row.report.provenance.get(BASELINE_FROM, GIVEN) == GIVEN
+        facts, acc = row.report.provenance, row.report.frozen_baseline_acc
+        is_given = acc is not None and facts.get(BASELINE_FROM, GIVEN) == GIVEN
         yield row, measured if is_given else with_frozen
 
 
 def _named(row: AuditRow, measured: DiagnosticReport) -> DiagnosticReport:
-    """The measurement with the names in its run's manifest, or without names."""
+    """The measurement with the names in its run's manifest, or without names; an axis that the
+    record names is what its recipe or network has."""
     run = run_of(Path(row.checkpoint or ""))
     if run is None or not is_run(run):
         return replace(measured, method_name="", seed=None, axes={})
@@ -278,4 +245,8 @@ def _named(row: AuditRow, measured: DiagnosticReport) -> DiagnosticReport:
     recorded = row.report.method_name
     same = canonical_method(manifest.method) == canonical_method(recorded)
     name = recorded if same else manifest.method
-    return replace(measured, method_name=name, seed=manifest.seed, axes=manifest.axes)
+    known: Json = {"arch": manifest.arch, "data": manifest.data}
+    for facts in (manifest.recipe, manifest.method_args, manifest.arch_args, manifest.axes):
+        known |= facts
+    axes = {axis: known.get(axis) for axis in {**manifest.axes, **row.axes}}
+    return replace(measured, method_name=name, seed=manifest.seed, axes=axes)

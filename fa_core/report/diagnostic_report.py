@@ -262,10 +262,16 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
 
         Raises:
             InvalidReport: a field of the wrong type, or contradictory numbers.
+
+        ``recorded_verdict`` is the text of another source; the file's own counts where the numbers
+        do not bear it out.
         """
         fields = data
         if SOURCE_DRIFT in data:
             fields = {"cross_batch_stability": data[SOURCE_DRIFT], **data}
+            if str(fields["cross_batch_stability"]) != str(data[SOURCE_DRIFT]):
+                what = f"{SOURCE_DRIFT} and cross_batch_stability differ"
+                raise InvalidReport(what, where=where, hint="they are one number")
         try:
             report = _converted(fields)
         except ValueError as error:
@@ -273,10 +279,10 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
             place = where + place.rstrip("`")
             hint = "see `fa-tui schema report`"
             raise InvalidReport(what, where=place, hint=hint) from error
-        kept = data.get("recorded_verdict")
-        if isinstance(kept, str):
+        report, kept = report.check(where), data.get("recorded_verdict")
+        if isinstance(kept, str) and not report.recorded_differs:
             report = msgspec.structs.replace(report, recorded_verdict=kept)
-        return report.check(where)
+        return report
 
 
 def _known(value: float) -> float | None:

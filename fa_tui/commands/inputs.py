@@ -37,7 +37,11 @@ _PROBLEMS_SHOWN = 20
 
 
 def open_paths(
-    paths: Sequence[Path] | None, *, run_traces: bool = True, columns: Given | None = None
+    paths: Sequence[Path] | None,
+    *,
+    run_traces: bool = True,
+    columns: Given | None = None,
+    as_recorded: bool = False,
 ) -> Scan:
     """Scan the paths (the sample runs for none); problems are reported on stderr.
 
@@ -45,8 +49,14 @@ def open_paths(
         paths: files and folders.
         run_traces: whether to read the traces in run folders, too.
         columns: of logs, as the user named them.
+        as_recorded: as for `scan`.
     """
-    found = scan(list(paths) if paths else default_paths(), run_traces=run_traces, columns=columns)
+    found = scan(
+        list(paths) if paths else default_paths(),
+        run_traces=run_traces,
+        columns=columns,
+        as_recorded=as_recorded,
+    )
     report_problems([*found.problems, *changed_since(found.rows)], _PROBLEMS_SHOWN)
     return found
 

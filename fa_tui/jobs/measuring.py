@@ -350,7 +350,8 @@ class Measuring:
         if row.report.coverage:
             from fa_core.audit.verify import verifications  # imports NumPy
 
-            (again,) = verifications([(row, future.result())])
+            recorded = msgspec.structs.replace(row, summary=None)
+            (again,) = verifications([(recorded, future.result())])
             self._on_measured(Measured(index, row, again=again))
             return
         (row,) = with_baselines([measured(row, future.result())])
