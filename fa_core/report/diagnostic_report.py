@@ -13,10 +13,9 @@ from typing import TypeVar
 
 import msgspec
 
-from fa_core.errors import InvalidReport, UnreadableInput
+from fa_core.errors import InvalidReport
 from fa_core.files.atomic import write_json
-from fa_core.files.decode import Json, loads, reading
-from fa_core.files.opening import read_file
+from fa_core.files.decode import Json
 from fa_core.report.diagnostic_record import records_of, report_text
 from fa_core.report.gamma import deep_gamma, null_gamma
 from fa_core.report.judged_run import JudgedRun
@@ -206,25 +205,6 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
             FaError: it cannot be written.
         """
         write_json(Path(path), self.to_dict())
-
-    @classmethod
-    def load(cls, path: Path | str) -> DiagnosticReport:
-        """A report that `save` wrote. A file of several runs is read by `fa_core.load_audits`.
-
-        Args:
-            path: the file.
-
-        Raises:
-            UnreadableInput: missing, not JSON, or the file of several runs.
-            InvalidReport: as `from_dict`.
-        """
-        place = Path(path)
-        with reading(place, "not a report"):
-            data = loads(read_file(place))
-        if not isinstance(data, dict) or "reports" in data:
-            hint = "fa_core.load_audits reads it"
-            raise UnreadableInput("not one report", where=place, hint=hint)
-        return cls.from_dict(data, str(place))
 
     def check(self, where: str = "") -> DiagnosticReport:
         """Check for contradictory numbers; returns the report.
