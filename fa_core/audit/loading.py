@@ -26,7 +26,6 @@ from fa_core.audit.jobs import (
     stamp,
 )
 from fa_core.errors import FaError, MeasureError, UnreadableInput
-from fa_core.files.decode import reading
 from fa_core.files.opening import SLACK, TIMES, check_room, exists
 from fa_core.measure.checkpoint import Checkpoint, load_checkpoint
 from fa_core.measure.checkpoint_network import loaded
@@ -319,9 +318,8 @@ def load(job: Job, device: str) -> Loaded:
         hint = "what was recorded of the run can be shown; to measure it, train it again"
         raise UnreadableInput("the weights are not there", where=weights, hint=hint)
     before = stamp(path)
-    with reading(weights):
-        hint = "free memory, or measure it on a larger machine"
-        check_room(sum(size for size, _ in stamp(weights)), None, hint)
+    hint = "free memory, or measure it on a larger machine"
+    check_room(sum(size for size, _ in stamp(weights)), None, hint, weights)
     hashes = input_hashes(path)
     checkpoint = load_checkpoint(weights, options.weights)
     network, taken = loaded(checkpoint, manifest, options.model, options.dtype == "as-is")

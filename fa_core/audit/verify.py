@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
 
 import msgspec
@@ -207,7 +208,7 @@ def verifications(pairs: Iterable[tuple[AuditRow, DiagnosticReport]]) -> list[Ve
         pairs: records and their new measurements.
     """
     found = []
-    for row, measured in _with_baselines(list(pairs)):
+    for row, measured in _with_baselines(pairs):
         own = {} if row.summary is None else msgspec.structs.asdict(summary_row(row))
         record = replace(row.report, axes=row.axes)
         comparison = compare(record, _named(row, measured), (row.summary, own))
@@ -216,23 +217,20 @@ def verifications(pairs: Iterable[tuple[AuditRow, DiagnosticReport]]) -> list[Ve
 
 
 def _with_baselines(
-    pairs: Sequence[tuple[AuditRow, DiagnosticReport]],
+    pairs: Iterable[tuple[AuditRow, DiagnosticReport]],
 ) -> Iterator[tuple[AuditRow, DiagnosticReport]]:
     """(d)'s baseline from its original source: frozen runs of the same file, or sibling run
     folders."""
-    by_source: defaultdict[str, list[AuditRow]] = defaultdict(list)
-    for row, measured in pairs:
-        alone = measured.with_frozen_baseline(None) if is_run(Path(row.source)) else measured
-        by_source[row.source].append(replace(row, report=alone))
-    judged = {
-        source: iter(with_baselines(with_measured_baselines(rows)))
-        for source, rows in by_source.items()
-    }
-    for row, measured in pairs:
-        with_frozen = next(judged[row.source]).report
-        facts, acc = row.report.provenance, row.report.frozen_baseline_acc
-        is_given = acc is not None and facts.get(BASELINE_FROM, GIVEN) == GIVEN
-        yield row, measured if is_given else with_frozen
+    for source, of_file in groupby(pairs, lambda pair: pair[0].source):
+        found, rows = list(of_file), []
+        for row, measured in found:
+            alone = measured.with_frozen_baseline(None) if is_run(Path(source)) else measured
+            rows.append(replace(row, report=alone))
+        judged = with_baselines(with_measured_baselines(rows))
+        for (row, measured), other in zip(found, judged, strict=True):
+            facts, acc = row.report.provenance, row.report.frozen_baseline_acc
+            is_given = acc is not None and facts.get(BASELINE_FROM, GIVEN) == GIVEN
+            yield row, measured if is_given else other.report
 
 
 def _named(row: AuditRow, measured: DiagnosticReport) -> DiagnosticReport:

@@ -162,12 +162,6 @@ class AuditTable:
         _, undecided = self._judge.at(thresholds or DiagnosticThresholds())
         return as_bits(undecided)
 
-    def verdicts(self, thresholds: DiagnosticThresholds | None = None) -> list[str]:
-        """The published verdict text of each row by numbers alone (`DiagnosticReport.verdict`), for
-        callers of the library; `judgements` counts what they are sure of."""
-        limits = thresholds or DiagnosticThresholds()
-        return [row.report.with_thresholds(limits).verdict for row in self._rows]
-
     def judgements(self, thresholds: DiagnosticThresholds | None = None) -> Counter[str]:
         """Number of rows by judgement, or as controls (`fa_core.report.verdict.judgement_of`)."""
         fired, undecided = self._judge.at(thresholds or DiagnosticThresholds())

@@ -278,8 +278,7 @@ def _size_limit(weights: Weights) -> Iterator[None]:
                 where=weights.path,
                 hint=hint,
             )
-        with reading(weights.path):
-            check_room(size, weights.size, hint)
+        check_room(size, weights.size, hint, weights.path)
         # a library may fill what the file lacks number by number
         if learnt > LEARNT * (weights.size + ANY_SIZE):
             what = f"has {weights.size >> 10:,} KiB, and the network's weights {learnt >> 10:,}"
