@@ -14,15 +14,14 @@ from fa_core.analysis.record_comparison import Comparison, compare
 from fa_core.audit.audit import Measuring
 from fa_core.audit.jobs import CREDITS, MeasureOptions, job_for, run_of
 from fa_core.errors import FaError, UnreadableInput, UsageError
-from fa_core.files.decode import Json
 from fa_core.files.opening import LONGEST_NAME, exists, is_file, is_folder, real_path
-from fa_core.formats.audit_table import summary_row
+from fa_core.formats.audit_table import stored_report, summary_row
 from fa_core.formats.rows import AuditRow, Problem, with_baselines, with_measured_baselines
 from fa_core.option_values import DATA_SETS, is_callable_name
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.gamma import null_draws
 from fa_core.report.manifest import is_run, read_manifest
-from fa_core.report.names import canonical_method
+from fa_core.report.names import control_of
 from fa_core.report.numbers import count_text
 from fa_core.report.provenance import BASELINE_FROM, GIVEN
 
@@ -210,8 +209,10 @@ def verifications(pairs: Iterable[tuple[AuditRow, DiagnosticReport]]) -> list[Ve
     found = []
     for row, measured in _with_baselines(pairs):
         own = {} if row.summary is None else msgspec.structs.asdict(summary_row(row))
-        record = replace(row.report, axes=row.axes)
-        comparison = compare(record, _named(row, measured), (row.summary, own))
+        name = row.report.method_name and stored_report(row).method_name
+        record = replace(row.report, method_name=name, axes=row.axes)
+        named = _named(row.checkpoint, record, measured)
+        comparison = compare(record, named, (row.summary, own))
         found.append(Verification(row=row, comparison=comparison))
     return found
 
@@ -233,18 +234,20 @@ def _with_baselines(
             yield row, measured if is_given else other.report
 
 
-def _named(row: AuditRow, measured: DiagnosticReport) -> DiagnosticReport:
+def _named(
+    checkpoint: str | None, record: DiagnosticReport, measured: DiagnosticReport
+) -> DiagnosticReport:
     """The measurement with the names in its run's manifest, or without names; an axis that the
     record names is what its recipe or network has."""
-    run = run_of(Path(row.checkpoint or ""))
+    run = run_of(Path(checkpoint or ""))
     if run is None or not is_run(run):
         return replace(measured, method_name="", seed=None, axes={})
     manifest = read_manifest(run)
-    recorded = row.report.method_name
-    same = canonical_method(manifest.method) == canonical_method(recorded)
-    name = recorded if same else manifest.method
-    known: Json = {"arch": manifest.arch, "data": manifest.data}
+    method, known = control_of(manifest.method)
+    same = method == control_of(record.method_name)[0]
+    name = record.method_name if same else manifest.method
+    known = {**known, "arch": manifest.arch, "data": manifest.data}
     for facts in (manifest.recipe, manifest.method_args, manifest.arch_args, manifest.axes):
         known |= facts
-    axes = {axis: known.get(axis) for axis in {**manifest.axes, **row.axes}}
+    axes = {axis: known.get(axis) for axis in {**manifest.axes, **record.axes}}
     return replace(measured, method_name=name, seed=manifest.seed, axes=axes)

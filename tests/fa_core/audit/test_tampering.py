@@ -181,6 +181,12 @@ def with_an_axis_in_its_key(table, report):
     table["reports"] = {f"{key}_d512": each for key, each in table["reports"].items()}
 
 
+def with_a_variant_in_its_key(table, report):
+    del report["credit"]
+    table["reports"] = {"dfa_stable_s42": report, "frozen_s42": table["reports"]["frozen_s42"]}
+    table["summary"][0]["method"] = "dfa_stable"
+
+
 def without_a_baseline_at_hand(table, report):
     del report["frozen_baseline_acc"], report["intervals"]["margin_pp"]
     del report["provenance"]["frozen_baseline_from"]
@@ -194,6 +200,7 @@ def without_a_baseline_at_hand(table, report):
         with_another_verdict,
         with_a_published_name,
         with_an_axis_in_its_key,
+        with_a_variant_in_its_key,
         without_a_baseline_at_hand,
     ],
 )
