@@ -293,6 +293,8 @@ def check_claims(claims: Sequence[Claim], rows: Sequence[AuditRow]) -> list[Clai
     of_method = Counter(row.method for row in rows)
     asked = sum(of_method[claim.method] for claim in claims)
     if asked > MOST_OUTCOMES:
-        what = f"{len(claims):,} claims about {len(rows):,} runs: {asked:,} answers"
-        raise UsageError(what, hint=f"ask for up to {MOST_OUTCOMES:,}: split the claims")
+        raise UsageError(
+            f"{len(claims):,} claims about {len(rows):,} runs have {asked:,} answers",
+            hint=f"split them: up to {MOST_OUTCOMES:,} are given at once",
+        )
     return [check_claim(claim, rows) for claim in claims]

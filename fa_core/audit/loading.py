@@ -237,10 +237,12 @@ def check_asked(loaded: Loaded, samples: Evaluation) -> None:
     wide = sum(max(len(t), NARROWEST) for t in loaded.network.parameters() if t.dim() > 1)
     values = wide * samples.test_x.shape[2:].numel() * max(0, asked - USUAL_SAMPLES)
     if 4 * values > TIMES * size + SLACK:
-        of = f"{len(samples.batches):,} batches of {batch:,} of {len(samples.test_y):,} samples"
-        hint = "type --data, --batches and --batch-size for so many"
-        what = f"names {of}, for {size >> 10:,} KiB in files"
-        raise UnreadableInput(what, where=loaded.job.checkpoint, hint=hint)
+        raise UnreadableInput(
+            f"names {len(samples.batches):,} batches of {batch:,} of {len(samples.test_y):,} "
+            f"samples, for {size >> 10:,} KiB in files",
+            where=loaded.job.checkpoint,
+            hint="type --data, --batches and --batch-size for so many",
+        )
 
 
 def logits_choice(options: MeasureOptions) -> LogitsChoice:

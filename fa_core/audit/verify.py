@@ -92,7 +92,11 @@ def verify(
         raise UnreadableInput(
             "nothing recorded to verify", hint="`fa-tui audit` measures and records"
         )
-    skipped = _without_checkpoint(records)
+    counts = Counter(row.source for row in records if row.checkpoint is None)
+    skipped = [
+        Problem(source, f"{source}: {count_text(count, 'record')} with {NO_CHECKPOINT}")
+        for source, count in counts.items()
+    ]
     records = [row for row in records if row.checkpoint is not None]
     if not records:
         raise UnreadableInput(skipped[0].message)
@@ -115,26 +119,15 @@ def verify(
     )
 
 
-def _without_checkpoint(records: Iterable[AuditRow]) -> list[Problem]:
-    """Notes on records that name no checkpoint, one per file."""
-    counts = Counter(row.source for row in records if row.checkpoint is None)
-    return [
-        Problem(source, f"{source}: {count_text(count, 'record')} with {NO_CHECKPOINT}")
-        for source, count in counts.items()
-    ]
-
-
 def find_checkpoint(row: AuditRow) -> Path:
     """Current path of the run's files: as recorded, relative to the record, or the record's folder.
 
     Raises:
-        UnreadableInput: the path is missing, not a file, or too long.
+        UnreadableInput: the path is missing, or not a file.
     """
     where = f"{row.source}: {row.key}"
-    if len(row.checkpoint or "") > LONGEST_NAME:
-        what = f"its checkpoint has a name of {len(row.checkpoint or ''):,} characters"
-        raise UnreadableInput(what, where=where, hint=f"a file's has at most {LONGEST_NAME:,}")
-    recorded, folder = Path(row.checkpoint or ""), real_path(row.source).parent
+    # no file has a longer name
+    recorded, folder = Path((row.checkpoint or "")[:LONGEST_NAME]), real_path(row.source).parent
     parts = range(1, len(recorded.parts))
     places = [recorded] if row.checkpoint else []
     places += [folder.joinpath(*recorded.parts[start:]) for start in parts]

@@ -135,7 +135,6 @@ def check_room(needed: int, size: int | None, hint: str = "", where: Name = "") 
         why = f"for {size >> 10:,} KiB in files"
     elif needed > SMALL and needed > free_ram():
         why = f"and {free_ram() >> 20:,} are free"
-        hint = hint or "free memory"
     else:
         return
     what = f"needs {needed >> 20:,} MiB of memory, {why}"

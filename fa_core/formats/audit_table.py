@@ -62,13 +62,9 @@ def read(document: Document) -> Iterator[Finding]:
     if known and not isinstance(members[known], dict) and (listed := _listed(document, known)):
         yield from read_list(listed)
         return
-    if known:
-        place = f"{document.path}: $.reports"
-    else:
-        place = f"{document.path}: $"
     reports = members.get("reports", members)
     if not isinstance(reports, dict):
-        convert(reports, Json, place)  # the error names the actual type
+        convert(reports, Json, f"{document.path}: $.reports")  # the error names the actual type
     lines = members.get("summary")
     if not isinstance(lines, list) or len(lines) != len(reports):
         lines = [lines and "not a line for each report"] * len(reports)

@@ -58,14 +58,6 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
             return f"{self.path}: line {index}"
         return f"{self.path}: {self.at}[{index}]"
 
-    def fields(self) -> Json:
-        """The members of an object.
-
-        Raises:
-            UnreadableInput: they are invalid.
-        """
-        return convert(self.members, Json, f"{self.path}: {self.at}")
-
     def listed(self, name: str) -> Document | None:
         """A list member as a document; None if there is none."""
         items = self.members.get(name)

@@ -250,8 +250,7 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
         if SOURCE_DRIFT in data:
             fields = {"cross_batch_stability": data[SOURCE_DRIFT], **data}
             if str(fields["cross_batch_stability"]) != str(data[SOURCE_DRIFT]):
-                what = f"{SOURCE_DRIFT} and cross_batch_stability differ"
-                raise InvalidReport(what, where=where, hint="they are one number")
+                raise InvalidReport(f"two values of {SOURCE_DRIFT}", where=where)
         try:
             report = _converted(fields)
         except ValueError as error:

@@ -281,8 +281,11 @@ def _size_limit(weights: Weights) -> Iterator[None]:
         check_room(size, weights.size, hint, weights.path)
         # a library may fill what the file lacks number by number
         if learnt > LEARNT * (weights.size + ANY_SIZE):
-            what = f"has {weights.size >> 10:,} KiB, and the network's weights {learnt >> 10:,}"
-            raise UnreadableInput(what, where=weights.path, hint=hint)
+            raise UnreadableInput(
+                f"has {weights.size >> 10:,} KiB, and the network's weights {learnt >> 10:,}",
+                where=weights.path,
+                hint=hint,
+            )
 
     with ExitStack() as hooks:
         for register in (

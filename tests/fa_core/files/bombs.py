@@ -332,9 +332,6 @@ DATA = {
 
 HUB = {
     "a network of a thousand million blocks": '"n_layer":1000000000',
-    "a network of layers that are nearly too wide": '"n_embd":16777216',
-    "a network of many words": '"vocab_size":16777216',
-    "a network of many classes": '"num_labels":16777216',
     "a network of endless blocks": '"n_layer":9223372036854775808',
     "a table of sinusoids": '"model_type":"distilbert","sinusoidal_pos_embds":true,'
     '"architectures":["DistilBertForSequenceClassification"],"dim":64,"n_heads":2,'
