@@ -39,7 +39,6 @@ COMMANDS = (
     "replicate",
     "verify",
     "pitfalls",
-    "schema",
     "doctor",
 )
 COMPLETION = ("--install-completion", "--show-completion")

@@ -246,7 +246,7 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
     @cached_property
     def runs(self) -> Runs:
         """All runs with the given baselines and facts."""
-        rows: Sequence[AuditRow] = with_measured_baselines(self.read, recorded=True)
+        rows: Sequence[AuditRow] = with_measured_baselines(self.read)
         if self.baseline:
             rows = with_assumed_baseline(rows, self.baseline)
         if self.log:

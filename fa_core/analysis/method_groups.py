@@ -18,7 +18,7 @@ from fa_core.report.diagnostics import ASSUMED
 from fa_core.report.method_style import CONTROLS
 from fa_core.report.names import canonical_method, differing_axes, homes
 
-GROUPS = HEALTHY, DEGENERATE = "healthy", "degenerate"
+HEALTHY, DEGENERATE = "healthy", "degenerate"
 """The group that should pass and the group that should fire."""
 
 PUBLISHED = {
@@ -235,24 +235,9 @@ def _setup(row: AuditRow) -> Json:
     return found
 
 
-class Family(NamedTuple):
-    """Runs of one method that agree on everything but the penalty λ and the seed.
-
-    Attributes:
-        method: canonical name.
-        axes: their other axes, as in `Condition.all_axes`.
-        rows: their indices in the table.
-    """
-
-    method: str
-    axes: Json
-    rows: tuple[int, ...]
-
-
-def families(table: AuditTable) -> list[Family]:
-    """The families with two values of λ or more, in order of first appearance; none is a value.
-
-    They are `conditions` that share everything but λ.
+def families(table: AuditTable) -> list[tuple[Condition, list[int]]]:
+    """Runs of one method that share everything but seed and λ, of which they have two values or
+    more (none is a value), with their rows, in order of first appearance.
     """
     found = conditions(table)
     firsts = [table.row(rows[0]) for _, rows in found]
@@ -263,10 +248,9 @@ def families(table: AuditTable) -> list[Family]:
         facts.append(_but_penalty(_setup(first)))
     alike = [[found[place] for place in places] for places in _grouped(keys, facts)[0]]
     return [
-        Family(
-            own[0][0].method,
-            _but_penalty(own[0][0].all_axes),
-            tuple(sorted(row for _, rows in own for row in rows)),
+        (
+            Condition(own[0][0].method, _but_penalty(own[0][0].all_axes), ""),
+            sorted(row for _, rows in own for row in rows),
         )
         for own in alike
         if len({repr(one.axes.get("lam")) for one, _ in own}) > 1

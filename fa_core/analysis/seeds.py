@@ -89,13 +89,11 @@ class SeedTable(Result, frozen=True, kw_only=True):
     """All groups, in order of first appearance.
 
     Attributes:
-        by: names of the second axes.
         groups: one per method × second axes.
         thresholds: what judged the runs.
         notes: what was left out or assumed, and why.
     """
 
-    by: tuple[str, ...]
     groups: tuple[SeedGroup, ...]
     thresholds: DiagnosticThresholds
     notes: tuple[str, ...] = ()
@@ -118,8 +116,7 @@ def over_seeds(
     notes = [*table.assumed_notes, *table.uneven_notes]
     if not groups:
         notes.append("no runs: nothing to average")
-    by = tuple(groups[0].axes) if groups else ()
-    return SeedTable(by=by, groups=tuple(groups), thresholds=t, notes=tuple(notes))
+    return SeedTable(groups=tuple(groups), thresholds=t, notes=tuple(notes))
 
 
 def _group(runs: AuditTable, condition: Condition, thresholds: DiagnosticThresholds) -> SeedGroup:

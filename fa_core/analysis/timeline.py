@@ -13,7 +13,7 @@ from fa_core.analysis import Result
 from fa_core.analysis.method_groups import collections
 from fa_core.analysis.seeds import AVERAGED
 from fa_core.files.decode import Json
-from fa_core.formats.rows import AuditRow
+from fa_core.formats.rows import AuditRow, axes_of_methods, value_on_axis
 from fa_core.formats.table import AuditTable, Bits
 from fa_core.formats.trace import EPOCH, Trace
 from fa_core.report.baseline import FrozenBaseline, why_no_baseline
@@ -22,6 +22,7 @@ from fa_core.report.diagnostics import BIT, LETTERS, letters_of
 from fa_core.report.gamma import deep_over_epochs, null_band
 from fa_core.report.names import named_place, run_names, run_place
 from fa_core.report.numbers import brief
+from fa_core.report.report_facts import TRAINING
 from fa_core.report.thresholds import DiagnosticThresholds
 
 STOP_ON = "ab"
@@ -158,11 +159,18 @@ class Replay:
         self._runs = []
         rows: list[AuditRow] = []
         self._deep: list[float] = []
-        for trace, name, audit in zip(traces, names, _audits_of(traces, table), strict=True):
+        named = axes_of_methods(list(table.rows()))
+        for trace, name, run in zip(traces, names, _audits_of(traces, table), strict=True):
+            axes, notes, audit = dict(trace.axes), trace.notes, None
+            if run is not None:
+                audit = run.report
+                axes |= {axis: value_on_axis(run, axis) for axis in named[run.method]}
+                notes = (*notes, *filter(None, [audit.unmeasured.get(TRAINING)]))
             deep = deep_over_epochs([epoch.gamma for epoch in trace.epochs], trace.method)
             nulls = _nulls(trace, audit, any(map(math.isfinite, deep)))
             records = slice(len(rows), len(rows) + len(trace.epochs))
-            self._runs.append((replace(trace, key=name), records, nulls))
+            one = replace(trace, key=name, axes=axes, notes=notes)
+            self._runs.append((one, records, nulls))
             self._deep += deep
             for epoch in trace.epochs:
                 report = epoch.report(trace.method, trace.seed)
@@ -250,8 +258,8 @@ class Replay:
             )
 
 
-def _audits_of(traces: Sequence[Trace], table: AuditTable) -> Iterator[DiagnosticReport | None]:
-    """Per trace the report of its run folder, or of its name in a table next to it, if exactly one
+def _audits_of(traces: Sequence[Trace], table: AuditTable) -> Iterator[AuditRow | None]:
+    """Per trace the row of its run folder, or of its name in a table next to it, if exactly one
     audit is there."""
     sources = table.source.tolist()
     rows: dict[str, int] = {}
@@ -263,7 +271,7 @@ def _audits_of(traces: Sequence[Trace], table: AuditTable) -> Iterator[Diagnosti
         if row is None:
             yield None
         else:
-            yield table.report(row)
+            yield table.row(row)
 
 
 def _nulls(trace: Trace, audit: DiagnosticReport | None, has_deep: bool) -> Json:
@@ -379,7 +387,7 @@ class MethodTimeline(Result, frozen=True, kw_only=True):
         saved: mean share saved over the runs that would stop; None if none would.
         stopped: runs that would stop.
         acc_at_stop: mean accuracy there over runs that record it.
-        final_acc: mean final accuracy over all runs that record one, stopped or not.
+        final_acc: mean final accuracy over the same runs; over all, if none would stop.
     """
 
     method: str
@@ -441,7 +449,7 @@ def _method(collection: str, group: list[Timeline]) -> MethodTimeline:
         saved=_mean([stop.saved for stop in stops]),
         stopped=len(stops),
         acc_at_stop=_mean([stop.acc for stop in with_acc]),
-        final_acc=_mean([one.final_acc for one in group]),
+        final_acc=_mean([one.final_acc for one in with_acc or group]),
         evidence=evidence,
     )
 

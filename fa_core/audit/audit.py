@@ -45,15 +45,13 @@ from fa_core.formats.rows import (
     AuditRow,
     Problem,
     measured,
-    with_baseline,
     with_baselines,
-    with_measured_baselines,
 )
 from fa_core.formats.run_progress import ProgressFiles
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import is_run
 from fa_core.report.numbers import count_text
-from fa_core.report.provenance import BASELINE_FROM, GIVEN
+from fa_core.report.provenance import BASELINE_FROM, BASELINE_RULE, OTHER_BASELINES
 
 if TYPE_CHECKING:
     from fa_core.audit.jobs import Job
@@ -326,7 +324,7 @@ class AuditFile:
         row = measured(self._order[index], report)
         self._reports[index] = row.report
         if self._journal is not None:
-            self._journal.append(_marked(row, *self._adjust([row])))
+            self._journal.append(*self._adjust([row]))
 
     def write(self) -> None:
         """Replace the journal by the table."""
@@ -340,11 +338,7 @@ class AuditFile:
             for i, row in enumerate(self._order)
             if i in self._reports
         ]
-        measured = with_baselines(with_measured_baselines(finished))
-        return [
-            _marked(before, after)
-            for before, after in zip(measured, self._adjust(measured), strict=True)
-        ]
+        return list(self._adjust(with_baselines(finished)))
 
 
 def replace_audit(path: Path, measured: DiagnosticReport | Iterable[AuditRow]) -> Path | None:
@@ -363,15 +357,6 @@ def replace_audit(path: Path, measured: DiagnosticReport | Iterable[AuditRow]) -
     else:
         write_audit_table(path, measured)
     return kept
-
-
-def _marked(before: AuditRow, after: AuditRow) -> AuditRow:
-    """Mark a baseline as given by the user, so that a resumed audit does not take it for the run's
-    own."""
-    acc = after.report.frozen_baseline_acc
-    if acc == before.report.frozen_baseline_acc:
-        return after
-    return with_baseline(after, acc, GIVEN)
 
 
 def finished_before(
@@ -441,7 +426,8 @@ def _as_measured(report: DiagnosticReport) -> DiagnosticReport:
     report = replace(report, recorded_verdict=None)
     if BASELINE_FROM not in report.provenance:
         return report
-    facts = {name: value for name, value in report.provenance.items() if name != BASELINE_FROM}
+    of_baseline = (BASELINE_FROM, BASELINE_RULE, OTHER_BASELINES)
+    facts = {name: v for name, v in report.provenance.items() if name not in of_baseline}
     return replace(report, provenance=facts, frozen_baseline_acc=None)
 
 

@@ -68,7 +68,7 @@ from fa_core.report.baseline import why_no_baseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.intervals import packed, share_interval
 from fa_core.report.manifest import CREDIT, Manifest
-from fa_core.report.provenance import BASELINE_RULE, TRAINED_ON, ReferencePrecision
+from fa_core.report.provenance import TRAINED_ON, ReferencePrecision
 from fa_core.zoo.methods import Method, restore_method
 from fa_core.zoo.models.base import StreamNet
 
@@ -288,12 +288,7 @@ def build_report(
     if options.ablate:
         report = with_ablation(report, loaded, samples)
     other_data = _data_note(manifest, loaded.plan.data, samples)
-    why = (
-        ""
-        if manifest is None
-        else why_no_baseline(manifest.method) or (other_data and OTHER_BASELINE)
-    )
-    no_baseline = {"d": why} if why else {}
+    why = why_no_baseline(job.method)
     credit = measure_credit(loaded, batch, report.credit, diagnosis.loss)
     missing = (credit or {}).get("missing", {}).get("gamma")
     if missing and not report.credit:
@@ -310,10 +305,7 @@ def build_report(
         else {**report.intervals, "acc": share_interval(hits, len(right))},
         right=None if per_token else packed(samples.in_data_order(right).tolist()),
         headline_acc_source=f"measured on {len(right)} test samples",
-        frozen_baseline_acc=None
-        if manifest is None or no_baseline
-        else manifest.frozen_baseline_acc,
-        unmeasured={**_unmeasured(report, credit, options), **no_baseline},
+        unmeasured={**_unmeasured(report, credit, options), **({"d": why} if why else {})},
         credit=credit,
         provenance={
             **report.provenance,
@@ -362,14 +354,6 @@ def _unmeasured(
     return {**others, **(credit or {}).get("missing", {})}
 
 
-OTHER_BASELINE = (
-    "the recorded baseline is of other data; audit its frozen run along with it, or "
-    "give --frozen-baseline"
-)
-"""Reason for (d) without a baseline, if a run is measured on other data than it was trained
-with."""
-
-
 def _data_note(manifest: Manifest | None, spec: str, samples: Evaluation) -> str:
     """A warning if the samples differ from those the run was trained with."""
     if manifest is None or manifest.data_hash in (None, samples.data_hash):
@@ -399,8 +383,6 @@ def _network_facts(loaded: Loaded) -> Json:
             {TRAINED_ON: loaded.manifest.data_hash, "epochs_done": loaded.manifest.epochs_done}
         )
         facts.update(recipe=loaded.manifest.recipe, method_args=loaded.manifest.method_args)
-        if loaded.manifest.frozen_baseline_rule:
-            facts[BASELINE_RULE] = loaded.manifest.frozen_baseline_rule
     kinds = sorted({str(t.dtype).removeprefix("torch.") for t in tensors if t.is_floating_point()})
     return {**facts, "weights_dtype": "+".join(kinds)}
 

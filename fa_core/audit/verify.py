@@ -16,7 +16,7 @@ from fa_core.audit.jobs import CREDITS, MeasureOptions, job_for, run_of
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.files.opening import LONGEST_NAME, exists, is_file, is_folder, real_path
 from fa_core.formats.audit_table import stored_report, summary_row
-from fa_core.formats.rows import AuditRow, Problem, with_baselines, with_measured_baselines
+from fa_core.formats.rows import AuditRow, Problem, with_baselines
 from fa_core.option_values import DATA_SETS, is_callable_name
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.gamma import null_draws
@@ -215,15 +215,12 @@ def _with_baselines(
 ) -> Iterator[tuple[AuditRow, DiagnosticReport]]:
     """(d)'s baseline from its original source: frozen runs of the same file, or sibling run
     folders."""
-    for source, of_file in groupby(pairs, lambda pair: pair[0].source):
-        found, rows = list(of_file), []
-        for row, measured in found:
-            alone = measured.with_frozen_baseline(None) if is_run(Path(source)) else measured
-            rows.append(replace(row, report=alone))
-        judged = with_baselines(with_measured_baselines(rows))
-        for (row, measured), other in zip(found, judged, strict=True):
+    for _, of_file in groupby(pairs, lambda pair: pair[0].source):
+        found = list(of_file)
+        rows = [replace(row, report=measured) for row, measured in found]
+        for (row, measured), other in zip(found, with_baselines(rows), strict=True):
             facts, acc = row.report.provenance, row.report.frozen_baseline_acc
-            is_given = acc is not None and facts.get(BASELINE_FROM, GIVEN) == GIVEN
+            is_given = acc is not None and facts.get(BASELINE_FROM) == GIVEN
             yield row, measured if is_given else other.report
 
 

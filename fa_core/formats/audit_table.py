@@ -21,7 +21,7 @@ from fa_core.formats.report_object import (
     rows_of,
     sniff_list,
 )
-from fa_core.formats.rows import AuditRow, with_measured_baselines
+from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.names import canonical_method, differing_axes, key_of, unique_names
 from fa_core.report.report_facts import NO_REASON
@@ -93,7 +93,7 @@ def sniff_journal(document: Document) -> bool:
 
 
 def read_journal(document: Document) -> Iterator[Finding]:
-    """The rows of a running or interrupted audit; (d) by its own frozen runs."""
+    """The rows of a running or interrupted audit."""
     yield from document.problems
     parts = (
         partial(_line_row, document.path, node, f"{document.place(index)}: $.report")
@@ -101,7 +101,7 @@ def read_journal(document: Document) -> Iterator[Finding]:
     )
     rows, problems = rows_of(document.path, parts, "report")
     yield from problems
-    yield with_measured_baselines(keyed(rows, unique_keys(rows)))
+    yield keyed(rows, unique_keys(rows))
 
 
 def _line_row(path: str, node: Node, where: str) -> AuditRow:

@@ -114,7 +114,7 @@ def convert(node: Node, kind: type[T], where: str) -> T:
     except ValueError as error:
         what, _, inner = str(error).partition(" - at `$")
         raise UnreadableInput(
-            what, where=where + inner.rstrip("`"), hint="see `fa-tui schema`"
+            what, where=where + inner.rstrip("`"), hint="see docs/formats.md"
         ) from error
 
 

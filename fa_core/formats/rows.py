@@ -24,8 +24,9 @@ from fa_core.report.manifest import AUDIT, MANIFEST, Manifest, is_run, read_mani
 from fa_core.report.method_style import CONTROLS, FROZEN, WITHOUT_BASELINE
 from fa_core.report.names import differing_axes, homes, name_of
 from fa_core.report.numbers import count_text
-from fa_core.report.provenance import BASELINE_FROM, BASELINE_RULE
+from fa_core.report.provenance import BASELINE_FROM, GIVEN
 from fa_core.report.quantities import fields_of, named
+from fa_core.report.report_facts import TRAINING
 
 _HYDRA_ABOVE, _MOST_OVERRIDES = 4, 1 << 16
 _OVERRIDE = re.compile(r"^- *['\"]?\+*([^'\"\s]+)", re.MULTILINE)
@@ -69,9 +70,10 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measured(row: AuditRow, report: DiagnosticReport) -> AuditRow:
-    """A run with its measured report, and with the notes on its checkpoint."""
+    """A run with its measured report, and with the notes on its checkpoint and its training."""
     if not row.report.coverage:
-        said = filter(None, [row.report.notes, report.notes])
+        training = row.report.unmeasured.get(TRAINING)
+        said = filter(None, [training, row.report.notes, report.notes])
         report = replace(report, notes="; ".join(said))
     return replace(row, report=report)
 
@@ -180,7 +182,7 @@ def recipe_of(row: AuditRow) -> Json:
     """The recipe that a run was trained by, as its audit records it, but λ."""
     found = row.report.provenance.get("recipe")
     known = found if isinstance(found, Mapping) else {}
-    return {x: v for x, v in known.items() if x != "lam" and isinstance(v, (str, int, float))}
+    return {name: value for name, value in known.items() if name != "lam"}
 
 
 def axes_of_methods(rows: Sequence[AuditRow]) -> dict[str, list[str]]:
@@ -220,32 +222,29 @@ def with_assumed_baseline(rows: Iterable[AuditRow], baseline: FrozenBaseline) ->
     return [row.judged_by(baseline) for row in rows]
 
 
-def with_recorded_baseline(row: AuditRow, baseline: FrozenBaseline) -> AuditRow:
-    """A newly measured row with the given baseline as its own, unless it has one.
+def with_given_baseline(row: AuditRow, baseline: FrozenBaseline) -> AuditRow:
+    """A newly measured row with the given baseline as its own, unless it has one; marked as given,
+    so that a resumed audit does not take it for the run's own.
 
     An existing baseline is never replaced, only overridden by an assumed one.
     """
     report, acc = row.report, baseline.assumed_for(row.method)
     if report.frozen_baseline_acc is not None or acc is None or not report.coverage:
         return row.judged_by(baseline)
-    return replace(row, report=report.with_frozen_baseline(acc))
+    facts = {**report.provenance, BASELINE_FROM: GIVEN}
+    return replace(row, report=replace(report.with_frozen_baseline(acc), provenance=facts))
 
 
 def with_measured_baselines(
-    rows: Iterable[AuditRow], beside: Iterable[AuditRow] = (), *, recorded: bool = False
-) -> list[AuditRow]:
-    """The rows with (d) judged by frozen-blocks runs among them (`FrozenRuns.judge`).
+    rows: Sequence[AuditRow], beside: Iterable[AuditRow] = ()
+) -> Sequence[AuditRow]:
+    """The rows that lack a baseline with that of a frozen run among them (`FrozenRuns.judge`).
 
     Args:
         rows: the rows.
-        beside: further frozen runs, preferred.
-        recorded: whether the baselines that rows have are their records, which are kept.
+        beside: further frozen runs.
     """
-    rows = list(rows)
-    judged = [row.method not in WITHOUT_BASELINE for row in rows]
-    if recorded:
-        judged = [one and _lacks_one(row) for one, row in zip(judged, rows, strict=True)]
-    if not any(judged):
+    if not any(map(_lacks_one, rows)):
         return rows
     frozen = FrozenRuns(
         FrozenRun(
@@ -255,30 +254,30 @@ def with_measured_baselines(
             row.report.headline_acc,
             row.report.right,
         )
-        for row in chain(beside, rows)
+        for row in chain(rows, beside)
         if row.method == FROZEN and row.report.headline_acc is not None
     )
-    for place, row in enumerate(rows):
-        if judged[place]:
-            report = frozen.judge(row.report, _rule(row), _facts(row))
-            rows[place] = replace(row, report=report)
-    return rows
+    return [
+        replace(row, report=frozen.judge(row.report, _rule(row), _facts(row)))
+        if _lacks_one(row)
+        else row
+        for row in rows
+    ]
 
 
-def with_baselines(rows: Iterable[AuditRow]) -> list[AuditRow]:
+def with_baselines(rows: Sequence[AuditRow]) -> list[AuditRow]:
     """The rows that lack a baseline with that of a frozen run among them, or next to their run
     folder. What is read and what is measured is judged alike, whichever run was trained first."""
-    rows = list(rows)
     lacking = [Path(row.checkpoint) for row in rows if row.checkpoint and _lacks_one(row)]
     folders = dict.fromkeys(real_path(place).parent for place in lacking if is_run(place))
-    return with_measured_baselines(
-        rows, chain.from_iterable(map(_frozen_in, folders)), recorded=True
-    )
+    return [*with_measured_baselines(rows, chain.from_iterable(map(_frozen_in, folders)))]
 
 
 def _lacks_one(row: AuditRow) -> bool:
-    is_known = bool(row.report.provenance) and row.report.frozen_baseline_acc is None
-    return is_known and row.method not in WITHOUT_BASELINE
+    """Whether a run's record says of which network and data it is, and of no baseline."""
+    facts, acc = row.report.provenance, row.report.frozen_baseline_acc
+    is_open = acc is None and bool(facts) and BASELINE_FROM not in facts
+    return is_open and row.method not in WITHOUT_BASELINE
 
 
 def _frozen_in(folder: Path) -> Iterator[AuditRow]:
@@ -305,13 +304,6 @@ def _right(folder: Path) -> str | None:
         return DiagnosticReport.from_dict(loads(read_file(folder / AUDIT))).right
     except (ValueError, FaError):
         return None
-
-
-def with_baseline(row: AuditRow, acc: float | None, source: str) -> AuditRow:
-    """The row with a baseline and its source."""
-    report = row.report.with_frozen_baseline(acc)
-    facts = {name: value for name, value in report.provenance.items() if name != BASELINE_RULE}
-    return replace(row, report=replace(report, provenance={**facts, BASELINE_FROM: source}))
 
 
 def _rule(row: AuditRow) -> str:

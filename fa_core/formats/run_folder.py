@@ -14,10 +14,12 @@ from fa_core.formats import log_files
 from fa_core.formats.json_document import Finding, open_document
 from fa_core.formats.report_object import check_run, decode_report
 from fa_core.formats.rows import AuditRow, Problem
+from fa_core.formats.run_progress import look_at
 from fa_core.formats.trace import Trace
 from fa_core.report import manifest as run_files
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.names import canonical_method
+from fa_core.report.report_facts import TRAINING
 from fa_core.sanitize import WHITE_SPACE, sanitize
 
 
@@ -56,7 +58,6 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
         method_name=manifest.method,
         seed=manifest.seed,
         axes=manifest.axes,
-        frozen_baseline_acc=run_files.recorded_baseline(manifest),
     )
     try:
         if (data := _bytes(folder / run_files.AUDIT)) is not None:
@@ -66,6 +67,8 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
             said = {**dict.fromkeys(found.axes, "nothing"), **manifest.axes}
             check_run(found, {**said, "method": method, "seed": manifest.seed}, "manifest", path)
             report = found
+        elif state := _training(folder, manifest):
+            report = msgspec.structs.replace(report, unmeasured={TRAINING: state})
     except FaError as error:
         yield Problem(source, str(error))
     row = AuditRow(
@@ -96,6 +99,16 @@ def _manifest(folder: Path) -> run_files.Manifest | None:
         if sniff(folder):
             raise
         return None
+
+
+def _training(folder: Path, manifest: run_files.Manifest) -> str:
+    """How far the training of an unmeasured run is, or got; ``""`` if that is not known."""
+    if work := look_at(folder):
+        return work.text()
+    done, epochs = manifest.epochs_done, manifest.recipe.get("epochs")
+    if isinstance(epochs, int) and 0 < done < epochs and not manifest.stopped:
+        return f"training ended after epoch {done} of {epochs}"
+    return ""
 
 
 def _trace(path: Path, row: AuditRow) -> Iterator[Finding]:

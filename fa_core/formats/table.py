@@ -79,6 +79,7 @@ class AuditTable:
     problems: tuple[Problem, ...] = ()
 
     source, key, method, seed, axes = map(_of_rows, ("source", "key", "method", "seed", "axes"))
+    recorded_verdict = _of_rows("report.recorded_verdict")
     growth, h_L, g_L, stability, acc, baseline, margin_pp = map(_of_reports, NUMBERS)
     mean_gamma, deep_gamma, null_gamma, deep_rho, deep_nudge = map(_of_credit, CREDIT)
 

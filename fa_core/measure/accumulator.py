@@ -192,7 +192,7 @@ class Accumulator:
                 where=where,
                 hint="the taps must be the same for every batch",
             )
-        flattening = self._flattening.of_batch(done.gradients[-1], done.label_mask)
+        flattening = self._flattening.of_batch(done.at_head, done.label_mask)
         at_layer = done.gradients[0]
         if self._for_norms:
             at_layer = done.gradients[self._layer]
@@ -334,7 +334,7 @@ class Accumulator:
             )
         if done.label_mask is not None:
             check_tokens(done.hidden, done.names, done.label_mask)
-        self._flattening = Flattening.of(done.hidden, done.gradients[-1], done.label_mask)
+        self._flattening = Flattening.of(done.hidden, done.at_head, done.label_mask)
         device = done.logits.device.type
         self.facts = {
             "classes": done.logits.shape[-1],

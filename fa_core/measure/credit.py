@@ -95,7 +95,7 @@ def tail_of(model: nn.Module, x: Inputs, taps: Taps) -> Tail:
         layers = count()
         rounds = len(states) // len(first_of(x))
 
-        def replace_state(_: str, state: Tensor, others: Sequence[Tensor]) -> Tensor:
+        def replace_state(_: str, state: Tensor) -> Tensor:
             if next(layers) == l:
                 return states
             return state
@@ -197,18 +197,14 @@ def _check_given(credit: object, where: str) -> None:
             f"it returned {described(credit)}", where=where, hint="return [a_0, ..., a_L]"
         )
     for l, a in enumerate(credit):
-        if a is None:
+        is_float = isinstance(a, Tensor) and a.is_floating_point()
+        if a is None or (is_float and bool(a.isfinite().all() and a.any())):
             continue
-        if not isinstance(a, Tensor) or not a.is_floating_point():
-            what = f"a_{l} is {described(a)}"
-        elif not bool(torch.isfinite(a).all()):
-            what = f"a_{l} has NaN or inf"
-        elif not bool(a.any()):
-            what = f"a_{l} is 0 in every sample"
-        else:
-            continue
+        values = " with NaN or inf, or 0 in every sample" if is_float else ""
         raise MeasureError(
-            what, where=where, hint="return float tensors, and None for a layer without credit"
+            f"a_{l} is {described(a)}{values}",
+            where=where,
+            hint="return float tensors, and None for a layer without credit",
         )
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
-from functools import partial
-from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -26,23 +24,6 @@ from fa_core.measure.hooks import (
 from fa_core.measure.isolate import Device, Inputs, call_model, detached_inputs, eval_mode
 from fa_core.measure.taps import States, guess_taps
 from fa_core.report.provenance import DepthAblation
-from fa_core.zoo.models.base import StreamNet
-
-Ablated: TypeAlias = Callable[[nn.Module, Inputs, Collection[int]], States]
-"""(network, a batch's inputs, blocks whose place the identity takes) → logits and h_0..h_L."""
-
-
-def _run_blocks(model: nn.Module, x: Inputs, without: Collection[int]) -> States:
-    """A built-in network, block by block."""
-    assert isinstance(model, StreamNet)
-    assert isinstance(x, Tensor)
-    stream = [model.embed_input(x)]
-    for l in range(model.n_blocks):
-        h = model.advance(l, stream[l])
-        if l in without and h.shape == stream[l].shape:
-            h = stream[l]
-        stream.append(h)
-    return model.readout(stream[-1]), stream
 
 
 def _run_tapped(
@@ -51,9 +32,9 @@ def _run_tapped(
     """A network whose modules return the states: block l is the module of h_{l+1}. Or one that adds
     ``h + block(h)``: block l reads h_l, the last module is the readout."""
     stream: list[Tensor] = []
-    reading = modules[0].endswith(READS)
+    reading = modules[-1].endswith(READS)
 
-    def tap(name: str, state: Tensor, others: Sequence[Tensor]) -> Tensor:
+    def tap(name: str, state: Tensor) -> Tensor:
         block = len(stream) - 1
         if not reading and block in without and stream[-1].shape == state.shape:
             state = stream[-1]
@@ -73,27 +54,19 @@ def _run_tapped(
         return read_logits(call_model(model, x)), stream
 
 
-def ablated(model: nn.Module, taps: str | Sequence[str] | None, x: Inputs) -> Ablated:
-    """How a network runs without some of its blocks.
-
-    Args:
-        model: the network.
-        taps: names of its states, as `diagnose` takes them; None = its own stream, or a guess.
-        x: a batch's inputs, for the guess.
+def _states_of(model: nn.Module, taps: str | Sequence[str] | None, x: Inputs) -> list[str]:
+    """Modules that read or give the states.
 
     Raises:
         TapError: names that match nothing, or a network whose stream cannot be guessed.
-        UsageError: a mix of inputs and outputs.
+        UsageError: a mix of inputs and outputs, but for h_0 as an input.
     """
-    if taps is None and isinstance(model, StreamNet):
-        return _run_blocks
-    if taps is None:
-        taps = guess_taps(model, x)
-    modules = match_modules(model, taps)
-    if len({name.endswith(READS) for name in modules}) > 1:
-        hint = "name inputs alone, e.g. blocks.*:in,head:in, or outputs alone"
+    modules = match_modules(model, guess_taps(model, x) if taps is None else taps)
+    first, *reads = [name.endswith(READS) for name in modules]
+    if len({*reads}) > 1 or first < modules[-1].endswith(READS):
+        hint = "name inputs alone, e.g. blocks.*:in,head:in, or outputs after h_0"
         raise UsageError("taps at inputs and at outputs", hint=hint)
-    return partial(_run_tapped, modules)
+    return modules
 
 
 def depth_ablation(
@@ -115,8 +88,7 @@ def depth_ablation(
     Args:
         model: any network whose stream can be tapped at modules; it is left unchanged.
         eval_batches: as `diagnose` takes them.
-        taps: names of modules, as `diagnose` takes them; None = its own stream if it is a built-in
-            network, else a guess.
+        taps: names of modules, as `diagnose` takes them; None = a guess.
         dtype: as `diagnose` takes it.
         device: as `diagnose` takes it.
 
@@ -134,14 +106,15 @@ def depth_ablation(
     batches = as_batches(eval_batches)
     with eval_mode(model, dtype, device) as net, net.rng.isolated_over(batches):
         ready = [to_device(batch, index, net) for index, batch in enumerate(batches)]
-        run = ablated(net.model, taps, ready[0][0])
+        modules = _states_of(net.model, taps, ready[0][0])
 
         def measured(without: Collection[int]) -> tuple[float | None, list[Tensor]]:
             """Accuracy, None where the identity does not fit a block; the last batch's stream."""
             hits: list[Tensor] = []
             stream: list[Tensor] = []
             for x, y in ready:
-                logits, stream = run(net.model, detached_inputs(net.model, x), without)
+                inputs = detached_inputs(net.model, x)
+                logits, stream = _run_tapped(modules, net.model, inputs, without)
                 if not all(torch.equal(stream[l], stream[l + 1]) for l in without):
                     return None, stream
                 hits.append(is_correct(logits, y)[y != IGNORED])

@@ -102,7 +102,8 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
         the accuracy over all batches, and median_i ‖e_T,i‖₂ over those of (a).
 
     Args:
-        model: any network whose stream can be tapped. It is left unchanged.
+        model: any network whose stream can be tapped. Its modes, parameters, buffers and gradients
+            are as before afterwards; what its forward stores elsewhere stays.
         eval_batches: (x, y) pairs, or mappings of ``labels`` and the network's keyword arguments,
             in a list, a DataLoader or any iterable. (c) needs 8 or more disjoint batches of 128
             samples. Labels are (B,) class indices, or (B, T), one per token, -100 for ignored
@@ -259,8 +260,10 @@ def run_diagnosis(
             runner.prove_by_trial()
         numbers, notes = accumulator.measured()
         notes.append(log.note())
-        if net.rng.noticed:
+        if net.rng.noticed or runner.drew:
             notes.append(DREW)
+        if "inside" in str(numbers.dtype):
+            notes.append(f"arithmetic: {numbers.dtype}")
         notes += [label_note(batch, y, net.model), runner.loss.note]
         if runner.loss.name != CE.name:
             numbers.provenance[LOSS] = runner.loss.name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -14,16 +14,21 @@ from fa_core.errors import MeasureError, TapError
 from fa_core.measure.graph import SELECTIONS
 from fa_core.measure.isolate import Inputs, InputsT, first_of, select_samples, to_float64
 from fa_core.measure.loss import CE, CrossEntropy, Loss
-from fa_core.measure.norms import Signal, vector_norms
+from fa_core.measure.norms import Signal, positions, vector_norms
 from fa_core.measure.stream import Stream
-from fa_core.measure.taps import Layers
 from fa_core.zoo.methods.base import output_error
 
 IGNORED = -100
 """Labels (B, T) of this value are ignored, as by `torch.nn.functional.cross_entropy`."""
 
+_BY_INDEX = {"IndexBackward0", "IndexSelectBackward0", "GatherBackward0"}
+"""Such nodes that select by tensors of places."""
+
 _LARGEST_ERROR = 2**24
 """Entries of e_T computed at a time for one e_T per token: 128 MB in float64."""
+
+Layers: TypeAlias = Sequence[int] | None
+"""Which l of h_l; None = all."""
 
 LayerOf: TypeAlias = Callable[[int], int]
 """Number of states → the layer of (c)."""
@@ -50,11 +55,14 @@ class Pass:
             it is known.
         of_mean_error: `mean_error_gradient` at the layer of (c), where that was asked for.
         label_mask: (B, T) bool, the labels that are not ignored; None for labels (B,).
+        at_head: shaped as the states with tokens, and not 0 where the head reads the last of them:
+            g_L, or where h_L is one token, `read_by`.
     """
 
     logits: Tensor
     hidden: list[Tensor]
     gradients: list[Tensor]
+    at_head: Tensor
     error: Tensor
     names: list[str]
     dtype: str
@@ -199,21 +207,54 @@ def _side_branch_gradient(logits: Tensor, start: Tensor, state: Tensor) -> Tenso
     the gradient at the state is S·g. The nodes compute Sᵀv, which is linear in v, so S·g is the
     derivative of gᵀSᵀv by v.
     """
-    node = state.grad_fn
     v = torch.zeros_like(state).requires_grad_()
-    adjoint: Tensor = v
-    while node is not None and node.name() in SELECTIONS:
-        adjoint = node(adjoint)  # type: ignore[operator]
-        source, output = node.next_functions[0]
-        if source is None:
-            return None
-        edge = GradientEdge(source, output)
+    for adjoint, edge in _selected_from(state, v):
         (gradient,) = torch.autograd.grad(
             logits, [edge], start, allow_unused=True, retain_graph=True
         )
         if gradient is not None:
             return torch.autograd.grad(adjoint, v, gradient)[0]
+    return None
+
+
+def _selected_from(state: Tensor, adjoint: Tensor) -> Iterator[tuple[Tensor, GradientEdge]]:
+    """The tensors that a state S·h is selected from, the nearest first, each with Sᵀv."""
+    node = state.grad_fn
+    while node is not None and node.name() in SELECTIONS | _BY_INDEX:
+        adjoint = node(adjoint)  # type: ignore[operator]
+        source, output = node.next_functions[0]
+        if source is None:
+            return
+        yield adjoint, GradientEdge(source, output)
         node = source
+
+
+def first_without_positions(hidden: Sequence[Tensor]) -> int:
+    """The first state with one token or pixel after one with several; 0 if there is none."""
+    counts = list(map(positions, hidden))
+    return next((l for l in range(1, len(counts)) if counts[l] == 1 < counts[l - 1]), 0)
+
+
+def read_by(hidden: Sequence[Tensor]) -> Tensor | None:
+    """Which entries of a state of several tokens the first state without tokens is.
+
+    Args:
+        hidden: h_0..h_L, attached to a graph that was not freed.
+
+    Returns:
+        Not 0 at these entries, (B, T, d); None if all states have tokens, none has, or it is
+        computed from the tokens.
+
+    >>> h = torch.ones(1, 2, 3, requires_grad=True).exp()
+    >>> read_by([h, h.exp()[:, 0]])
+    tensor([[[1., 1., 1.],
+             [0., 0., 0.]]])
+    """
+    l = first_without_positions(hidden)
+    if l:
+        for marks, _ in _selected_from(hidden[l], torch.ones_like(hidden[l])):
+            if positions(marks) > 1 and len(marks) == len(hidden[l]):
+                return marks
     return None
 
 
@@ -237,6 +278,7 @@ def backward(
         TapError: a tap that the logits do not depend on.
     """
     again = mean_error_at is not None and y.dim() == 1
+    read = read_by(stream.hidden)
     gradients, error = activation_gradients(stream, y, layers, again, loss)
     of_mean_error = None
     if mean_error_at is not None and again:
@@ -248,6 +290,7 @@ def backward(
         logits=stream.logits.detach(),
         hidden=[h.detach() for h in stream.hidden],
         gradients=gradients,
+        at_head=gradients[-1] if read is None else read,
         error=error,
         names=stream.names,
         dtype="",
@@ -294,6 +337,7 @@ def _joined(parts: list[Pass]) -> Pass:
         logits=torch.cat([part.logits for part in parts]),
         hidden=list(map(torch.cat, zip(*hidden, strict=True))),
         gradients=list(map(torch.cat, zip(*gradients, strict=True))),
+        at_head=torch.cat([part.at_head for part in parts]),
         error=torch.cat([part.error for part in parts]),
         credit=_joined_layers(credits) if all(credits) else [],
         no_credit=next(filter(None, (part.no_credit for part in parts)), ""),

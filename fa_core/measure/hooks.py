@@ -12,7 +12,6 @@ from typing import Any, TypeAlias, cast
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves
 
 from fa_core.errors import TapError
 from fa_core.measure.isolate import (
@@ -27,8 +26,8 @@ from fa_core.measure.norms import by_position
 READS = ":in"
 """Suffix of a pattern: the state is the modules' input, not their output."""
 
-Tap: TypeAlias = Callable[[str, Tensor, Sequence[Tensor]], Tensor]
-"""(name, state, other tensors of the module's output) → the tensor that replaces the state."""
+Tap: TypeAlias = Callable[[str, Tensor], Tensor]
+"""(name, state) → the tensor that replaces the state."""
 
 Args: TypeAlias = tuple[object, ...]
 Kwargs: TypeAlias = Mapping[str, object]
@@ -129,25 +128,12 @@ def tapped(model: nn.Module, taps: Iterable[str], tap: Tap) -> Iterator[None]:
         return name if calls[name] == 1 else f"{name} (call {calls[name]})"
 
     def read(name: str, module: nn.Module, args: Args, kwargs: Kwargs) -> None:
-        first = first_tensor((*args, *kwargs.values()))
-        if first is None or not first.is_floating_point():
-            raise TapError(
-                f"module {name.removesuffix(READS)} reads {described(first)}",
-                hint="tap a module that is called with the state",
-            )
-        tap(numbered(name), first, ())
+        first = _state(f"{name.removesuffix(READS)} reads", (*args, *kwargs.values()))
+        tap(numbered(name), first)
 
     def give(name: str, module: nn.Module, args: Args, output: object) -> object:
-        first = first_tensor(output)
-        if first is None or not first.is_floating_point():
-            raise TapError(
-                f"module {name} returns {described(output if first is None else first)}",
-                hint="tap a module that returns a float tensor, "
-                "or give a function (model, x) -> (logits, states)",
-            )
-        leaves = tree_leaves(output)
-        others = [leaf for leaf in leaves if isinstance(leaf, Tensor) and leaf is not first]
-        return replace_first_tensor(output, tap(numbered(name), first, others))
+        first = _state(f"{name} returns", output)
+        return replace_first_tensor(output, tap(numbered(name), first))
 
     # a handle removes its hook on exit
     with ExitStack() as handles:
@@ -159,6 +145,22 @@ def tapped(model: nn.Module, taps: Iterable[str], tap: Tap) -> Iterator[None]:
                 handle = module.register_forward_hook(partial(give, name))
             handles.enter_context(handle)
         yield
+
+
+def _state(what: str, output: object) -> Tensor:
+    """The state that a module reads or returns.
+
+    Raises:
+        TapError: the first tensor is missing, or no float tensor.
+    """
+    first = first_tensor(output)
+    if first is not None and first.is_floating_point():
+        return first
+    raise TapError(
+        f"module {what} {described(output if first is None else first)}",
+        hint="tap modules that read or return float tensors, or give a function (model, x) -> "
+        "(logits, states); complex blocks can run from torch.view_as_complex(state)",
+    )
 
 
 def first_tensor(output: object) -> Tensor | None:

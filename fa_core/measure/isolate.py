@@ -1,10 +1,10 @@
-"""Isolation of a network for measuring: it comes back exactly as it went in.
+"""Isolation of a network for measuring: it comes back as it went in.
 
 `eval_mode` puts a network, or a copy where its device or precision has to change, into eval mode,
 with float32 arithmetic without TF32 and random numbers from a fixed seed. It runs as in training
 otherwise: with gradients, parameters as they are, hooks, and no fast path for inference. Modes,
 requires_grad, gradients, weights, buffers, the caller's random generators and PyTorch's switches
-are restored afterwards, even if a pass raises.
+are restored afterwards, even if a pass raises. What a forward stores in other places stays.
 """
 
 from __future__ import annotations

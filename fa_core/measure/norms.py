@@ -9,6 +9,7 @@ import math
 import sys
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TypeAlias
 
 import torch
@@ -68,19 +69,19 @@ class Flattening:
 
     @classmethod
     def of(
-        cls, hidden: Sequence[Tensor], g_L: Tensor, label_mask: Tensor | None = None
+        cls, hidden: Sequence[Tensor], at_head: Tensor, label_mask: Tensor | None = None
     ) -> Flattening:
         """Flattening of one network's states.
 
         (B, d) is taken as is and (B, C, H, W) flattened. A token stream (B, T, d) is read at one
         token per sample if the head reads only that one: ∂CE/∂h_L is then exactly zero at every
-        other token. ``"cls token"`` is the first of every sample, ``"last token"`` the last,
-        ``"read token"`` any other (e.g. the last before padding). Otherwise, also if that gradient
-        is zero everywhere, the stream is flattened.
+        other token, or h_L is that token. ``"cls token"`` is the first of every sample, ``"last
+        token"`` the last, ``"read token"`` any other (e.g. the last before padding). Otherwise,
+        also if that gradient is zero everywhere, the stream is flattened.
 
         Args:
             hidden: h_0..h_L, each (B, ...).
-            g_L: the gradient at h_L, shaped like it.
+            at_head: the gradient at h_L, or where h_L is a token, what marks it.
             label_mask: (B, T) bool, the labels (B, T) that count: one vector for each.
 
         Raises:
@@ -92,26 +93,27 @@ class Flattening:
             return cls(PER_TOKEN, label_mask)
         if all(h.dim() == 2 for h in hidden):
             return cls(AS_IS)
-        if any(h.dim() != 3 or h.shape[1] == 1 for h in hidden):
+        whole = [*takewhile(lambda h: positions(h) > 1, hidden), at_head]
+        if len(whole) == 1 or any(h.dim() != 3 for h in whole):
             return cls(FLATTENED)
-        read = (g_L != 0).any(dim=-1).sum(dim=-1).amax()
-        tokens = read_tokens(g_L)
-        lowest, highest = tokens.aminmax()
+        read = (at_head != 0).any(dim=-1).sum(dim=-1).amax()
         if read != 1:
             return cls(FLATTENED)
-        _check_same_tokens(hidden)
+        tokens = read_tokens(at_head)
+        lowest, highest = tokens.aminmax()
+        _check_same_tokens(whole)
         if highest == 0:
             return cls(CLS_TOKEN, tokens)
-        return cls(LAST_TOKEN if lowest == g_L.shape[1] - 1 else READ_TOKEN, tokens)
+        return cls(LAST_TOKEN if lowest == at_head.shape[1] - 1 else READ_TOKEN, tokens)
 
     @property
     def reads_token(self) -> bool:
         """Whether the vectors are those of one token per sample."""
         return self.tokens is not None and self.way != PER_TOKEN
 
-    def of_batch(self, g_L: Tensor, label_mask: Tensor | None) -> Flattening:
+    def of_batch(self, at_head: Tensor, label_mask: Tensor | None) -> Flattening:
         """The same way for another batch."""
-        return Flattening(self.way, read_tokens(g_L) if self.reads_token else label_mask)
+        return Flattening(self.way, read_tokens(at_head) if self.reads_token else label_mask)
 
     def vectors(self, state: Tensor) -> Tensor:
         """`state`, (B, ...), as one vector per sample.
@@ -122,10 +124,10 @@ class Flattening:
         >>> Flattening(LAST_TOKEN, torch.tensor([4, 4])).vectors(torch.zeros(2, 5, 3)).shape
         torch.Size([2, 3])
         """
-        if self.tokens is None:
-            return state.flatten(1)
-        if self.way == PER_TOKEN:
+        if self.tokens is not None and self.way == PER_TOKEN:
             return by_position(state)[self.tokens]
+        if self.tokens is None or positions(state) == 1:
+            return state.flatten(1)
         places = self.tokens[:, None, None]
         return torch.take_along_dim(state, places, dim=1).squeeze(1)
 
@@ -144,7 +146,7 @@ class Flattening:
         >>> moved.sum(dim=(1, 3))[0].tolist()
         [3.0, 3.0, 0.0, 0.0, 0.0]
         """
-        if self.tokens is None:
+        if self.tokens is None or positions(state) == 1:
             return state + steps.reshape(len(steps), *state.shape)
         moved = state.expand(len(steps), *state.shape).clone()
         samples = torch.arange(len(state), device=state.device)
@@ -153,15 +155,13 @@ class Flattening:
 
 
 def _check_same_tokens(hidden: Sequence[Tensor]) -> None:
-    tokens = hidden[-1].shape[1]
-    for l, h in enumerate(hidden):
-        if h.shape[1] != tokens:
-            raise TapError(
-                f"h_{l} has {h.shape[1]} tokens, h_{len(hidden) - 1} has {tokens}, "
-                "of which the head reads one",
-                hint="tap states that hold the same tokens, or give a function that returns "
-                "that token's states (B, d)",
-            )
+    tokens = [h.shape[1] for h in hidden]
+    if len({*tokens}) > 1:
+        raise TapError(
+            f"the states have {tokens} tokens, of which the head reads one",
+            hint="tap states that hold the same tokens, or give a function that returns that "
+            "token's states (B, d)",
+        )
 
 
 def read_tokens(g_L: Tensor) -> Tensor:
@@ -217,6 +217,15 @@ def by_position(values: Tensor) -> Tensor:
     if values.dim() == 4:
         return values.flatten(2).transpose(1, 2)
     return values
+
+
+def positions(values: Tensor) -> int:
+    """Number of tokens or pixels of a sample.
+
+    >>> positions(torch.zeros(2, 3, 4, 5)), positions(torch.zeros(2, 3))
+    (20, 1)
+    """
+    return by_position(values).shape[1:-1].numel()
 
 
 def check_tokens(hidden: Sequence[Tensor], names: Sequence[str], label_mask: Tensor) -> None:

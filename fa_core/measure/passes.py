@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from fa_core.errors import FaError, MeasureError, TapError, UsageError, first_line
 from fa_core.measure.batch_input import to_device
 from fa_core.measure.flow import Flow
-from fa_core.measure.gradients import LayerOf, Pass, backward, microbatches
+from fa_core.measure.gradients import LayerOf, Layers, Pass, backward, microbatches
 from fa_core.measure.graph import (
     NODE_HOOK,
     HookRecorder,
@@ -32,9 +32,9 @@ from fa_core.measure.norms import Flattening, Signal, check_states, each
 from fa_core.measure.proven_credit import CreditProof
 from fa_core.measure.stream import Proof, Stream, prove
 from fa_core.measure.taps import (
-    Layers,
     Tapped,
     Taps,
+    pooled,
     resolve_taps,
     working_taps,
 )
@@ -112,6 +112,7 @@ class PassRunner:
         mean_error_at: as for `backward`.
         loss: the loss, from the first batch on.
         proof: what the proof of the stream leaves to say; None before the first batch.
+        drew: whether its own backward pass, seen apart from the others, drew random numbers.
     """
 
     def __init__(self, taps: Tapped, model: nn.Module, loss: LossChoice = "ce") -> None:
@@ -124,6 +125,7 @@ class PassRunner:
         self._dtype = ""
         self._saving: Callable[[], AbstractContextManager[object]] = nullcontext
         self.proof: Proof | None = None
+        self.drew = False
         self._trials: Trials | None = None
 
     def run(self, x: Inputs, y: Tensor, layers: Layers = None, where: str = "") -> Pass:
@@ -212,11 +214,23 @@ class PassRunner:
         """
         check_states(stream.hidden, stream.names, len(batch.y))
         logits = flow.made(stream.logits)
+        for name, cut in zip(stream.names, stream.cuts, strict=True):
+            if cut == [None]:
+                hint = "leave it out: h_0 is computed from the input"
+                raise TapError(f"no input reaches tap {name}", hint=hint)
         try:
             proof = prove(flow, logits, stream.cuts, stream.names, stream.returned)
         except TapError as error:
             hint = error.hint or working_taps(self._model, batch.x)
             raise TapError(error.what, hint=hint) from error
+        pool = pooled(flow, stream)
+        if pool is not None:
+            l, before = pool
+            raise TapError(
+                f"h_{l} ({stream.names[l]}) is a part or a pool of the tokens or pixels before it, "
+                "so its norm does not compare",
+                hint=f"tap the state before the pool: {before or 'return it by a function'}",
+            )
         left_out = [proof.left_out, *blocks_between(flow, logits, stream.cuts), *outside]
         self.proof = replace(proof, left_out="; ".join(filter(None, left_out)))
         run = partial(self._tapped.forward, self._model)
@@ -242,9 +256,11 @@ class PassRunner:
         with RngState().isolated():
             true = self._derived(batch, None)
         try:
-            with RngState().isolated():
+            draws = RngState()
+            with draws.isolated():
                 stream = self._tapped.forward(self._model, batch.x)
                 done = backward(stream, batch.y, None, self.mean_error_at, self.loss)
+            self.drew |= draws.noticed
         except Exception as error:
             of_network = own.certain or isinstance(error, TapError)
             if not of_network or is_out_of_memory(error) or IN_PLACE in str(error):
@@ -253,14 +269,14 @@ class PassRunner:
             if true is None:
                 raise MeasureError(f"{why}; {own.why}", where=batch.where) from error
             if own.steps:
-                own.give_up(own.in_steps())
+                own.give_up()
             return replace(true, own_backward=own.names, no_credit=why, gradient_unknown=own.why)
         if true is None:
             is_gradient = not own.names
         else:
             is_gradient = len(agreeing(done.gradients, true.gradients)) == len(done.names)
         if not is_gradient and own.steps and not own.why:
-            own.give_up(own.in_steps())
+            own.give_up()
         if true is None or own.why:
             if is_gradient:
                 self._own = None
@@ -375,7 +391,7 @@ def reference(model: nn.Module, batch: object, how: PassOptions) -> Iterator[Ref
             runner.prove_by_trial()
         if done.gradient_unknown:
             raise MeasureError(done.gradient_unknown)
-        flattening = Flattening.of(done.hidden, done.gradients[-1], done.label_mask)
+        flattening = Flattening.of(done.hidden, done.at_head, done.label_mask)
         gradients = [flattening.vectors(g) for g in done.gradients]
         yield Reference(net.model, x, y, done, flattening, gradients, runner.loss)
 

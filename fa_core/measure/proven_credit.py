@@ -17,7 +17,7 @@ from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
 from fa_core.measure.gradients import IGNORED, loss_gradient
 from fa_core.measure.graph import SELECTIONS
-from fa_core.measure.isolate import Inputs, RngState, first_of, select_samples
+from fa_core.measure.isolate import Inputs, RngState, tree_map
 from fa_core.measure.loss import CE, Loss
 from fa_core.measure.norms import Signal, length, same
 from fa_core.measure.taps import Tapped, thawed
@@ -61,9 +61,8 @@ class CreditProof:
     one such parameter is enough. Where the vector at the tap fails, those behind copies and
     Functions at the tap are tried.
 
-    a_l follows the error of this batch: with all labels replaced by one it changes, or, for a
-    network that is given the labels itself, it moves with the samples where half of them come
-    twice. It is the same when the batch runs again.
+    a_l follows the error of this batch: with all labels replaced by one, also where the network is
+    given them, it changes. It is the same when the batch runs again.
 
     Args:
         tapped: how the network is tapped.
@@ -307,8 +306,8 @@ def doubt(credit: Signal, again: Credit, x: Inputs, y: Tensor) -> str:
     stored = _of_no_error(credit, again, x, y)
     if stored:
         return (
-            f"its feedback reads a stored error: the vector at {_layers(stored)} does not follow "
-            "the labels of the batch"
+            f"its feedback reads a stored error or none: the vector at {_layers(stored)} does not "
+            "follow the labels of the batch"
         )
     for _ in range(3):
         pairs = enumerate(zip(credit, again(x, y), strict=True))
@@ -326,22 +325,30 @@ def _of_no_error(credit: Signal, again: Credit, x: Inputs, y: Tensor) -> list[in
     known = y[y != IGNORED]
     # another class for most samples, and another number of samples in each class
     other = (known.mode().values + 1) % max(int(known.max()) + 1, 2)
-    changed = again(x, torch.where(y == IGNORED, y, other))
+    others = torch.where(y == IGNORED, y, other)
+    changed = again(tree_map(partial(relabelled, y=y, others=others), x), others)
     stored = []
     for l, (a, b) in enumerate(zip(credit, changed, strict=True)):
         if a is not None and bool(a.any()) and b is not None and _same(a, b):
             stored.append(l)
-    if stored:
-        order = torch.arange(len(y), device=y.device) // 2
-        moved = again(select_samples(x, order.to(first_of(x).device)), y[order])
-        stored = [l for l in stored if not _moves(credit[l], moved[l], order)]
     return stored
 
 
-def _moves(a: Tensor | None, b: Tensor | None, order: Tensor) -> bool:
-    """Whether a credit goes with the samples, or is another one if it is the batch's mean."""
-    if a is None or b is None:
-        return False
-    is_mean = _same(a, a[:1].expand_as(a))
-    wanted = b[:1].expand_as(b) if is_mean else a[order]
-    return _same(wanted, b) and not _same(a, b)
+def relabelled(tensor: Tensor, y: Tensor, others: Tensor) -> Tensor:
+    """An input with other labels in the columns that hold the labels, as classes or one-hot.
+
+    >>> relabelled(torch.eye(3)[:2], torch.tensor([0, 1]), torch.tensor([1, 1])).tolist()
+    [[0.0, 1.0, 0.0], [0.0, 1.0, 0.0]]
+    """
+    if tensor.shape[: y.dim()] != y.shape:
+        return tensor
+    columns = tensor.reshape(y.numel(), -1).clone()
+    labels, others = y.reshape(-1, 1), others.reshape(-1, 1)
+    for held, wanted in (
+        (labels, others),
+        *((labels == c, others == c) for c in set(y.flatten().tolist())),
+    ):
+        # a constant column may be a mask
+        found = (columns == held).all(dim=0) & (held != held[0]).any()
+        columns[:, found] = wanted.to(columns)
+    return columns.reshape(tensor.shape)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from itertools import chain
 from typing import Any, TypeAlias, cast
 
 import torch
@@ -16,6 +17,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from fa_core.errors import TapError
 from fa_core.measure.flow import Flow, recording
+from fa_core.measure.gradients import Layers, first_without_positions, read_by
 from fa_core.measure.graph import read_in_another_form
 from fa_core.measure.guess import no_guess, possible_taps
 from fa_core.measure.hooks import (
@@ -38,9 +40,6 @@ Taps: TypeAlias = str | Sequence[str] | StreamFunction | None
 
 States: TypeAlias = tuple[Tensor, list[Tensor]]
 """Logits and h_0..h_L."""
-
-Layers: TypeAlias = Sequence[int] | None
-"""Which l of h_l; None = all."""
 
 
 class Tapped:
@@ -151,7 +150,7 @@ class _Recorder:
         self.edges: list[GradientEdge | None] = []
         self.cuts: list[list[int | None]] = []
 
-    def __call__(self, name: str, state: Tensor, others: Sequence[Tensor]) -> Tensor:
+    def __call__(self, name: str, state: Tensor) -> Tensor:
         layer = len(self.hidden)
         wanted = self._layers is None or layer in self._layers
         self.names.append(name)
@@ -172,7 +171,7 @@ class _Recorder:
             self.edges.append(get_gradient_edge(copied))
         flow = recording()
         if flow is not None:
-            self.cuts.append([flow.made(tensor) for tensor in (copied, *others)])
+            self.cuts.append([flow.made(copied)])
         return copied
 
 
@@ -196,7 +195,7 @@ class ModuleTaps(Tapped):
     def plain(self, model: nn.Module, x: Inputs) -> States:
         hidden: list[Tensor] = []
 
-        def tap(name: str, state: Tensor, others: Sequence[Tensor]) -> Tensor:
+        def tap(name: str, state: Tensor) -> Tensor:
             hidden.append(state)
             return state.clone()
 
@@ -224,7 +223,7 @@ class ReadTaps(ReturnedStream):
         read: list[tuple[Tensor, int]] = []
         ran: list[str] = []
 
-        def tap(name: str, state: Tensor, others: Sequence[Tensor]) -> Tensor:
+        def tap(name: str, state: Tensor) -> Tensor:
             ran.append(name)
             for earlier, version in read:
                 if state is earlier and state._version == version:
@@ -345,16 +344,57 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
     Raises:
         TapError: no such stream, or no module gives or reads one of its states.
     """
-    for taps in possible_taps(model, x):
-        with suppress(TapError):
+    behind_pools: list[list[str]] = []
+    why = "no module gives or reads one of its states"
+    for taps in chain(possible_taps(model, x), behind_pools):
+        try:
             tapped = _by_names(model, taps)
             with torch.enable_grad(), Flow(model, x) as flow:
                 stream = tapped.forward(model, x)
-            if not prove(
+            proof = prove(
                 flow, flow.made(stream.logits), stream.cuts, stream.names, stream.returned
-            ).left_out:
-                return taps
-    raise no_guess(model, "no module gives or reads one of its states")
+            )
+        except TapError as error:
+            why = error.what
+            continue
+        pool = pooled(flow, stream)
+        if pool is not None and pool[1]:
+            l, before = pool
+            behind_pools.append([*stream.names[:l], before, *stream.names[l + 1 :]])
+        if pool is None and not proof.left_out:
+            return taps
+    raise no_guess(model, why)
+
+
+def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
+    """The first state without tokens or pixels, if it pools those of the states before it.
+
+    Returns:
+        Its layer, and the module that gives or reads what is pooled, "" without one.
+    """
+    l = first_without_positions(stream.hidden)
+    read = read_by(stream.hidden)
+    node = stream.cuts[l][0]
+    if not l or node is None or (read is not None and _is_one_or_all(read)):
+        return None
+    size, pool = stream.hidden[l].numel(), ""
+    while flow.operations[node].size <= size:
+        one = flow.operations[node]
+        if one.is_product or one.adds or not one.reads:
+            return None
+        pool = one.name
+        node = max(one.reads, key=lambda read: flow.operations[read].size)
+    if any(flow.operations[made].name == pool for made in chain(*stream.cuts[:l]) if made):
+        # every block ends in one
+        return None
+    names = [call.name for call in flow.calls if call.gave == node]
+    names += [call.name + READS for call in flow.calls if call.read == node]
+    return l, next(filter(None, names), "")
+
+
+def _is_one_or_all(read: Tensor) -> bool:
+    """Whether one token of each sample is read, or no entry is left out."""
+    return bool(read.all()) or (read.dim() == 3 and bool((read.any(dim=2).sum(dim=1) == 1).all()))
 
 
 def working_taps(model: nn.Module, x: Inputs) -> str:

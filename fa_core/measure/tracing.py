@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from fa_core.errors import MeasureError, first_line
+from fa_core.measure.gradients import Layers
 from fa_core.measure.hooks import Args, Kwargs
 from fa_core.measure.isolate import (
     Inputs,
@@ -24,7 +25,7 @@ from fa_core.measure.isolate import (
 )
 from fa_core.measure.norms import agree, same
 from fa_core.measure.stream import Stream
-from fa_core.measure.taps import Layers, States, Tapped, thawed
+from fa_core.measure.taps import States, Tapped, thawed
 
 _TORCHS = ("aten", "prim", "prims")
 """Namespaces whose operators have true derivatives only."""
@@ -42,10 +43,6 @@ _COPIES = (torch.ops.aten.clone.default, torch.ops.aten.alias.default)
 
 _SPOKEN = {"_to_copy": "integer cast"}
 """Names of operations in a report, where they differ from torch's."""
-
-
-class StepFunction(MeasureError):
-    """A forward whose derivative is 0 almost everywhere, although autograd gives another one."""
 
 
 def agreeing(ours: Sequence[Tensor | None], gradients: Sequence[Tensor]) -> list[int]:
@@ -202,17 +199,14 @@ class OwnBackward:
         before, after = zip(*(cutting.cut[node] for node in nodes), strict=True)
         return CutStates(list(before), list(after), logits)
 
-    def give_up(self, error: BaseException) -> None:
-        """Record an error as the reason why the gradient is not known."""
-        reason = first_line(error).rstrip(".")
-        if not isinstance(error, StepFunction):
-            reason = f"its forward cannot be traced: {reason}"
+    def give_up(self, error: BaseException | None = None) -> None:
+        """Record why the gradient is not known: the forward computes in steps, or an error."""
+        if error is None or (self.steps and not isinstance(error, MeasureError)):
+            steps = ", ".join(self.steps)
+            reason = f"the derivative of its forward is 0 almost everywhere ({steps})"
+        else:
+            reason = f"its forward cannot be traced: {first_line(error)}".rstrip(".")
         self.why = f"its backward pass is its own ({', '.join(self.names)}), and {reason}"
-
-    def in_steps(self) -> StepFunction:
-        """The error for a forward that computes in steps."""
-        steps = ", ".join(self.steps)
-        return StepFunction(f"the derivative of its forward is 0 almost everywhere ({steps})")
 
     def _expected(self, model: nn.Module, x: Inputs) -> Tensor:
         """The network's own logits."""
@@ -231,7 +225,7 @@ class OwnBackward:
         operators = _operators(trace)
         self.steps = _steps(trace)
         if any(map(STRAIGHT_THROUGH.search, self.steps)):
-            raise self.in_steps()
+            raise RuntimeError("torch gives its steps the derivative of the identity")
         _replace_detached(trace)
         if any(operator._schema.is_mutable for operator in operators):
             _copy_kept(trace)
@@ -306,7 +300,8 @@ def _steps(graph: fx.GraphModule) -> list[str]:
     stream again: ``x + ((x > 0).float() - x).detach()``, a nearest code by ``argmin``. A mask,
     ``x * (x > 0)``, does not count.
     """
-    reading = set(_states(graph))
+    states = _states(graph)
+    reading = set(states)
     found: list[str] = []
     # nodes that depend on the stream only by integers or booleans → the operations that made these
     causes: dict[fx.Node, list[str]] = {}
@@ -329,6 +324,8 @@ def _steps(graph: fx.GraphModule) -> list[str]:
             causes[node] = [_SPOKEN.get(name, name)]
         elif _SUMS.fullmatch(name):
             found += joined
+        if node in states:
+            found += causes.get(node, [])
     return list(dict.fromkeys(found))
 
 

@@ -4,7 +4,8 @@ and rule."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from itertools import islice
 from operator import itemgetter
 from typing import TypeVar
 
@@ -18,7 +19,6 @@ from fa_core.report.method_style import METHOD_STYLES, TRAINED_BY, WITHOUT_BASEL
 from fa_core.report.provenance import (
     BASELINE_FROM,
     BASELINE_RULE,
-    GIVEN,
     OTHER_BASELINES,
     TRAINED_ON,
 )
@@ -161,6 +161,10 @@ def facts_of(known: Mapping[str, object], seed: int | None, frozen: bool = False
     return facts
 
 
+_AT_MOST = 16
+"""Frozen runs of a network and seed that are compared with a run, or kept: a file may hold many."""
+
+
 class FrozenRuns:
     """The available frozen runs.
 
@@ -169,62 +173,46 @@ class FrozenRuns:
     """
 
     def __init__(self, runs: Iterable[FrozenRun]) -> None:
-        self._alike: defaultdict[bytes, list[FrozenRun]] = defaultdict(list)
+        self._alike: defaultdict[bytes, dict[str, FrozenRun]] = defaultdict(dict)
         self._same_net: defaultdict[tuple[object, object], list[FrozenRun]] = defaultdict(list)
         for run in runs:
             facts = run.facts
-            self._alike[_ORDERED.encode(facts)].append(run)
+            self._alike[_ORDERED.encode(facts)].setdefault(run.rule, run)
             self._same_net[facts.get("seed"), facts.get("arch")].append(run)
 
     def judge(self, report: Facts, rule: str, facts: Mapping[str, object]) -> Facts:
         """A run's report with its baseline: among matching frozen runs, the one trained by the same
         rule.
 
-        One of another rule is used if the run has no baseline yet, and noted in `BASELINE_RULE`;
-        the others are kept as `OTHER_BASELINES`. One of another recipe, network or data is never
-        used, only named in the reason why (d) was not measured. A baseline given by the user is
-        kept.
+        Else one of another rule is, noted in `BASELINE_RULE`; the others are kept as
+        `OTHER_BASELINES`. One of another recipe, network or data is never used, only named in the
+        reason why (d) was not measured.
         """
-        if not facts or report.provenance.get(BASELINE_FROM) == GIVEN:
+        if not facts:
             return report
-        alike = self._alike.get(_ORDERED.encode(facts), [])
-        for run in alike:
-            if run.rule == rule:
-                return _judged_by(run, report, rule, alike)
-        if report.frozen_baseline_acc is not None:
-            return report
-        if alike:
-            return _judged_by(alike[0], report, rule, alike)
-        return self._unmeasured(report, facts)
-
-    def _unmeasured(self, report: Facts, facts: Mapping[str, object]) -> Facts:
-        """The report with the reason why no frozen run of its network and seed can be its
-        baseline."""
-        near = self._same_net.get((facts["seed"], facts["arch"]), [])
+        alike = self._alike.get(_ORDERED.encode(facts), {})
+        best = alike.get(rule) or next(iter(alike.values()), None)
+        if best:
+            return _judged_by(best, report, rule, alike)
+        near = self._same_net.get((facts["seed"], facts["arch"]), [])[:_AT_MOST]
         if not near:
             return report
-        differences = [_difference(run, facts) for run in near]
-        _, why = min(differences, key=itemgetter(0))
-        reasons = {**report.unmeasured, "d": why}
-        return replace(report, unmeasured=reasons)
+        _, why = min((_difference(run, facts) for run in near), key=itemgetter(0))
+        return replace(report, unmeasured={**report.unmeasured, "d": why})
 
 
-def _judged_by(best: FrozenRun, report: Facts, rule: str, alike: Sequence[FrozenRun]) -> Facts:
+def _judged_by(best: FrozenRun, report: Facts, rule: str, alike: Mapping[str, FrozenRun]) -> Facts:
     """A report judged by a frozen run; the accuracies of the other rules' runs are kept."""
-    others = {run.rule: run.acc for run in reversed(alike) if run.rule != best.rule}
-    provenance = dict(report.provenance)
-    for name in (BASELINE_RULE, OTHER_BASELINES):
-        provenance.pop(name, None)
-    provenance[BASELINE_FROM] = best.source
+    known = islice(alike.items(), _AT_MOST)
+    others = {name: run.acc for name, run in known if name != best.rule}
+    provenance = {**report.provenance, BASELINE_FROM: best.source}
     if best.rule != rule:
         provenance[BASELINE_RULE] = best.rule
     if others:
         provenance[OTHER_BASELINES] = others
     judged = replace(report.with_frozen_baseline(best.acc), provenance=provenance)
-    if not (report.right and best.right):
-        return judged
-    paired = paired_margin(report.right, best.right)
-    if paired is None:
+    paired = report.right and best.right and paired_margin(report.right, best.right)
+    if not paired:
         return judged
     return replace(judged, intervals={**judged.intervals, "margin_pp": paired})
 

@@ -143,7 +143,10 @@ def _number(run: JudgedRun, quantity: Quantity, value: float) -> str:
 
 
 def _remarks(run: JudgedRun, letter: str) -> list[str]:
-    by_number = part = ""
+    by_number = outside = part = ""
+    value, ends = JUDGED[letter].of(run), run.interval(letter)
+    if ends and value is not None and (value < ends[0] or value > ends[1]):
+        outside = "lies outside its own interval"
     if letter in run.undecided & run.by_numbers:
         by_number = "by its number alone it fires"
     if run.partial_stream and letter in run.unproven:
@@ -158,7 +161,7 @@ def _remarks(run: JudgedRun, letter: str) -> list[str]:
         texts = [*batch_texts(run, letter), part]
         if letter in run.flags:
             texts.append(reference_text(run))
-    return [text for text in (by_number, *texts) if text]
+    return [text for text in (by_number, outside, *texts) if text]
 
 
 def report_text(run: JudgedRun) -> str:

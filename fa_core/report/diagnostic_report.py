@@ -256,7 +256,7 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
         except ValueError as error:
             what, _, place = str(error).partition(" - at `$")
             place = where + place.rstrip("`")
-            hint = "see `fa-tui schema report`"
+            hint = "see docs/protocol.md, report fields"
             raise InvalidReport(what, where=place, hint=hint) from error
         report, kept = report.check(where), data.get("recorded_verdict")
         if isinstance(kept, str) and not report.recorded_differs:

@@ -20,7 +20,6 @@ import msgspec
 from fa_core.errors import UnreadableInput
 from fa_core.files.decode import Json, loads, reading
 from fa_core.files.opening import is_file, read_file
-from fa_core.report.method_style import WITHOUT_BASELINE
 
 MANIFEST = "manifest.json"
 WEIGHTS = "model.safetensors"
@@ -64,9 +63,6 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         recipe: epochs, lr, weight_decay, schedule, batch_size, lam, optimizer.
         axes: what distinguishes the run in a sweep: ``lam``, ``d``, ``L``, ``arch``.
         headline_acc: test accuracy at the end, a fraction.
-        frozen_baseline_acc: accuracy of the same net with frozen blocks, if it was trained.
-        frozen_baseline_rule: the rule that trained its embedding and head, where that is not the
-            run's own.
         epochs_done: complete epochs in the trace.
         stopped: why it ended early, if it did.
         versions: library versions it was trained with.
@@ -87,21 +83,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     recipe: Json = {}
     axes: dict[str, str | int | float | bool | None] = {}
     headline_acc: float | None = None
-    frozen_baseline_acc: float | None = None
-    frozen_baseline_rule: str | None = None
     epochs_done: int = 0
     stopped: str | None = None
     versions: dict[str, str] = {}
     device: str | None = None
-
-
-def recorded_baseline(manifest: Manifest) -> float | None:
-    """The manifest's frozen-baseline accuracy for (d); None for controls without one, or outside
-    [0, 1]."""
-    acc = manifest.frozen_baseline_acc
-    if acc is None or manifest.method in WITHOUT_BASELINE or not 0.0 <= acc <= 1.0:
-        return None
-    return acc
 
 
 def is_run(folder: Path) -> bool:
@@ -116,7 +101,7 @@ def read_manifest(folder: Path) -> Manifest:
         UnreadableInput: missing, not JSON, of the wrong shape, or of a newer format.
     """
     path = folder / MANIFEST
-    with reading(path, "not a run manifest", "see `fa-tui schema manifest`"):
+    with reading(path, "not a run manifest", "see docs/formats.md"):
         data = loads(read_file(path, LARGEST_MANIFEST))
         if isinstance(data, dict) and data.get("format", FORMAT) != FORMAT:
             hint = f"this version reads {FORMAT}"

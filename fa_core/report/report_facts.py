@@ -35,6 +35,8 @@ WHAT_IF = "(what if)"
 NORMS = ("residual_norms", "bp_grad_norms")
 """Fields with a number per layer."""
 
+TRAINING = "training"
+"""Key of `ReportFacts.unmeasured`: how far the training of an unmeasured run is, or got."""
 NO_REASON = "not in the source"
 """Reason of an unmeasured value without a recorded one."""
 
@@ -222,11 +224,10 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
             return self
         return msgspec.structs.replace(self, thresholds=thresholds)
 
-    def with_frozen_baseline(self, acc: float | None) -> Self:
+    def with_frozen_baseline(self, acc: float) -> Self:
         """The measurements with another measured frozen baseline (a fraction)."""
         reasons = dict(self.unmeasured)
-        if acc is not None:
-            reasons.pop("d", None)
+        reasons.pop("d", None)
         intervals = dict(self.intervals)
         intervals.pop("margin_pp", None)
         return msgspec.structs.replace(

@@ -13,8 +13,8 @@ from fa_core.report.diagnostics import ASSUMED, BOUND, DIAGNOSTICS, LETTERS, PRO
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.notes import baseline_text, left_out_text
 from fa_core.report.numbers import brief, count_text, exact, just_past
-from fa_core.report.provenance import has_gamma
-from fa_core.report.report_facts import UNSTATED
+from fa_core.report.provenance import BASELINE_FROM, has_gamma
+from fa_core.report.report_facts import TRAINING, UNSTATED
 from fa_core.report.thresholds import NEVER_NEGATIVE, DiagnosticThresholds
 from fa_core.report.verdict import (
     CONTROL,
@@ -45,7 +45,7 @@ def verdict_words(run: JudgedRun, *, short: bool = False) -> str:
         WALKS_BACK: verdict_text(run.flags, run.coverage),
         TRUSTWORTHY: f"{TRUSTWORTHY} {grounds_of(run)}".rstrip(),
         UNDECIDED: "",
-        NOT_MEASURED: NOT_MEASURED,
+        NOT_MEASURED: ": ".join(filter(None, [NOT_MEASURED, run.unmeasured.get(TRAINING)])),
     }
     words = named[judged]
     if short and run.flags:
@@ -101,7 +101,8 @@ def known_text(run: JudgedRun) -> str:
 
 
 def recorded_text(run: JudgedRun, recorded_by: DiagnosticThresholds) -> str:
-    """The recorded verdict, with its thresholds if they explain the difference.
+    """The recorded verdict, with its thresholds or a later frozen run if these explain the
+    difference.
 
     Args:
         run: judged by other thresholds.
@@ -116,8 +117,9 @@ def recorded_text(run: JudgedRun, recorded_by: DiagnosticThresholds) -> str:
     recorded = recorded_flags(run.recorded_verdict)
     if recorded_by is UNSTATED or recorded is None:
         return words
-    if recorded != run.with_thresholds(recorded_by).by_numbers:
-        return words
+    if differing := recorded ^ run.with_thresholds(recorded_by).by_numbers:
+        later = run.provenance.get(BASELINE_FROM)
+        return f"{words}, without the frozen run {later}" if later and differing == {"d"} else words
     limits = [DIAGNOSTICS[letter].rule(recorded_by) for letter in sorted(recorded ^ run.by_numbers)]
     if limits:
         return f"{words}, judged there at {', '.join(limits)}"

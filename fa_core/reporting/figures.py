@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fa_core.analysis.method_groups import Condition, conditions, families
+from fa_core.analysis.method_groups import conditions, families
 from fa_core.analysis.seeds import stat_of
 from fa_core.formats.table import Floats, Indices, Mask
 from fa_core.report.diagnostics import BIT
 from fa_core.report.method_style import MethodStyle, published_name
-from fa_core.report.numbers import brief, with_axes
+from fa_core.report.numbers import brief
 from fa_core.report.quantities import BY_NAME, JUDGED, Quantity, named
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.reporting import panels
@@ -63,8 +63,9 @@ class Markers(NamedTuple):
     def draw(self, panel: Axes, what: Quantity) -> None:
         """Draw a marker per run: filled if its diagnostic fires, a star if undecided.
 
-        It is grey if the diagnostic was not measured. Accuracies have marks at the frozen baseline
-        and at the accuracy that passes (d).
+        It is grey if the diagnostic was not measured. What the axis cannot show stands at its foot:
+        0, NaN or inf, and n.m. (not measured). Accuracies have marks at the frozen baseline and at
+        the accuracy that passes (d).
         """
         table, rows, bit = self.table, self.rows, BIT[what.marks]
         values = column_of(table, what)
@@ -83,10 +84,12 @@ class Markers(NamedTuple):
             for look, are in self._looks(style, bit):
                 some = mine[are[mine]]
                 plot(panel, self.xs[some], values[some], style, linestyle="none", **look)
-        broken = (table.nonfinite[rows] & bit) != 0
-        for x in self.xs[rows[broken & ~np.isfinite(values[rows])]].tolist():
-            word = panel.text(x, 0.02, "NaN/inf", transform=panel.get_xaxis_transform())
-            word.set(color=panels.LIMIT, fontsize=6, rotation=90, ha="center", va="bottom")
+        fires, broken = table.flags(self.thresholds), table.nonfinite
+        for i in rows[~np.isfinite(panels.drawable(values[rows], what.log))].tolist():
+            text = "NaN/inf" if broken[i] & bit else "n.m."
+            word = panel.text(self.xs[i], 0.02, "0" if values[i] == 0 else text)
+            word.set(color=panels.LIMIT if fires[i] & bit else panels.MUTED, fontsize=6)
+            word.set(transform=panel.get_xaxis_transform(), rotation=90, ha="center", va="bottom")
         finish(panel, what, self.thresholds)
 
     def _looks(self, style: MethodStyle, bit: int) -> Iterator[tuple[Look, Mask]]:
@@ -99,29 +102,6 @@ class Markers(NamedTuple):
         yield {"markerfacecolor": "white"}, measured & ~fires & ~undecided
         yield {"markerfacecolor": style.colour}, fires
         yield panels.STAR, undecided
-
-
-def variants_of(
-    table: AuditTable, rows: Sequence[int]
-) -> tuple[dict[int, str], dict[str, MethodStyle]]:
-    """Names and styles of some runs: one for the seeds of one method (`conditions`)."""
-    found: dict[int, Condition] = {}
-    for one, members in conditions(table.select(rows)):
-        found |= dict.fromkeys((rows[i] for i in members), one)
-    ordered = {i: found[i] for i in rows}
-    names, styles = variants((one.method, one.all_axes) for one in ordered.values())
-    return dict(zip(ordered, names, strict=True)), styles
-
-
-def side_by_side(names: Mapping[int, str], places: Sequence[str], rows: Indices) -> Floats:
-    """Position of every run: the place of its name, runs of one name spread by ±0.28."""
-    xs = np.zeros(int(rows.max(initial=0)) + 1)
-    for position, name in enumerate(places):
-        mine = [i for i in rows.tolist() if names[i] == name]
-        xs[mine] = position
-        if len(mine) > 1:
-            xs[mine] += np.linspace(-0.28, 0.28, len(mine))
-    return xs
 
 
 def mean_of(values: Floats, log: bool = False) -> float:
@@ -145,32 +125,37 @@ _MEAN: Look = {"linestyle": "-", "linewidth": 1.6, "alpha": 0.6, "zorder": 1.5, 
 def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> Figure:
     """The four numbers of every method: a marker per seed, and a line at their mean.
 
-    Limits are dashed, their firing sides shaded. Controls are left out; what was not measured is
-    absent. Means of growth and ‖g_L‖ are geometric; a number that is not finite has no mean.
+    Limits are dashed, their firing sides shaded. Controls are left out. Means of growth and ‖g_L‖
+    are geometric; a number that is not finite has no mean.
     """
     thresholds = thresholds or DiagnosticThresholds()
     if not table.controls.all():
         table = table.select(~table.controls)
-    rows = np.arange(len(table))
-    names, styles = variants_of(table, rows.tolist())
+    groups = conditions(table)
+    named, styles = variants((one.method, one.all_axes) for one, _ in groups)
+    places, labels, names, xs = [*styles], {}, dict[int, str](), np.zeros(len(table))
+    for (one, rows), name in zip(groups, named, strict=True):
+        names |= dict.fromkeys(rows, name)
+        labels[name] = published_name(one.method) + name.removeprefix(one.method)
+        spread = np.linspace(-0.28, 0.28, len(rows)) if len(rows) > 1 else 0.0
+        xs[rows] = places.index(name) + spread
     drawn = [what for what in JUDGED.values() if _is_drawn(what, table)] or [JUDGED["a"]]
     signs: Signs = {**panels.FACES, "line: mean over seeds": _MEAN}
     columns = min(len(drawn), 2)
     shape = math.ceil(len(drawn) / columns), columns
     figure, axes = page("Diagnostics of methods", {}, *shape, signs, len(styles))
-    printed = _printed(table, names)
-    markers = Markers(table, thresholds, names, styles, side_by_side(names, [*styles], rows), rows)
+    markers = Markers(table, thresholds, names, styles, xs, np.arange(len(table)))
     for panel in axes[len(drawn) :]:
         panel.set_visible(False)
     for panel, what in zip(axes, drawn, strict=False):
-        for place, name in enumerate(styles):
-            mean = _mean(table, what, np.array([names[i] == name for i in rows.tolist()]))
+        for (_, rows), name in zip(groups, named, strict=True):
+            mean, place = _mean(table, what, rows), places.index(name)
             panel.plot(
                 [place - 0.35, place + 0.35], [mean, mean], color=styles[name].colour, **_MEAN
             )
         markers.draw(panel, what)
-        panels.name_places(panel, [printed[name] for name in styles])
-    axes[len(drawn) - 1].set_xlabel(_assumed_text(table))
+        panels.name_places(panel, [labels[name] for name in places])
+    figure.suptitle("\n".join(table.assumed_notes), size=6)
     return laid_out(figure)
 
 
@@ -178,29 +163,11 @@ def _is_drawn(what: Quantity, table: AuditTable) -> bool:
     return bool((table.coverage & BIT[what.letter]).any())
 
 
-def _printed(table: AuditTable, names: Mapping[int, str]) -> dict[str, str]:
-    """Name of a variant → the same with the method's name in print."""
-    printed = {}
-    for i, name in names.items():
-        method = str(table.method[i])
-        printed[name] = published_name(method) + name.removeprefix(method)
-    return printed
-
-
-def _mean(table: AuditTable, what: Quantity, mine: np.ndarray) -> float:
+def _mean(table: AuditTable, what: Quantity, mine: Sequence[int]) -> float:
     """The mean over some runs; NaN if a number is not finite."""
     if (table.nonfinite[mine] & BIT[what.letter]).any():
         return math.nan
     return mean_of(column_of(table, what)[mine], what.log)
-
-
-def _assumed_text(table: AuditTable) -> str:
-    """``baseline assumed on 3 of 9 runs``, if it is on some."""
-    runs = int(table.assumed.sum())
-    judged_by_it = int(table.measured("margin_pp").sum())
-    if not runs:
-        return ""
-    return f"baseline assumed on {runs} of {judged_by_it} runs"
 
 
 @fixed_style()
@@ -209,22 +176,19 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
 
     A line per family joins the means over seeds of runs that differ in λ only (`families`).
     Families with a single λ are left out. Runs without the penalty are at the left. The accuracies
-    have marks at the frozen baseline and at the accuracy that passes (d), and a line at BP without
-    the penalty, if known.
+    have marks at the frozen baseline and at the accuracy that passes (d).
     """
     drawn = families(table)
-    named, styles = variants((family.method, family.axes) for family in drawn)
+    named, styles = variants((one.method, one.axes) for one, _ in drawn)
     names: dict[int, str] = {}
-    for family, name in zip(drawn, named, strict=True):
-        names |= dict.fromkeys(family.rows, name)
+    for (_, family), name in zip(drawn, named, strict=True):
+        names |= dict.fromkeys(family, name)
     rows = np.array([*names], dtype=np.intp)
     levels = [float(axes.get("lam") or 0.0) for axes in table.axes]
     places = sorted({levels[i] for i in names})
     xs = np.zeros(len(table))
     xs[rows] = [places.index(levels[i]) for i in names]
     markers = Markers(table, thresholds or DiagnosticThresholds(), names, styles, xs, rows)
-    plain_bp = table.select((table.method == "bp") & (np.array(levels) == 0))
-    bp = {mean_of(plain_bp.acc[members]): one for one, members in conditions(plain_bp)}
     signs: Signs = {**panels.FACES, **panels.BASELINES, "mean over seeds": {"linestyle": "-"}}
     figure, axes = page("Penalty rescue", styles, 1, 3, signs)
     for panel, what in zip(axes, COURSES, strict=True):
@@ -232,15 +196,12 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
         panel.set_xlabel("penalty λ")
         panels.name_places(panel, [brief(place) if place else "none" for place in places])
         values = column_of(table, what)
-        for family, name in zip(drawn, named, strict=True):
-            mine = np.array(family.rows)
+        for (_, family), name in zip(drawn, named, strict=True):
+            mine = np.array(family)
             known = mine[np.isfinite(values[mine])]
             at = np.unique(xs[known])
             means = [mean_of(values[known[xs[known] == x]]) for x in at]
             plot(panel, at, means, styles[name], alpha=panels.FAINT, marker="")
-    for level, one in bp.items():
-        if math.isfinite(level):
-            panels.level_line(axes[COURSES.index(ACCURACY)], with_axes("BP", one.all_axes), level)
     return laid_out(figure)
 
 

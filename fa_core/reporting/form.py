@@ -195,8 +195,9 @@ def _per_collection(table: AuditTable) -> Iterator[tuple[str, AuditTable]]:
 
 CAPTIONS: Mapping[str, str] = {
     "methods": "The four diagnostics by method, a marker per seed; lines: means over seeds. "
-    "Dashed: thresholds, the side that fires shaded; filled markers: the panel's diagnostic fires.",
-    "rescue": "Penalty rescue: accuracy with the frozen baseline, the margin above it and BP; "
+    "Dashed: thresholds, the side that fires shaded; filled markers: the panel's diagnostic fires; "
+    "n.m.: not measured.",
+    "rescue": "Penalty rescue: accuracy with the frozen baseline and the margin above it; "
     "growth; ‖g_L‖. Each line joins the means over seeds of runs that differ in λ alone.",
     "timeline": "Accuracy, ‖h_L‖, growth and ‖g_L‖ over epochs; dotted: first fires.",
     "gamma": "Γ over epochs; dotted: the same of each run under random feedback.",

@@ -19,7 +19,7 @@ from fa_core.formats.table import Floats
 from fa_core.report.diagnostics import BOUND, DIAGNOSTICS, PROXY
 from fa_core.report.method_style import MethodStyle, method_styles
 from fa_core.report.names import differing_axes
-from fa_core.report.numbers import brief, exact, power_of_ten, with_axes
+from fa_core.report.numbers import exact, power_of_ten, with_axes
 from fa_core.report.quantities import Quantity
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.sanitize import one_line
@@ -186,12 +186,6 @@ def variants(
     return names, method_styles(names)
 
 
-def level_line(panel: Axes, name: str, level: float) -> None:
-    """Draw a horizontal line with its name at its right end."""
-    panel.axhline(level, color=MUTED, zorder=1, **_DASHED)
-    _name_line(panel, level, f"{name} {brief(level, 3)}", MUTED)
-
-
 def laid_out(figure: Figure) -> Figure:
     """The figure with a final layout, which later drawing does not change."""
     figure.get_layout_engine().execute(figure)  # type: ignore[union-attr]
@@ -223,8 +217,9 @@ def finish(panel: Axes, what: Quantity, thresholds: DiagnosticThresholds) -> Non
     if not any(np.isfinite(line.get_ydata()).any() for line in panel.lines):
         panel.set_yticks([])
         panel.set_yticks([], minor=True)
-        word = panel.text(0.5, 0.5, "not measured", transform=panel.transAxes)
-        word.set(color=MUTED, ha="center", va="center")
+        if not panel.texts:
+            word = panel.text(0.5, 0.5, "not measured", transform=panel.transAxes)
+            word.set(color=MUTED, ha="center", va="center")
     elif what.letter:
         threshold_line(panel, what, DIAGNOSTICS[what.letter].limit(thresholds))
 
@@ -234,7 +229,7 @@ def _decade(value: float, _: object) -> str:
     return power_of_ten(round(math.log10(value))) if 0 < value < math.inf else ""
 
 
-def _drawable(ys: Sequence[float] | Floats, log: bool) -> Floats:
+def drawable(ys: Sequence[float] | Floats, log: bool) -> Floats:
     """The numbers to draw; NaN, which breaks a line, where the axis cannot show one."""
     values = np.array(ys, dtype=np.float64)
     values[~np.isfinite(values) | (log & (values <= 0))] = math.nan
@@ -249,7 +244,7 @@ def plot(
     **look: Any,
 ) -> None:
     """Draw points in a style, connected and marked unless ``look`` says otherwise."""
-    drawn = _drawable(ys, panel.get_yscale() == "log")
+    drawn = drawable(ys, panel.get_yscale() == "log")
     panel.plot(xs, drawn, **{"color": style.colour, "marker": style.marker, **look})
 
 

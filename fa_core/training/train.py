@@ -36,7 +36,6 @@ from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import diagnostic_letters
 from fa_core.report.manifest import AUDIT, RESUME, TRACE, Manifest, is_run, read_manifest
 from fa_core.report.method_style import FROZEN
-from fa_core.report.provenance import BASELINE_RULE
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.training.plan import Recipe, RunPlan, there_already
 from fa_core.training.run_files import ResumeState, RunWriter, load_state, save_state
@@ -427,20 +426,12 @@ def audit_run(
     Raises:
         FaError: the run cannot be read or measured, or the report cannot be written.
     """
-    manifest = msgspec.structs.replace(
-        read_manifest(folder), frozen_baseline_acc=None, frozen_baseline_rule=None
-    )
-    RunWriter(folder).manifest(manifest)
+    manifest = read_manifest(folder)
     job = Job(id=folder.name, checkpoint=str(folder))
     report = measure_run(job, str(device), JobProgress(), samples)
     row = msgspec.structs.replace(row_of_manifest(manifest, str(folder)), report=report)
     report = with_baselines([row])[0].report
-    manifest = msgspec.structs.replace(
-        manifest,
-        headline_acc=report.headline_acc,
-        frozen_baseline_acc=report.frozen_baseline_acc,
-        frozen_baseline_rule=report.provenance.get(BASELINE_RULE),
-    )
+    manifest = msgspec.structs.replace(manifest, headline_acc=report.headline_acc)
     RunWriter(folder).manifest(manifest)
     provenance = {**report.provenance, "checkpoint": folder.name, "hashes": input_hashes(folder)}
     report = msgspec.structs.replace(report, provenance=provenance)

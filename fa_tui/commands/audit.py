@@ -15,7 +15,7 @@ from fa_core.audit.jobs import AUTO, DECIDE_AT, GAMMA, MeasureOptions, check_opt
 from fa_core.audit.verify import verify
 from fa_core.errors import UsageError
 from fa_core.files.decode import Json
-from fa_core.formats.rows import AuditRow, with_recorded_baseline
+from fa_core.formats.rows import AuditRow, with_given_baseline
 from fa_core.report.method_style import FROZEN
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui import options
@@ -153,7 +153,7 @@ def audit_command(  # noqa: PLR0913 (options of a command)
     as_recorded = Criteria(criteria.thresholds)
 
     def adjust(rows: Iterable[AuditRow]) -> list[AuditRow]:
-        own = [_noted(with_recorded_baseline(row, criteria.baseline), notes) for row in rows]
+        own = [_noted(with_given_baseline(row, criteria.baseline), notes) for row in rows]
         return list(judged(own, as_recorded))
 
     rows = inputs.selected(found, Chosen(as_recorded, filter=filter))

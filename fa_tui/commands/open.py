@@ -49,8 +49,8 @@ def open_command(  # noqa: PLR0913 (options of a command)
     """Open the explorer on audit files, checkpoints and run folders.
 
     It opens on the sample runs if none are named. Without a terminal it prints what `fa-tui show`
-    prints. Thresholds that are not given are those of the settings file (`fa-tui schema settings`),
-    or the protocol's.
+    prints. Thresholds that are not given are those of the settings file, which `fa-tui doctor`
+    names, or the protocol's.
 
     Examples:
 

@@ -109,24 +109,12 @@ PIPE_WIDTH = 10_000
 def print_json(value: object) -> None:
     """JSON as Python writes it: NaN and Infinity where a measured number is one, unless
     ``--strict-json`` is given."""
-    print(json_text(value))
-
-
-def json_text(value: object) -> str:
-    """A value as `print_json` prints it."""
-    text = json.dumps(as_printed(value), indent=1, ensure_ascii=not speaks_unicode())
-    return in_json(text)
+    shown = finite(value) if strict_json else value
+    print(in_json(json.dumps(shown, indent=1, ensure_ascii=not speaks_unicode())))
 
 
 strict_json = False
 """Whether ``--strict-json`` was given."""
-
-
-def as_printed(value: object) -> object:
-    """A value for JSON: under ``--strict-json`` without NaN and infinities (`finite`)."""
-    if strict_json:
-        return finite(value)
-    return value
 
 
 def finite(value: object) -> object:

@@ -14,6 +14,7 @@ from fa_core.report.diagnostics import ASSUMED, DIAGNOSTICS, LETTERS
 from fa_core.report.intervals import sample_count
 from fa_core.report.notes import baseline_text, caveats, why_unproven
 from fa_core.report.numbers import brief
+from fa_core.report.report_facts import TRAINING
 from fa_core.report.verdict import CONTROL, NOT_MEASURED, cell_legend
 from fa_core.report.verdict_text import counted, counts_text, flips_texts, recorded_text
 from fa_tui.views.words import runs_words, with_seed
@@ -65,7 +66,7 @@ def doubts_of(report: DiagnosticReport) -> Iterator[str]:
             remedy = "more test samples narrow it"
             if _has_more_batches(report, letter):
                 option = "--batches" if letter == "c" else "--norm-batches"
-                remedy = f"more eval batches ({option}) narrow it"
+                remedy = f"more eval batches (`fa-tui audit {option}`) narrow it"
             why = f"the 95% interval holds {limit}; {remedy}"
         yield f"({letter}) undecided: {why}"
 
@@ -139,7 +140,7 @@ class Remarks:
             return
         yield all_counts_text(counts)
         if counts[NOT_MEASURED, ""]:
-            yield "`fa-tui audit` measures what is not measured"
+            yield "`fa-tui audit` measures what is not measured and no longer in training"
         yield " ".join(cell_legend(controls=counts[CONTROL, ""] > 0))
         if self._has_evidence:
             yield EVIDENCE_LEGEND
@@ -160,3 +161,5 @@ def _reasons(report: DiagnosticReport) -> Iterator[str]:
     for letter, reason in report.unmeasured.items():
         if coverage and letter in LETTERS and letter not in coverage:
             yield f"({letter}) not measured: {reason}"
+        elif letter == TRAINING:
+            yield reason

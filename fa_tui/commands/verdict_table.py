@@ -1,7 +1,4 @@
-"""The verdict table of the command line: a line per run in one of four forms, and remarks.
-
-Rows are judged while they are printed, so that only one report is in memory.
-"""
+"""The verdict table of the command line: a line per run in one of four forms, and remarks."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ from fa_core.report.verdict_text import flips_of, verdict_words
 from fa_core.reporting.blocks import cell
 from fa_core.reporting.records import csv_text
 from fa_tui.commands import inputs
-from fa_tui.commands.output import complain, json_text, say, speaks_unicode
+from fa_tui.commands.output import complain, print_json, say, speaks_unicode
 from fa_tui.commands.verdict_remarks import Remarks
 from fa_tui.option_groups import Chosen, Criteria
 from fa_tui.views.filters import ViewState
@@ -164,10 +161,9 @@ def print_rows(
         criteria: judge the rows.
         verdict: returns a judged row's verdict text for tables.
     """
-    if form == "json":
-        _print_json(judged(rows, criteria))
-    elif form == "csv":
-        _print_csv(rows, criteria)
+    if form in ("json", "csv"):
+        printed = print_json if form == "json" else _print_csv
+        printed(list(map(record, judged(rows, criteria))))
     elif form == "markdown":
         for text in markdown(rows, criteria, verdict):
             say(text)
@@ -175,21 +171,12 @@ def print_rows(
         _print_table(rows, criteria, verdict)
 
 
-def _print_csv(rows: Sequence[AuditRow], criteria: Criteria) -> None:
-    """Print CSV with all keys of any row; rows are judged twice, so that none is kept in memory."""
-    columns = dict.fromkeys(record(AuditRow(source="", key="", method="")))
-    for row in judged(rows, criteria):
-        columns.update(dict.fromkeys(record(row)))
-    # lists of mappings, which are for JSON
+def _print_csv(records: Sequence[Json]) -> None:
+    """Print CSV with all keys of any row, but lists of mappings, which are for JSON."""
+    columns = dict.fromkeys(chain(record(AuditRow(source="", key="", method="")), *records))
     columns.pop("flips", None)
-
-    def lines() -> Iterator[Iterable[object]]:
-        yield columns
-        for row in judged(rows, criteria):
-            cells = _flat(record(row))
-            yield [cells.get(name, "") for name in columns]
-
-    sys.stdout.write(csv_text(lines()))
+    lines = [[cells.get(name, "") for name in columns] for cells in map(_flat, records)]
+    sys.stdout.write(csv_text([columns, *lines]))
 
 
 def _flat(record: Json) -> Json:
@@ -206,16 +193,6 @@ def _flat(record: Json) -> Json:
             value = ""
         flat[name] = value
     return flat
-
-
-def _print_json(rows: Iterable[AuditRow]) -> None:
-    """Print the rows as a list, like `json.dump` with an indent of 1."""
-    count = 0
-    for row in rows:
-        text = json_text(record(row))
-        print("," if count else "[", text.replace("\n", "\n "), sep="\n ", end="")
-        count += 1
-    print("\n]" if count else "[]")
 
 
 def markdown(

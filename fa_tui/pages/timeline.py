@@ -48,13 +48,9 @@ _HOW_TO = (
 
 
 def _same(one: Timeline | Trace, other: Timeline | Trace) -> bool:
-    """Whether both are of one run."""
-    return (one.source, one.method, one.seed, one.axes) == (
-        other.source,
-        other.method,
-        other.seed,
-        other.axes,
-    )
+    """Whether both are of one run; a replayed one may have further axes."""
+    named = (one.source, one.method, one.seed) == (other.source, other.method, other.seed)
+    return named and {**one.axes, **other.axes} in (one.axes, other.axes)
 
 
 class TimelinePage(Page):
@@ -67,7 +63,8 @@ class TimelinePage(Page):
     HELP = """
 The runs over their epochs
 Below, a line per method: the first epoch at which each diagnostic fires, a number per seed \
-(–: never), what stopping at (a) or (b) would have saved, and the accuracy there and at the end. \
+(–: never), what stopping at (a) or (b) would have saved, and the accuracy there and at the end \
+(of the runs that stop, if any). \
 Above, the seeds of the line under the cursor, each with its mark and colour, and dim the first \
 seed of every other line; in a terminal of \
 120 columns beside them the next quantity. ✗ is the epoch at which a seed first fires (∞ at the \

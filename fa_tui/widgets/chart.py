@@ -94,7 +94,8 @@ class Curve:
     """Values over an axis.
 
     Attributes:
-        points: (x, y) in order of x; a y that the scale cannot show is a gap.
+        points: (x, y) in order of x; a y that the scale cannot show is a gap; a 0 stands at the
+            foot.
         style: the tone of its colour.
         mark: characters at its last point; without braille, the last of them draws the curve.
         stays: whether the mark keeps its place if other curves end there.
@@ -246,6 +247,9 @@ class _Cells:
         for point in curve.points:
             if not drawable(self._chart.y, point[1]):
                 previous = None
+                if point[1] == 0:
+                    column, line = self.place((point[0], self._chart.y.lo))
+                    self.write(column, line, "0", curve.style)
                 continue
             here = self.place(point, across, up)
             for column, line in _segment(previous or here, here):

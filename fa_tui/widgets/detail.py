@@ -11,7 +11,7 @@ from typing import NamedTuple
 from textual.binding import Binding
 
 from fa_core.formats.rows import AuditRow
-from fa_core.report.beside import failure_mode, reference_text
+from fa_core.report.beside import failure_mode
 from fa_core.report.diagnostic_record import record_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import LETTERS, block_growths
@@ -391,7 +391,7 @@ class RunPage:
             ("deep Γ", _deep_gamma(report)),
             ("null", _null(report)),
             ("zeros", _zeros((report.credit or {}).get("zeros"))),
-            ("reference", reference_text(report) or report.unmeasured.get("reference_precision")),
+            ("reference", report.unmeasured.get("reference_precision")),
             *[(f"beside ({letter})", _beside(report, letter)) for letter in LETTERS],
             # line breaks of notes are dropped, those of names shown
             ("notes", " ".join(report.notes.split())),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fa_core.formats import scan
-from fa_core.formats.rows import with_assumed_baseline, with_recorded_baseline
+from fa_core.formats.rows import with_assumed_baseline, with_given_baseline
 from fa_core.formats.table import AuditTable
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.thresholds import DiagnosticThresholds
@@ -166,7 +166,7 @@ def test_who_measures_keeps_what_was_measured_and_records_what_was_given(
     published_table: Path,
 ) -> None:
     rows = scan([published_table]).rows
-    reports = {row.key: row.report for row in (with_recorded_baseline(row, BOTH) for row in rows)}
+    reports = {row.key: row.report for row in (with_given_baseline(row, BOTH) for row in rows)}
     assert (reports["bp_s42"].frozen_baseline_acc, reports["bp_s42"].assumed_baseline_acc) == (
         0.349,
         None,
@@ -175,7 +175,7 @@ def test_who_measures_keeps_what_was_measured_and_records_what_was_given(
         0.349,
         0.1,
     )
-    assert [with_recorded_baseline(row, FrozenBaseline()) for row in rows] == list(rows)
+    assert [with_given_baseline(row, FrozenBaseline()) for row in rows] == list(rows)
 
 
 @pytest.mark.parametrize("control", ["random_init_s42", "frozen_s42"])

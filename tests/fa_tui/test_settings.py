@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
 from fa_core.errors import UnreadableInput
-from fa_core.formats.schema import schema_of
-from fa_tui.cli import main
 from fa_tui.settings import Settings, Theme, keep_theme, load_settings
 from fa_tui.terminal.themes import THEMES
 
@@ -89,22 +86,6 @@ def test_a_theme_is_not_written_into_a_file_that_is_no_toml(file: Path) -> None:
     with pytest.raises(UnreadableInput, match="line 1: not TOML"):
         keep_theme("fa-light", file)
     assert file.read_text() == "theme = \n"
-
-
-def test_the_schema_describes_every_setting() -> None:
-    schema = schema_of(Settings)
-    assert set(schema["properties"]) == set(Settings.__struct_fields__)
-    assert all(entry.get("description") for entry in schema["properties"].values())
-    assert schema["properties"]["live"]["enum"] == ["auto", "off"]
-
-
-def test_the_schema_is_printed_by_name(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["schema", "settings"]) == 0
-    assert json.loads(capsys.readouterr().out)["title"] == "Settings"
-    assert main(["schema"]) == 0
-    assert "settings" in capsys.readouterr().out.splitlines()
-    assert main(["schema", "setting"]) == 2
-    assert "did you mean settings?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

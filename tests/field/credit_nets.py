@@ -93,6 +93,8 @@ class ModuleHookFeedback(FeedbackNet):
 class DirectNet(FeedbackNet):
     """Direct feedback: a_l = e_T·B_l, the labels in the input's first columns."""
 
+    x = "labelled"
+
     def __init__(self):
         super().__init__()
         self.direct = nn.ParameterList(torch.randn(C, D) for _ in range(4)).requires_grad_(False)
@@ -143,14 +145,19 @@ class FunctionDirect(DirectNet):
 
 
 class StoredError(TensorHookDirect):
-    """BioTorch's DFA: the error is the one that the last training batch left behind."""
+    """An error that the last training batch left behind, times the slope of each sample."""
+
+    x = (16, 5)
 
     def __init__(self):
         super().__init__()
-        self.register_buffer("stored", torch.randn(16, C))
+        self.register_buffer("stored", torch.randn(1, C))
 
     def error(self, x):
         return self.stored
+
+    def said(self, h, a):
+        return super().said(h, a * (1 - h.detach() ** 2))
 
 
 class MovingAverage(TensorHookDirect):

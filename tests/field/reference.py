@@ -22,7 +22,7 @@ def mse(p, y):
 
 
 def batches(kind, k=8):
-    """K batches; labels of float inputs lie in their first columns."""
+    """K batches; labels of float inputs are the largest of their first columns."""
     generator = torch.Generator().manual_seed(1)
 
     def words(*shape, least=0):
@@ -40,6 +40,9 @@ def batches(kind, k=8):
         elif kind == "padded":
             ends = torch.randint(2, 6, (16, 1), generator=generator)
             found.append((torch.where(torch.arange(6) < ends, words(16, 6, least=1), 0), y))
+        elif kind == "labelled":
+            x = torch.randn(16, 1, generator=generator).double()
+            found.append((torch.cat([F.one_hot(y, 4), x], 1), y))
         else:
             x = torch.randn(kind, generator=generator).double()
             found.append((x, x[:, :4].argmax(1) if x.ndim == 2 else y))

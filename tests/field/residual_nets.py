@@ -171,10 +171,75 @@ class ViT(Net):
         hidden = [torch.cat([self.cls.expand(len(x), 1, D), self.embed(x)], 1) + self.pos]
         for block in self.blocks:
             hidden.append(block(hidden[-1]))
-        return self.head(self.norm(hidden[-1])[:, 0]), hidden
+        return self.head(self.readout(hidden[-1])), hidden
+
+    def readout(self, h):
+        return self.norm(h)[:, 0]
 
     def seen(self, h):
         return h[:, 0]
+
+
+class ViTNormedLast(ViT):
+    """The final norm reads the cls token alone."""
+
+    def readout(self, h):
+        return self.norm(h[:, 0])
+
+
+class ViTPooled(ViT):
+    """The final norm reads the mean token."""
+
+    def readout(self, h):
+        return self.norm(h.mean(1))
+
+    def seen(self, h):
+        return h
+
+
+class Mamba(Net):
+    """Blocks that hand on (branch, sum of the branches before)."""
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mlp = mlp()
+
+        def forward(self, branch, stream):
+            return self.mlp(branch + stream), branch + stream
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = nn.Linear(5, D), nn.Linear(D, C)
+        self.layers, self.norm = nn.ModuleList(self.Block() for _ in range(3)), nn.LayerNorm(D)
+
+    def forward(self, x):
+        branch, stream = self.embed(x), 0
+        for layer in self.layers:
+            branch, stream = layer(branch, stream)
+        return self.head(self.norm(branch + stream))
+
+
+class Latents(ViT):
+    """A Perceiver: learned states read the input in every block."""
+
+    def states(self, x):
+        hidden = [self.pos.expand(len(x), 5, D)]
+        for block in self.blocks:
+            hidden.append(block(hidden[-1] + self.embed(x).mean(1, keepdim=True)))
+        return self.head(hidden[-1].mean(1)), hidden
+
+
+class Complex(Net):
+    """Blocks of a complex stream."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.Sequential(nn.Linear(5, D), nn.Tanh()).to(torch.complex128)
+        self.head = nn.Linear(D, C)
+
+    def forward(self, x):
+        return self.head(self.blocks(x.to(torch.complex128)).abs())
 
 
 class GPT(Net):

@@ -29,6 +29,12 @@ TABLE = [
     (res.Shared, {}, "numbers", ""),
     (res.ResNet, {}, "numbers", ""),
     (res.ViT, {}, "numbers", ""),
+    (res.ViTNormedLast, {}, "numbers", "taps guessed: 'blocks.*:in,norm:in'"),
+    (res.ViTPooled, {}, "numbers", "taps guessed: 'blocks.0:in,blocks.*'"),
+    (res.ViTPooled, {"taps": "blocks.*:in,norm:in"}, "refusal", "before the pool: blocks.2"),
+    (res.Mamba, {"taps": "embed,layers.*"}, "refusal", "h_2 (layers.1) depends on h_0 (embed)"),
+    (res.Latents, STATES, "refusal", "no input reaches tap h_0"),
+    (res.Complex, {"taps": "blocks.*"}, "refusal", "blocks.0 returns a complex128 tensor"),
     (res.GPT, {}, "numbers", "norms per token over 73 counting labels of 16 samples"),
     (res.MaskedEncoder, {}, "numbers", ""),
     (res.EncoderDecoder, {}, "numbers", "side input of the blocks: encoder.1"),
@@ -71,7 +77,7 @@ TABLE = [
     (own.FunctionDirect, {}, "numbers", "own backward pass (Instead)"),
     (own.MovingAverage, {}, "numbers", "no Γ: its feedback keeps state"),
     (own.TurnsWithCalls, {}, "numbers", "no Γ: its feedback keeps state"),
-    (own.StoredError, {}, "numbers", "no Γ: its feedback reads a stored error"),
+    (own.StoredError, {}, "numbers", "no Γ: its feedback reads a stored error or none"),
 ]
 
 

@@ -37,12 +37,6 @@ def test_every_command_has_help(command, capsys):
     assert f"Usage: fa-tui {command}" in capsys.readouterr().out
 
 
-def test_every_field_of_a_report_is_described(capsys):
-    assert main(["schema", "report"]) == 0
-    fields = json.loads(capsys.readouterr().out)["properties"]
-    assert [name for name, field in fields.items() if "description" not in field] == []
-
-
 def test_a_worker_process_measures_and_the_audit_file_reads_back(tmp_path, monkeypatch):
     monkeypatch.chdir(
         REPOSITORY / "tests" / "fa_core" / "audit"

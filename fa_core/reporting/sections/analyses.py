@@ -164,13 +164,16 @@ _CAPTION = (
 )
 
 
+_GAP = "the gap between the nearest ends of the groups' intervals, or overlap; "
+
+
 def sensitivity_blocks(analysis: Sequence[Sensitivity]) -> Iterator[Block]:
     """Per diagnostic: ranges of the groups and the gap between them, or one range of all."""
     grouped = any(one.grouped for one in analysis)
     records = [_sensitivity_record(one, grouped) for one in analysis]
     of = {"runs": "runs", "gap": ""}
     if grouped:
-        of = {"runs": "runs of each group", "gap": "the gap between the groups; "}
+        of = {"runs": "runs of each group", "gap": _GAP}
     yield Grid.of(records, _CAPTION.format(**of), words=len(records[0]))
     first = analysis[0]
     if any(one.healthy.runs or one.degenerate.runs for one in analysis):
@@ -293,8 +296,8 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
         undecided = " ~: undecided at the end."
     yield Grid.of(
         list(map(_method_record, by_method(timelines))),
-        caption=f"First {unit} at which each diagnostic fires, one number per seed (–: never)."
-        f"{basis}{undecided}",
+        caption=f"First {unit} at which each diagnostic fires, one number per seed (–: never); "
+        f"saved and accuracies: means of the runs that stop, else of all.{basis}{undecided}",
         words=2 + len(LETTERS),
     )
     yield Grid.of(

@@ -122,13 +122,13 @@ def notes_on_runs(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
 def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     """A row per run: the headline numbers with their intervals, and the verdict."""
     runs = shown_runs(table, thresholds)
-    legend = ", ".join(cell_legend(controls=any(run.is_control for _, run in runs)))
+    legend = " ".join(cell_legend(controls=any(run.is_control for _, run in runs)))
     yield Grid.of(
         list(map(_verdict_record, runs)),
         caption="Headline numbers and verdicts. acc: test accuracy, a fraction; growth: largest "
         "ratio of median norms from one layer to the next; ‖h_L‖, ‖g_L‖: medians over the batch at "
         "the deepest layer; drift: mean cosine over pairs of batches; pp: 100·(acc − frozen "
-        "baseline). In square brackets: 95 % intervals over samples, not over training seeds. "
+        "baseline). In square brackets, where known: 95 % intervals over samples, not over seeds. "
         f"{LETTERS}: {legend}; *: from partial "
         "logs, a lower bound that can show that (a) fires, not that it passes, or another layer's "
         "norm. "
@@ -267,7 +267,9 @@ def provenance(table: AuditTable) -> Iterator[Block]:
         values = (field(report) for field in _FIELDS.values())
         settings[tuple(MISSING if each is None else str(each) for each in values)] += 1
         for name, value in _flat(report.provenance):
-            extras[name][str(value)] += 1
+            # sizes and times of files say nothing to a reader
+            if name != "files":
+                extras[name][str(value)] += 1
     rows = []
     for setting, count in settings.items():
         rows.append((str(count), *setting))

@@ -30,7 +30,7 @@ def groups_of(runs):
 def test_six_runs_are_trustworthy_and_every_verdict_equals_the_recorded_one(resmlp):
     verdicts = [row.report.verdict for row in resmlp.rows()]
     assert verdicts.count(TRUSTWORTHY) == 6
-    assert verdicts == resmlp.recorded_verdict.tolist()
+    assert verdicts == [row.report.recorded_verdict for row in resmlp.rows()]
 
 
 def test_growth_and_gradient_norm_separate_by_the_published_gaps(resmlp):

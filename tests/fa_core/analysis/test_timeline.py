@@ -75,7 +75,7 @@ def test_a_healthy_run_never_fires_and_has_no_stop():
     (alone,) = by_method([found])
     assert (alone.stopped, alone.saved, alone.acc_at_stop) == (0, None, None)
     (both,) = by_method([found, timeline(crossing(2, b=3, acc=0.75))])
-    assert (both.stopped, both.acc_at_stop, both.final_acc) == (1, 0.75, 0.5)
+    assert (both.stopped, both.acc_at_stop, both.final_acc) == (1, 0.75, 0.75)
 
 
 def test_a_fire_that_heals_has_a_first_epoch_and_no_lasting_one():

@@ -4,7 +4,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from fa_core.audit.audit import Measuring, audit, measurable
 from fa_core.audit.devices import Execution
@@ -12,6 +11,8 @@ from fa_core.audit.jobs import JobState, MeasureOptions
 from fa_core.audit.worker import MEASURE
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.formats import scan
+from fa_core.formats.rows import with_given_baseline
+from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from tests.fa_core.rows import row_of
 
@@ -188,7 +189,7 @@ class TestFrozenBaseline:
         self, described, tmp_path
     ):
         def given(rows):
-            return [replace(row, report=row.report.with_frozen_baseline(0.3)) for row in rows]
+            return [with_given_baseline(row, FrozenBaseline(0.3)) for row in rows]
 
         out = tmp_path / "audit.json"
         run([described("bp")], out, adjust=given)

@@ -55,7 +55,7 @@ def say(run, **fields):
 
 @pytest.fixture
 def run(tmp_path):
-    return make_run(tmp_path / "dfa_s42", "dfa", frozen_baseline_acc=0.05)
+    return make_run(tmp_path / "dfa_s42", "dfa")
 
 
 def test_a_run_is_measured_on_its_own_data_and_its_whole_test_part(run):
@@ -68,8 +68,7 @@ def test_a_run_is_measured_on_its_own_data_and_its_whole_test_part(run):
     assert report.cross_batch_stability == plain.cross_batch_stability
     assert report.headline_acc == accuracy(net, [(data.test_x, data.test_y)])
     assert report.headline_acc_source == "measured on 1280 test samples"
-    assert (report.method_name, report.seed, report.frozen_baseline_acc) == ("dfa", 42, 0.05)
-    assert report.coverage == "abcd"
+    assert (report.method_name, report.seed, report.coverage) == ("dfa", 42, "abc")
     facts = report.provenance
     assert set(facts["hashes"]) == {"weights", "manifest", "credit"}
     assert (facts["data"], facts["data_hash"]) == (DATA, data.hash)
@@ -115,15 +114,6 @@ def test_the_manifest_decides_batches_and_samples_unless_options_do(tmp_path):
     assert (report.n_batches, report.batch_size, report.provenance["eval_seed"]) == (8, 32, 5)
     assert report.residual_norms != measured(run, eval_seed=6).residual_norms
     assert measured(run, batches=9, batch_size=64).n_batches == 9
-
-
-@pytest.mark.parametrize("method", ["frozen", "shallow"])
-def test_a_baseline_has_no_baseline(tmp_path, method):
-    run = make_run(tmp_path / "x", "frozen", frozen_baseline_acc=0.5)
-    say(run, method=method)
-    report = measured(run, credit="none")
-    assert report.frozen_baseline_acc is None
-    assert report.unmeasured["d"] == f"{method} is a baseline itself"
 
 
 def test_a_bare_checkpoint_needs_data_and_says_so(tmp_path):
@@ -239,7 +229,7 @@ class TestReliability:
         report = measured(run, credit="none", precision=True)
         assert report.reference_precision is None
         assert report.unmeasured["reference_precision"] == "the network failed on float64"
-        assert report.coverage == "abcd"
+        assert report.coverage == "abc"
 
 
 def own_backward_net():
@@ -286,7 +276,7 @@ def test_a_function_that_is_named_gives_the_credit_and_its_error_costs_nothing_e
         assert report.deep_gamma is not None and "gamma" not in report.unmeasured
         assert report.provenance["settings"]["credit"] == "own_nets:credit"
     report = measured(run, credit="own_nets:short")
-    assert report.coverage == "abcd"
+    assert report.coverage == "abc"
     assert "it returned a list of 1" in report.unmeasured["gamma"]
     assert report.credit["missing"]["gamma"] == report.unmeasured["gamma"]
 
@@ -335,7 +325,7 @@ def test_the_loss_and_the_place_of_the_logits_are_those_of_the_options(
 def test_a_methods_credit_is_not_compared_with_the_gradient_of_another_loss(run):
     report = measured(run, loss="mse")
     said = "the method's credit is of cross entropy, the gradients of mse"
-    assert report.credit == {"missing": {"gamma": said}} and report.coverage == "abcd"
+    assert report.credit == {"missing": {"gamma": said}} and report.coverage == "abc"
 
 
 class TestProgress:
@@ -387,9 +377,7 @@ class TestOutOfMemory:
     @pytest.fixture(scope="class")
     def whole(self, tmp_path_factory):
         """The report of a device with room enough."""
-        run = make_run(
-            tmp_path_factory.mktemp("whole") / "dfa_s42", "dfa", frozen_baseline_acc=0.05
-        )
+        run = make_run(tmp_path_factory.mktemp("whole") / "dfa_s42", "dfa")
         return measured(run, credit="none")
 
     @pytest.mark.parametrize(

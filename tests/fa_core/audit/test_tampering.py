@@ -12,7 +12,7 @@ from fa_core.audit.verify import find_checkpoint, recorded_options, verification
 from fa_core.errors import FaError
 from fa_core.formats import scan
 from fa_core.formats.audit_table import write_audit_table
-from fa_core.formats.rows import with_measured_baselines
+from fa_core.formats.rows import with_baselines
 from fa_core.report.diagnostic_report import DiagnosticReport
 
 from .runs_for_tests import make_run
@@ -44,7 +44,7 @@ def audited(tmp_path_factory):
         for row in rows
     }
     measured = [replace(row, report=again[row.checkpoint]) for row in rows]
-    write_audit_table(folder / "audit.json", with_measured_baselines(measured))
+    write_audit_table(folder / "audit.json", with_baselines(measured))
     return folder / "audit.json", again
 
 

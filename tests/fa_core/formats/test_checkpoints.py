@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from fa_core.analysis.timeline import Replay
 from fa_core.errors import UnreadableInput
-from fa_core.formats import load_audits, scan
-from fa_core.formats.table import AuditTable
+from fa_core.formats import load_audits, scan, scan_again
+from fa_core.formats.rows import measured
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.verdict_text import recorded_text
 
 MANIFEST = {
     "method": "dfa",
@@ -104,23 +105,29 @@ def test_a_run_folder_is_one_row_with_its_report_and_its_trace(tmp_path):
     assert scan([run]) == found
 
 
+def test_a_run_is_judged_by_the_frozen_run_beside_it_however_it_is_opened(tmp_path):
+    for method, acc in (("dfa", 0.5), ("frozen", 0.6)):
+        run = manifest(tmp_path / method, method=method, headline_acc=acc, arch_args={}, recipe={})
+        facts = json.loads((run / "manifest.json").read_text())
+        report = DiagnosticReport(residual_norms=[1.0, 1.0], headline_acc=acc, provenance=facts)
+        report.save(run / "audit.json")
+    run = str(tmp_path / "dfa")
+    for found in (scan([tmp_path]), scan([run]), scan_again(run)):
+        report = found.rows[0].report
+        assert (report.margin_pp, report.recorded_verdict) == (-10.0, "trustworthy")
+        recorded = recorded_text(report, report.thresholds)
+        assert recorded.startswith("recorded as “trustworthy”, without the frozen run")
+
+
 @pytest.mark.parametrize(
-    ("said", "known"),
-    [
-        ({"headline_acc": 0.5, "frozen_baseline_acc": 0.4}, 0.4),
-        ({}, None),
-        ({"frozen_baseline_acc": 61}, None),
-        ({"method": "frozen", "frozen_baseline_acc": 0.4}, None),
-    ],
+    ("done", "said"), [(2, "not measured: training ended after epoch 2 of 8"), (8, "not measured")]
 )
-def test_a_run_nobody_measured_lends_its_trace_the_baseline_of_its_manifest(tmp_path, said, known):
-    run = manifest(tmp_path / "run", **said)
-    (run / "trace.jsonl").write_text('{"epoch": 1, "test_acc": 0.41}\n')
-    found = scan([run])
-    assert (found.rows[0].report.frozen_baseline_acc, found.rows[0].report.coverage) == (known, "")
-    (replayed,) = Replay(found.traces, AuditTable.from_rows(found.rows)).timelines()
-    assert replayed.points[0].margin_pp == (None if known is None else 1.0)
-    assert replayed.evidence == {}
+def test_an_unmeasured_run_says_where_its_training_ended(tmp_path, done, said):
+    run = manifest(tmp_path / "run", recipe={"epochs": 8}, epochs_done=done)
+    (row,) = scan([run]).rows
+    assert row.report.words == said
+    notes = measured(row, DiagnosticReport(headline_acc=0.5)).report.notes
+    assert notes == said.removeprefix("not measured").removeprefix(": ")
 
 
 @pytest.mark.parametrize("name", ["audit.json", "trace.jsonl"])

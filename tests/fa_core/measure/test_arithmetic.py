@@ -63,6 +63,7 @@ def test_an_autocast_inside_the_network_is_recorded():
     expected = diagnose(Hookable(inner), batches(8), taps=TAPS)
     found = diagnose(Inside(inner), batches(8), taps=TAPS)
     assert (expected.dtype, found.dtype) == ("float32", "float32, bfloat16 inside")
+    assert "arithmetic: float32, bfloat16 inside" in found.notes
     assert found.residual_norms != pytest.approx(expected.residual_norms, rel=1e-5)
 
 

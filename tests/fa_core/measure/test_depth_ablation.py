@@ -1,14 +1,12 @@
 """Depth without retraining: against networks taken apart by hand."""
 
-from functools import partial
-
 import pytest
 import torch
 from torch import nn
 
 from fa_core.errors import TapError, UsageError
 from fa_core.measure.depth_ablation import depth_ablation
-from fa_core.zoo.models import StreamNet, build
+from fa_core.zoo.models import build
 from tests.fa_core.measure.nets import Block, Stack
 
 BATCHES, SAMPLES, CLASSES = 3, 40, 4
@@ -45,18 +43,11 @@ def without(net, *blocks):
     """The network by hand, with the identity in some places."""
 
     def run(x):
-        if isinstance(net, StreamNet):
-            h, step, readout = net.embed_input(x), net.advance, net.readout
-        else:
-            h, readout = net.embed(x), net.head
-
-            def step(l, h):
-                return net.blocks[l](h) + (h if net.adds else 0)
-
+        h = net.embed(x)
         for l in range(3):
             if l not in blocks:
-                h = step(l, h)
-        return readout(h)
+                h = net.blocks[l](h) + (h if net.adds else 0)
+        return net.head(h)
 
     return run
 
@@ -66,7 +57,8 @@ def without(net, *blocks):
     [
         (plain, TAPS),
         (adding, "blocks.*:in,head:in"),
-        (partial(build, "resmlp", input_dim=6, d=8, L=3, num_classes=CLASSES), None),
+        (adding, None),
+        (plain, "blocks.0:in,blocks.*"),
     ],
 )
 def test_every_number_is_that_of_the_network_taken_apart_by_hand(network, taps, batches):

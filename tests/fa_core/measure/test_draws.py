@@ -51,6 +51,12 @@ def test_a_network_that_draws_gives_the_same_numbers_each_time_and_says_so():
     assert found[0] == found[1] and report.notes == f"mine; {DREW}"
 
 
+def test_draws_of_the_backward_pass_are_noted():
+    net = torch.nn.Sequential(*(torch.nn.Linear(5, 5) for _ in range(4)))
+    net[1].register_full_backward_hook(lambda *got: (got[1][0] @ torch.randn(5, 5),))
+    assert DREW in diagnose(net, batches()).notes
+
+
 def test_every_batch_has_draws_of_its_own():
     class Seen(Drawing):
         inputs = []

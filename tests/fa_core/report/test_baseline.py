@@ -105,13 +105,11 @@ def test_the_penalty_makes_no_difference_and_the_seed_does():
     assert judged(row("dfa", seed=1), frozen("dfa", 0.5)).frozen_baseline_acc is None
 
 
-def test_a_recorded_baseline_gives_way_to_a_measured_one_of_the_same_rule_only():
-    assert judged(row("bp", recorded=0.4), frozen("bp", 0.5)).frozen_baseline_acc == 0.5
-    assert judged(row("bp", recorded=0.4), frozen("dfa", 0.5)).frozen_baseline_acc == 0.4
-    other_recipe = judged(row("bp", recorded=0.4), frozen("bp", 0.5, recipe={}))
-    assert (other_recipe.frozen_baseline_acc, other_recipe.unmeasured) == (0.4, {})
-    given = row("bp", recorded=0.4, frozen_baseline_from="given")
-    assert judged(given, frozen("bp", 0.5)).frozen_baseline_acc == 0.4
+def test_a_recorded_baseline_is_kept_and_one_that_was_cut_out_is_not_replaced():
+    recorded = row("bp", recorded=0.4, frozen_baseline_from="given")
+    assert judged(recorded, frozen("bp", 0.5)).frozen_baseline_acc == 0.4
+    cut = row("bp", frozen_baseline_from="frozen_s42")
+    assert judged(cut, frozen("bp", 0.5)).frozen_baseline_acc is None
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from scipy import stats
 from torch import nn
 
@@ -16,6 +17,7 @@ from fa_core import diagnose
 from fa_core.errors import InvalidReport
 from fa_core.measure.accumulator import drift
 from fa_core.measure.norms import growth_interval, lower_median
+from fa_core.report.diagnostic_record import record_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.intervals import (
     LOOKS,
@@ -224,6 +226,9 @@ def test_an_assumed_baseline_takes_the_interval_of_the_accuracy():
         intervals={"acc": (0.57, 0.63), "margin_pp": (9.0, 11.0)},
     )
     assert report.interval("d") == (9.0, 11.0)
+    moved = replace(report, headline_acc=0.7)
+    said = [record_of(run, "d").remarks for run in (report, moved)]
+    assert said == [[], ["lies outside its own interval"]]
     assert report.with_assumed_baseline(0.58).interval("d") == pytest.approx((-1.0, 5.0))
     assert report.with_assumed_baseline(0.58).undecided == {"d"}
     assert report.with_frozen_baseline(0.58).interval("d") == pytest.approx((-1.0, 5.0))

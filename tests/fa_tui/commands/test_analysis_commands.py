@@ -304,13 +304,3 @@ def test_pitfalls_explain_with_the_installed_versions(capsys: pytest.CaptureFixt
     assert "1.142857" in out and "[5, 10]" in out and "0.0181" in out
     assert f"torch {torch.__version__}" in out
     assert [line[:2] for line in out.splitlines() if line[:1].isdigit()] == ["1.", "2.", "3."]
-
-
-def test_schemas_are_listed_and_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, "schema")
-    names = out.split()
-    assert code == 0 and "report" in names
-    for name in names:
-        code, out, _ = run(capsys, "schema", name)
-        assert code == 0 and json.loads(out)["$schema"]
-    assert run(capsys, "schema", "nothing")[0] == 2

@@ -179,7 +179,7 @@ def test_what_cannot_be_meant_is_one_line_and_an_exit_code(campaign, words, code
 
 def test_the_prompt_says_why_drift_is_missing_and_that_batches_are_fewer(campaign):
     few = fa_tui("audit runs/bp_s42 --out few.json --batches 7 --norm-batches 99", campaign)
-    assert "(c) not measured: only 7 eval batches, drift needs at least 8 (1 run)" in few.stdout
+    assert "(c) not measured: only 7 eval batches, drift needs at least 8" in few.stdout
     assert "(a) and (b) use all 7 eval batches, not the 99 asked for" in few.stderr
 
 

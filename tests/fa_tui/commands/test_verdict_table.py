@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from functools import partial
 
 import pytest
@@ -108,36 +107,15 @@ def test_rows_make_the_json_that_python_writes(
     assert [each["source"] for each in json.loads(text)] == ["a\u2028b\n.json"] * len(rows)
 
 
-class _Once(list[AuditRow]):
-    """Rows that count how many of them were asked for before the first was printed."""
-
-    asked = 0
-
-    def __iter__(self) -> Iterator[AuditRow]:
-        for row in super().__iter__():
-            self.asked += 1
-            yield row
-
-
-def test_the_first_record_is_printed_before_the_second_row_is_looked_at(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    rows = _Once(_rows(5))
-    asked: list[int] = []
-    monkeypatch.setattr("builtins.print", lambda *_, **__: asked.append(rows.asked))
-    print_rows(rows, "json", USUAL)
-    assert asked[:3] == [1, 2, 3]
-
-
 @pytest.mark.parametrize(
     ("letter", "right", "remedy"),
     [
-        ("c", packed([True] * 640), "more eval batches (--batches) narrow it"),
+        ("c", packed([True] * 640), "more eval batches (`fa-tui audit --batches`) narrow it"),
         ("c", packed([True] * 130), "more test samples narrow it"),
-        ("b", packed([True] * 640), "more eval batches (--norm-batches) narrow it"),
+        ("b", packed([True] * 640), "more eval batches (`fa-tui audit --norm-batches`) narrow it"),
         ("b", packed([True] * 20), "more test samples narrow it"),
-        ("c", "x9:", "more eval batches (--batches) narrow it"),
-        ("c", None, "more eval batches (--batches) narrow it"),
+        ("c", "x9:", "more eval batches (`fa-tui audit --batches`) narrow it"),
+        ("c", None, "more eval batches (`fa-tui audit --batches`) narrow it"),
         ("d", packed([True] * 640), "more test samples narrow it"),
     ],
 )

@@ -35,11 +35,13 @@ def test_in_ascii_each_curve_is_drawn_with_its_own_mark() -> None:
     assert sum(line.count("a") for line in drawn) == 31
 
 
-def test_nan_and_zero_on_a_log_scale_are_gaps() -> None:
+def test_nan_and_zero_on_a_log_scale_are_gaps_and_a_zero_stands_at_the_foot() -> None:
     curve = Curve(
         [(0, 1.0), (1, 1.0), (2, math.nan), (4, 0.0), (8, 1.0), (10, 1.0)], "curve-1", "*"
     )
-    (line,) = [line for line in lines(Chart([curve], X, Y), glyphs=ASCII) if "*" in line]
+    drawn = lines(Chart([curve], X, Y), glyphs=ASCII)
+    (line,) = [line for line in drawn if "*" in line]
+    assert drawn[9][AXIS:].strip() == "0"
     assert "*" not in line[8 + 7 : 8 + 20]
 
 

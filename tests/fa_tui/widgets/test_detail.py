@@ -174,7 +174,7 @@ def test_a_page_judged_again_says_what_a_new_one_says(
 def test_reference_precision_stands_beside_the_layers_and_its_worst_below() -> None:
     layers = [line.split() for line in text(run(FIRM)).splitlines() if line[:3].strip().isdigit()]
     assert [line[-3:] for line in layers] == [["+0.40", "3e-9", "+0.30"], ["+0.10", "N/A", "+0.20"]]
-    assert "at most 0.5; 7 gradients lost to 0" in " ".join(text(run(FIRM)).split())
+    assert " ".join(text(run(FIRM)).split()).count("lost on 7 of 16 samples") == 1
 
 
 def test_columns_that_do_not_fit_are_left_out_and_not_cut() -> None:
