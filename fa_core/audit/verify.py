@@ -219,9 +219,12 @@ def _with_baselines(
         found = list(of_file)
         rows = [replace(row, report=measured) for row, measured in found]
         for (row, measured), other in zip(found, with_baselines(rows), strict=True):
-            facts, acc = row.report.provenance, row.report.frozen_baseline_acc
-            is_given = acc is not None and facts.get(BASELINE_FROM) == GIVEN
-            yield row, measured if is_given else other.report
+            record = row.report
+            has_one = record.frozen_baseline_acc is not None
+            if has_one and record.provenance.get(BASELINE_FROM) == GIVEN:
+                yield row, measured
+            else:
+                yield row, other.report
 
 
 def _named(

@@ -42,7 +42,7 @@ def open_paths(paths: Sequence[Path] | None, **how: Any) -> Scan:
         paths: files and folders.
         how: as for `scan`.
     """
-    found = scan(list(paths) if paths else default_paths(), **how)
+    found = scan(list(paths or default_paths()), **how)
     report_problems([*found.problems, *changed_since(found.rows)], _PROBLEMS_SHOWN)
     return found
 

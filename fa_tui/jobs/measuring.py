@@ -350,8 +350,8 @@ class Measuring:
         if row.report.coverage:
             from fa_core.audit.verify import verifications  # imports NumPy
 
-            recorded = msgspec.structs.replace(row, summary=None)
-            (again,) = verifications([(recorded, future.result())])
+            row = msgspec.structs.replace(row, summary=None)
+            (again,) = verifications([(row, future.result())])
             self._on_measured(Measured(index, row, again=again))
             return
         (row,) = with_baselines([measured(row, future.result())])

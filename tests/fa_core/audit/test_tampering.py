@@ -146,15 +146,6 @@ def test_elsewhere_a_change_of_one_percent_is_found_or_not_checked(audited):
     assert survivors(path, there, ["changed"]) <= near_zero
 
 
-def test_what_a_record_of_other_formulas_lacks_is_not_checked(audited):
-    path, again = audited
-    table = json.loads(path.read_text())
-    for report in table["reports"].values():
-        report["provenance"]["versions"]["formulas"] = "0"
-        del report["intervals"]["stability"]
-    assert is_found(table, path.with_name("older.json"), again)
-
-
 @pytest.mark.parametrize("place", ["", "checkpoint"])
 def test_what_belongs_to_another_run_is_found(audited, place):
     path, again = audited
