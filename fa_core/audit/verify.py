@@ -220,11 +220,9 @@ def _with_baselines(
         rows = [replace(row, report=measured) for row, measured in found]
         for (row, measured), other in zip(found, with_baselines(rows), strict=True):
             record = row.report
-            has_one = record.frozen_baseline_acc is not None
-            if has_one and record.provenance.get(BASELINE_FROM) == GIVEN:
-                yield row, measured
-            else:
-                yield row, other.report
+            if record.frozen_baseline_acc is None or record.provenance.get(BASELINE_FROM) != GIVEN:
+                measured = other.report
+            yield row, measured
 
 
 def _named(
