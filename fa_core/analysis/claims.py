@@ -34,6 +34,9 @@ from fa_core.report.verdict import NOT_MEASURED, UNDECIDED
 
 HOLDS, FAILS = "holds", "fails"
 
+MOST_OUTCOMES = 1_000_000
+"""Claims times runs of their methods, which take seconds and half a gigabyte."""
+
 OUTCOMES = (HOLDS, FAILS, UNDECIDED, NOT_MEASURED)
 """What a run, and a claim, can say."""
 
@@ -282,5 +285,16 @@ def _said(claim: Claim, row: AuditRow, run: str) -> SeedOutcome:
 
 
 def check_claims(claims: Sequence[Claim], rows: Sequence[AuditRow]) -> list[ClaimResult]:
-    """Every claim with what the runs say, in order."""
+    """Every claim with what the runs say, in order.
+
+    Raises:
+        UsageError: more than `MOST_OUTCOMES`.
+    """
+    of_method = Counter(row.method for row in rows)
+    asked = sum(of_method[claim.method] for claim in claims)
+    if asked > MOST_OUTCOMES:
+        raise UsageError(
+            f"{len(claims):,} claims about {len(rows):,} runs have {asked:,} answers",
+            hint=f"split them: up to {MOST_OUTCOMES:,} are given at once",
+        )
     return [check_claim(claim, rows) for claim in claims]

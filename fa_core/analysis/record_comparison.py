@@ -188,7 +188,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 def compare(
     recorded: DiagnosticReport,
     measured: DiagnosticReport,
-    summary: tuple[Json, Json] = ({}, {}),
+    summary: tuple[object, Json] = (None, {}),
 ) -> Comparison:
     """Compare a record with a new measurement of the same run.
 
@@ -198,7 +198,7 @@ def compare(
     Args:
         recorded: the record.
         measured: the new measurement.
-        summary: what the file says of the record, and what it would have to say.
+        summary: what its file's summary says of the record, and what it would have to say.
     """
     said, own = summary
     before, after = _values(recorded, said), _values(measured, own)
@@ -355,15 +355,19 @@ def _verdicts(recorded: DiagnosticReport, measured: DiagnosticReport) -> Iterato
             return
 
 
-def _values(report: DiagnosticReport, summary: Json) -> dict[str, object]:
-    """Name → value of all numbers and texts of a report, but for its verdict, and of a summary."""
+def _values(report: DiagnosticReport, summary: object) -> dict[str, object]:
+    """Name → value of all numbers and texts of a report, but for its verdict, and of a summary.
+
+    A key that is no plain word is quoted, so that none reads as a place within another.
+    """
     data = msgspec.to_builtins(report.as_recorded()) | {"verdict": None, "summary": summary}
     found: dict[str, object] = {}
     waiting: list[tuple[str, object]] = list(data.items())[::-1]
     while waiting:
         name, value = waiting.pop()
         if isinstance(value, Mapping):
-            waiting += [(f"{name}.{key}", each) for key, each in value.items()][::-1]
+            parts = [(f".{key}" if key.isidentifier() else f"[{key!r}]", key) for key in value]
+            waiting += [(name + part, value[key]) for part, key in parts][::-1]
         elif isinstance(value, (list, tuple)):
             waiting += [(f"{name}[{place}]", each) for place, each in enumerate(value)][::-1]
         elif value is not None and value != "":

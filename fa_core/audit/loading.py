@@ -26,7 +26,7 @@ from fa_core.audit.jobs import (
     stamp,
 )
 from fa_core.errors import FaError, MeasureError, UnreadableInput
-from fa_core.files.opening import exists, free_ram
+from fa_core.files.opening import SLACK, TIMES, check_room, exists
 from fa_core.measure.checkpoint import Checkpoint, load_checkpoint
 from fa_core.measure.checkpoint_network import loaded
 from fa_core.measure.gradients import cut
@@ -79,36 +79,6 @@ def release() -> None:
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-
-
-def free_memory(device: str) -> int:
-    """Bytes that this process can allocate on a device; for a CPU, the system's estimate."""
-    if device.startswith("cuda"):
-        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return int(torch.cuda.mem_get_info(device)[0]) + cached
-    return free_ram()
-
-
-def check_fits(path: Path, device: str) -> None:
-    """Refuse a checkpoint that is larger than free memory, before it is read.
-
-    Args:
-        path: the checkpoint, read into RAM.
-        device: where its network goes.
-
-    Raises:
-        MeasureError: it does not fit; the message has both sizes.
-    """
-    size = sum(size for size, _ in stamp(path))
-    for place in dict.fromkeys(("cpu", device)):
-        free = free_memory(place)
-        if size > free:
-            raise MeasureError(
-                f"is larger than memory: {_gigabytes(size)}, and {_gigabytes(free)} are free "
-                f"on {place}",
-                where=path,
-                hint="free memory, or measure it on a larger machine",
-            )
 
 
 def does_not_fit(where: str, device: str) -> FaError:
@@ -244,6 +214,37 @@ def _loaded(spec: str, typed: bool) -> DataSet | GivenBatches:
     return load_test_data(spec, allow_code=typed)
 
 
+USUAL_SAMPLES, PASS, STATES, NARROWEST = 10_000, 128, 8, 32
+"""Samples that any file may ask for; those that a pass counts as at least, and that a sample of a
+batch counts as, whose states and gradients are kept; and what a layer counts as at least."""
+
+
+def check_asked(loaded: Loaded, samples: Evaluation) -> None:
+    """Refuse many more samples or batches than the files account for, where no one typed them.
+
+    Raises:
+        UnreadableInput: their states take `TIMES` the files and `SLACK`.
+    """
+    plan, options, asked = loaded.plan, loaded.job.options, 0
+    size = sum(size for size, _ in loaded.stamp)
+    batch = min(plan.batch_size, len(samples.test_y))
+    if not plan.data.startswith("synthetic"):
+        size += samples.test_x.nbytes
+    elif not plan.typed:
+        asked = len(samples.test_y)
+    if not (options.data_typed and options.batches and options.batch_size):
+        asked = max(asked, STATES * batch, len(samples.batches) * max(batch, PASS))
+    wide = sum(max(len(t), NARROWEST) for t in loaded.network.parameters() if t.dim() > 1)
+    values = wide * samples.test_x.shape[2:].numel() * max(0, asked - USUAL_SAMPLES)
+    if 4 * values > TIMES * size + SLACK:
+        raise UnreadableInput(
+            f"names {len(samples.batches):,} batches of {batch:,} of {len(samples.test_y):,} "
+            f"samples, for {size >> 10:,} KiB in files",
+            where=loaded.job.checkpoint,
+            hint="type --data, --batches and --batch-size for so many",
+        )
+
+
 def logits_choice(options: MeasureOptions) -> LogitsChoice:
     """Where the network's output has the logits, as `diagnose` takes it.
 
@@ -318,8 +319,9 @@ def load(job: Job, device: str) -> Loaded:
     if manifest is not None and not exists(weights):
         hint = "what was recorded of the run can be shown; to measure it, train it again"
         raise UnreadableInput("the weights are not there", where=weights, hint=hint)
-    check_fits(weights, device)
     before = stamp(path)
+    hint = "free memory, or measure it on a larger machine"
+    check_room(sum(size for size, _ in stamp(weights)), None, hint, weights)
     hashes = input_hashes(path)
     checkpoint = load_checkpoint(weights, options.weights)
     network, taken = loaded(checkpoint, manifest, options.model, options.dtype == "as-is")

@@ -26,6 +26,7 @@ from fa_core.audit.jobs import (
 )
 from fa_core.audit.loading import (
     TEST_BATCH,
+    check_asked,
     evaluation,
     halve_until_fits,
     load,
@@ -87,7 +88,9 @@ def measure_run(
     ``samples``: the data of the job's plan, if the caller holds them already.
     """
     loaded = load(job, device)
-    samples = samples or evaluation(loaded.plan, device)
+    if samples is None:
+        samples = evaluation(loaded.plan, device)
+        check_asked(loaded, samples)
     with choosing_logits(loaded.network, logits_choice(job.options)):
         return _measured(loaded, samples, device, progress)
 

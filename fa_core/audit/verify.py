@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
-from types import MappingProxyType
-from typing import TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -16,15 +14,14 @@ from fa_core.analysis.record_comparison import Comparison, compare
 from fa_core.audit.audit import Measuring
 from fa_core.audit.jobs import CREDITS, MeasureOptions, job_for, run_of
 from fa_core.errors import FaError, UnreadableInput, UsageError
-from fa_core.files.decode import Json, loads
-from fa_core.files.opening import LONGEST_NAME, exists, is_file, is_folder, read_file, real_path
-from fa_core.formats.audit_table import summary_row
+from fa_core.files.opening import LONGEST_NAME, exists, is_file, is_folder, real_path
+from fa_core.formats.audit_table import stored_report, summary_row
 from fa_core.formats.rows import AuditRow, Problem, with_baselines
 from fa_core.option_values import DATA_SETS, is_callable_name
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.gamma import null_draws
 from fa_core.report.manifest import is_run, read_manifest
-from fa_core.report.names import canonical_method
+from fa_core.report.names import control_of
 from fa_core.report.numbers import count_text
 from fa_core.report.provenance import BASELINE_FROM, GIVEN
 
@@ -43,9 +40,6 @@ CODE = {
 NO_CHECKPOINT = "no checkpoint; only what this project measured can be verified"
 
 _AS_RECORDED = MeasureOptions()
-
-Summary: TypeAlias = tuple[Json, Json]
-"""What a file says of a run, and what it would have to say."""
 
 
 class Verification(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +78,7 @@ def verify(
     """Measure recorded runs again with their recorded settings and compare.
 
     Args:
-        rows: what `fa_core.formats.scan` found.
+        rows: what `fa_core.formats.scan` found, as recorded.
         how: execution and listeners.
         typed: options of the command, see `recorded_options`.
 
@@ -98,7 +92,11 @@ def verify(
         raise UnreadableInput(
             "nothing recorded to verify", hint="`fa-tui audit` measures and records"
         )
-    skipped = _without_checkpoint(records)
+    counts = Counter(row.source for row in records if row.checkpoint is None)
+    skipped = [
+        Problem(source, f"{source}: {count_text(count, 'record')} with {NO_CHECKPOINT}")
+        for source, count in counts.items()
+    ]
     records = [row for row in records if row.checkpoint is not None]
     if not records:
         raise UnreadableInput(skipped[0].message)
@@ -116,30 +114,20 @@ def verify(
     interrupted = how.run(todo, 0, reports.__setitem__, failures)
     done = sorted(reports.items())
     pairs = [(prepared[index][0], report) for index, report in done]
-    runs = verifications(pairs, summaries_of([row for row, _ in pairs]))
-    return VerifyResult(runs=runs, failures=failures, skipped=skipped, interrupted=interrupted)
-
-
-def _without_checkpoint(records: Iterable[AuditRow]) -> list[Problem]:
-    """Notes on records that name no checkpoint, one per file."""
-    counts = Counter(row.source for row in records if row.checkpoint is None)
-    return [
-        Problem(source, f"{source}: {count_text(count, 'record')} with {NO_CHECKPOINT}")
-        for source, count in counts.items()
-    ]
+    return VerifyResult(
+        runs=verifications(pairs), failures=failures, skipped=skipped, interrupted=interrupted
+    )
 
 
 def find_checkpoint(row: AuditRow) -> Path:
     """Current path of the run's files: as recorded, relative to the record, or the record's folder.
 
     Raises:
-        UnreadableInput: the path is missing, not a file, or too long.
+        UnreadableInput: the path is missing, or not a file.
     """
     where = f"{row.source}: {row.key}"
-    if len(row.checkpoint or "") > LONGEST_NAME:
-        what = f"its checkpoint has a name of {len(row.checkpoint or ''):,} characters"
-        raise UnreadableInput(what, where=where, hint=f"a file's has at most {LONGEST_NAME:,}")
-    recorded, folder = Path(row.checkpoint or ""), real_path(row.source).parent
+    # no file has a longer name
+    recorded, folder = Path((row.checkpoint or "")[:LONGEST_NAME]), real_path(row.source).parent
     parts = range(1, len(recorded.parts))
     places = [recorded] if row.checkpoint else []
     places += [folder.joinpath(*recorded.parts[start:]) for start in parts]
@@ -205,73 +193,52 @@ def _code(typed: MeasureOptions, name: str) -> str | None:
     return None if value in CREDITS else value
 
 
-def verifications(
-    pairs: Iterable[tuple[AuditRow, DiagnosticReport]],
-    summaries: Mapping[tuple[str, str], Summary] = MappingProxyType({}),
-) -> list[Verification]:
+def verifications(pairs: Iterable[tuple[AuditRow, DiagnosticReport]]) -> list[Verification]:
     """Compare records with new measurements, which supply the frozen baselines.
 
     Args:
         pairs: records and their new measurements.
-        summaries: see `summaries_of`.
     """
     found = []
-    for row, measured in _with_baselines(list(pairs)):
-        summary = summaries.get((row.source, row.key), ({}, {}))
-        comparison = compare(row.report, _named(row, measured), summary)
+    for row, measured in _with_baselines(pairs):
+        own = {} if row.summary is None else msgspec.structs.asdict(summary_row(row))
+        name = row.report.method_name and stored_report(row).method_name
+        record = replace(row.report, method_name=name, axes=row.axes)
+        named = _named(row.checkpoint, record, measured)
+        comparison = compare(record, named, (row.summary, own))
         found.append(Verification(row=row, comparison=comparison))
     return found
 
 
-def summaries_of(rows: Sequence[AuditRow]) -> dict[tuple[str, str], Summary]:
-    """(file, key of a report) → what the ``summary`` of an audit table says of that report and of
-    their number, and what it would have to say. Other files have no entry."""
-    tables = {source: _table(source) for source in {row.source for row in rows}}
-    found: dict[tuple[str, str], Summary] = {}
-    for row in rows:
-        runs, count, said = tables[row.source]
-        if said is not None:
-            own = {"runs": runs, "run": msgspec.structs.asdict(summary_row(row))}
-            found[row.source, row.key] = {"runs": count, "run": said.get(row.key)}, own
-    return found
-
-
-def _table(source: str) -> tuple[int, int, Json | None]:
-    """Numbers of reports and of lines in the summary of an audit table, and key → line; None for
-    a file without them."""
-    table = None
-    with suppress(FaError, ValueError):
-        table = loads(read_file(source))
-    if isinstance(table, dict):
-        reports, summary = table.get("reports"), table.get("summary")
-        if isinstance(reports, dict) and isinstance(summary, list):
-            lines = dict(zip(reports, summary, strict=False))
-            return len(reports), len(summary), lines
-    return 0, 0, None
-
-
 def _with_baselines(
-    pairs: Sequence[tuple[AuditRow, DiagnosticReport]],
+    pairs: Iterable[tuple[AuditRow, DiagnosticReport]],
 ) -> Iterator[tuple[AuditRow, DiagnosticReport]]:
     """(d)'s baseline from its original source: frozen runs of the same file, or sibling run
     folders."""
-    by_source: defaultdict[str, list[AuditRow]] = defaultdict(list)
-    for row, measured in pairs:
-        by_source[row.source].append(replace(row, report=measured))
-    judged = {source: iter(with_baselines(rows)) for source, rows in by_source.items()}
-    for row, measured in pairs:
-        with_frozen = next(judged[row.source]).report
-        is_given = row.report.provenance.get(BASELINE_FROM) == GIVEN
-        yield row, measured if is_given else with_frozen
+    for _, of_file in groupby(pairs, lambda pair: pair[0].source):
+        found = list(of_file)
+        rows = [replace(row, report=measured) for row, measured in found]
+        for (row, measured), other in zip(found, with_baselines(rows), strict=True):
+            record = row.report
+            if record.frozen_baseline_acc is None or record.provenance.get(BASELINE_FROM) != GIVEN:
+                measured = other.report
+            yield row, measured
 
 
-def _named(row: AuditRow, measured: DiagnosticReport) -> DiagnosticReport:
-    """The measurement with the names in its run's manifest, or without names."""
-    run = run_of(Path(row.checkpoint or ""))
+def _named(
+    checkpoint: str | None, record: DiagnosticReport, measured: DiagnosticReport
+) -> DiagnosticReport:
+    """The measurement with the names in its run's manifest, or without names; an axis that the
+    record names is what its recipe or network has."""
+    run = run_of(Path(checkpoint or ""))
     if run is None or not is_run(run):
         return replace(measured, method_name="", seed=None, axes={})
     manifest = read_manifest(run)
-    recorded = row.report.method_name
-    same = canonical_method(manifest.method) == canonical_method(recorded)
-    name = recorded if same else manifest.method
-    return replace(measured, method_name=name, seed=manifest.seed, axes=manifest.axes)
+    method, known = control_of(manifest.method)
+    same = method == control_of(record.method_name)[0]
+    name = record.method_name if same else manifest.method
+    known = {**known, "arch": manifest.arch, "data": manifest.data}
+    for facts in (manifest.recipe, manifest.method_args, manifest.arch_args, manifest.axes):
+        known |= facts
+    axes = {axis: known.get(axis) for axis in {**manifest.axes, **record.axes}}
+    return replace(measured, method_name=name, seed=manifest.seed, axes=axes)

@@ -77,13 +77,14 @@ def loads(data: bytes) -> Any:
     """Decode JSON, including NaN and Infinity as written by Python.
 
     Args:
-        data: UTF-8.
+        data: as for `as_utf8`.
 
     Raises:
         ValueError: malformed, nested too deep, or a repeated key (`RepeatedKey`); a
             `json.JSONDecodeError` has the position.
-        UnreadableInput: more values than memory holds.
+        UnreadableInput: more values than memory holds, or not text in UTF-16.
     """
+    data = as_utf8(data)
     if len(data) > MANY:
         values = sum(data.count(sign) for sign in (b",", b"{", b"["))
         check_room(VALUE_BYTES * values, len(data))
@@ -190,7 +191,7 @@ def read_toml(path: Path, hint: str = "") -> tuple[str, Json]:
         UnreadableInput: not readable, or not TOML (with the line).
     """
     with reading(path, "not TOML", hint):
-        text = read_file(path, LARGEST_TOML).decode("utf-8-sig")
+        text = as_utf8(read_file(path, LARGEST_TOML)).decode()
         try:
             return text, toml(text)
         except msgspec.DecodeError as error:

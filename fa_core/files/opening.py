@@ -92,7 +92,10 @@ def read_file(path: Name, most: int | None = None) -> bytes:
 def all_of(file: BinaryIO, path: Name, most: int | None = None) -> bytes:
     """All bytes of an open file from its start; see `read_file`."""
     size = size_of(file)
-    check_size(path, size, most)
+    if most is not None and size > most:
+        what = f"has {size >> 10:,} KiB; such a file has at most {most >> 10:,}"
+        raise UnreadableInput(what, where=os.fspath(path))
+    check_room(COPIES * size, None, "free memory, or split the file", path)
     try:
         file.seek(0)
         return file.read(size)
@@ -116,40 +119,26 @@ def size_of(file: BinaryIO) -> int:
     return os.fstat(file.fileno()).st_size
 
 
-def check_size(path: Name, size: int, most: int | None = None) -> None:
-    """Refuse a file larger than `most`, or than memory once decoded.
-
-    Raises:
-        UnreadableInput: with both sizes.
-    """
-    if most is not None and size > most:
-        what = f"has {size >> 10:,} KiB; such a file has at most {most >> 10:,}"
-        raise UnreadableInput(what, where=os.fspath(path))
-    if size <= SMALL:
-        return
-    room = free_ram() // COPIES
-    if size > room:
-        what = f"has {size >> 20:,} MiB, and memory is free for a file of {max(room, 0) >> 20:,}"
-        raise UnreadableInput(what, where=os.fspath(path), hint="free memory, or split the file")
-
-
-def check_room(needed: int, size: int | None, hint: str = "") -> None:
+def check_room(needed: int, size: int | None, hint: str = "", where: Name = "") -> None:
     """Refuse contents that exceed memory, or are far larger than the files that ask for them.
 
     Args:
         needed: bytes of the contents.
         size: of the files; None = the user asked for them.
         hint: what to do about it.
+        where: which file asks.
 
     Raises:
         UnreadableInput: more than `TIMES` the file plus `SLACK`, or than free memory.
     """
-    what = f"needs {needed >> 20:,} MiB of memory"
     if size is not None and needed > TIMES * size + SLACK:
-        raise UnreadableInput(f"{what}, for {size >> 10:,} KiB in files", hint=hint)
-    if needed > SMALL and needed > free_ram():
-        free = free_ram() >> 20
-        raise UnreadableInput(f"{what}, and {free:,} are free", hint=hint or "free memory")
+        why = f"for {size >> 10:,} KiB in files"
+    elif needed > SMALL and needed > free_ram():
+        why = f"and {free_ram() >> 20:,} are free"
+    else:
+        return
+    what = f"needs {needed >> 20:,} MiB of memory, {why}"
+    raise UnreadableInput(what, where=os.fspath(where), hint=hint)
 
 
 def free_ram() -> int:

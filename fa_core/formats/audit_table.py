@@ -62,22 +62,25 @@ def read(document: Document) -> Iterator[Finding]:
     if known and not isinstance(members[known], dict) and (listed := _listed(document, known)):
         yield from read_list(listed)
         return
-    if known:
-        place = f"{document.path}: $.reports"
-    else:
-        place = f"{document.path}: $"
     reports = members.get("reports", members)
     if not isinstance(reports, dict):
-        convert(reports, Json, place)  # the error names the actual type
-    parts = (partial(_row, document.path, key, node) for key, node in reports.items())
+        convert(reports, Json, f"{document.path}: $.reports")  # the error names the actual type
+    lines = members.get("summary")
+    if not isinstance(lines, list) or len(lines) != len(reports):
+        lines = [lines and "not a line for each report"] * len(reports)
+    parts = (
+        partial(_row, document.path, key, node, line)
+        for (key, node), line in zip(reports.items(), lines, strict=True)
+    )
     rows, problems = rows_of(document.path, parts, "report")
     yield from problems
     yield rows
 
 
-def _row(path: str, key: str, node: Node) -> AuditRow:
+def _row(path: str, key: str, node: Node, line: object) -> AuditRow:
     where = f"{path}: $.reports.{key}"
-    return row_of(path, key, decode_report(node, where), where)
+    row = row_of(path, key, decode_report(node, where), where)
+    return msgspec.structs.replace(row, summary=line)
 
 
 def sniff_journal(document: Document) -> bool:

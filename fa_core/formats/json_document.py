@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import msgspec
 
 from fa_core.errors import FaError, UnreadableInput
-from fa_core.files.decode import Json, RepeatedKey, as_utf8, loads, reading
+from fa_core.files.decode import Json, RepeatedKey, as_utf8, loads, reading, reason_of
 from fa_core.files.opening import check_room
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.formats.trace import Trace
@@ -57,14 +57,6 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         if self.kind == "lines":
             return f"{self.path}: line {index}"
         return f"{self.path}: {self.at}[{index}]"
-
-    def fields(self) -> Json:
-        """The members of an object.
-
-        Raises:
-            UnreadableInput: they are invalid.
-        """
-        return convert(self.members, Json, f"{self.path}: {self.at}")
 
     def listed(self, name: str) -> Document | None:
         """A list member as a document; None if there is none."""
@@ -136,8 +128,7 @@ def check_entries(path: str, entries: int, size: int, cells: int = 0) -> None:
     Raises:
         UnreadableInput: as `check_room`.
     """
-    with reading(path):
-        check_room((ENTRY_BYTES + len(path)) * entries + CELL_BYTES * cells, size)
+    check_room((ENTRY_BYTES + len(path)) * entries + CELL_BYTES * cells, size, where=path)
 
 
 def attempt(path: str, read: Callable[[], T], what: str) -> T | Problem:
@@ -156,12 +147,10 @@ def attempt(path: str, read: Callable[[], T], what: str) -> T | Problem:
 
 def _malformed(path: str, error: ValueError) -> UnreadableInput:
     """The error for a file that is not JSON."""
-    if isinstance(error, UnicodeDecodeError):
-        return UnreadableInput(f"not UTF-8 text at byte {error.start}", where=path)
     if isinstance(error, RepeatedKey):
         return _repeated(path, error)
     if not isinstance(error, json.JSONDecodeError):
-        return UnreadableInput(f"malformed JSON: {error}", where=path)
+        return UnreadableInput(f"malformed JSON: {reason_of(error)}", where=path)
     if error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated"):
         return UnreadableInput(
             f"truncated JSON: it ends inside a value at line {error.doc.count(chr(10)) + 1}",

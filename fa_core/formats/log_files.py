@@ -113,7 +113,7 @@ def read_penalty(document: Document) -> Iterator[Finding]:
 
     Source: docs/protocol.md §9 (partial audits) and §10.4.
     """
-    fields = document.fields()
+    fields = document.members
     where = f"{document.path}: $.log"
     log = document.listed("log")
     if not log or not log.items:

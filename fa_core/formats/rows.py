@@ -10,6 +10,7 @@ from contextlib import suppress
 from itertools import chain, islice
 from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -42,6 +43,7 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
         report: the measurements; an empty report for a checkpoint that is not measured yet.
         checkpoint: a file or run folder that `fa-tui audit` can measure, or None.
         axes: further coordinates of the run: ``lam``, ``d``, ``L``, ``arch``, ...
+        summary: the line on it in the summary of its file; None = the file has no summary.
     """
 
     source: str
@@ -51,6 +53,7 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
     report: DiagnosticReport = DiagnosticReport()
     checkpoint: str | None = None
     axes: Json = {}
+    summary: Any = None
 
     @property
     def is_control(self) -> bool:

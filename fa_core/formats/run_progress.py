@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -59,7 +59,7 @@ class RunProgress(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     doing: Doing
-    pid: int
+    pid: Annotated[int, msgspec.Meta(ge=1)]
     host: str
     process_started: float
     heartbeat: float

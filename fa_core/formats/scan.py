@@ -74,6 +74,7 @@ def scan(
     *,
     run_traces: bool = True,
     columns: Given | None = None,
+    as_recorded: bool = False,
 ) -> Scan:
     """Audits, unmeasured checkpoints and traces under some paths.
 
@@ -84,6 +85,8 @@ def scan(
         paths: files and folders.
         run_traces: whether to read the traces in run folders, which take longest.
         columns: of logs, as `fa_core.formats.given_columns` gives them.
+        as_recorded: whether (d) is left as the files have it, instead of judged by a frozen run
+            at hand.
 
     Raises:
         UnreadableInput: the only path given cannot be read, or is a file in which nothing can.
@@ -97,7 +100,12 @@ def scan(
     # an empty table would hide the reason
     if lone and not found.rows and not found.traces and found.problems and is_file(paths[0]):
         raise UnreadableInput(found.problems[0].message)
-    return _one_per_run(found, {os.fspath(path) for path in paths})
+    found = _one_per_run(found, {os.fspath(path) for path in paths})
+    return found if as_recorded else _judged(found)
+
+
+def _judged(found: Scan) -> Scan:
+    return Scan(with_baselines(found.rows), found.traces, found.problems)
 
 
 def _one_per_run(found: Scan, named: set[str]) -> Scan:
@@ -118,7 +126,7 @@ def _one_per_run(found: Scan, named: set[str]) -> Scan:
         if row.source not in others and not (is_bare and str(real_path(row.source)) in audited):
             rows.append(row)
     traces = [trace for trace in found.traces if trace.source not in others]
-    return Scan(with_baselines(rows), traces, found.problems)
+    return Scan(rows, traces, found.problems)
 
 
 def scan_again(path: str, columns: Given | None = None) -> Scan:
@@ -132,8 +140,7 @@ def scan_again(path: str, columns: Given | None = None) -> Scan:
     """
     try:
         if is_folder(path):
-            found = _collected(run_folder.read(Path(path)))
-            return Scan(with_baselines(found.rows), found.traces, found.problems)
+            return _judged(_collected(run_folder.read(Path(path))))
         return _collected(_in_file(Place(path), columns or {}))
     except FaError as error:
         return Scan(problems=[Problem(path, str(error))])

@@ -13,10 +13,9 @@ from typing import TypeVar
 
 import msgspec
 
-from fa_core.errors import InvalidReport, UnreadableInput
+from fa_core.errors import InvalidReport
 from fa_core.files.atomic import write_json
-from fa_core.files.decode import Json, loads, reading
-from fa_core.files.opening import read_file
+from fa_core.files.decode import Json
 from fa_core.report.diagnostic_record import records_of, report_text
 from fa_core.report.gamma import deep_gamma, null_gamma
 from fa_core.report.judged_run import JudgedRun
@@ -207,25 +206,6 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
         """
         write_json(Path(path), self.to_dict())
 
-    @classmethod
-    def load(cls, path: Path | str) -> DiagnosticReport:
-        """A report that `save` wrote. A file of several runs is read by `fa_core.load_audits`.
-
-        Args:
-            path: the file.
-
-        Raises:
-            UnreadableInput: missing, not JSON, or the file of several runs.
-            InvalidReport: as `from_dict`.
-        """
-        place = Path(path)
-        with reading(place, "not a report"):
-            data = loads(read_file(place))
-        if not isinstance(data, dict) or "reports" in data:
-            hint = "fa_core.load_audits reads it"
-            raise UnreadableInput("not one report", where=place, hint=hint)
-        return cls.from_dict(data, str(place))
-
     def check(self, where: str = "") -> DiagnosticReport:
         """Check for contradictory numbers; returns the report.
 
@@ -262,10 +242,15 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
 
         Raises:
             InvalidReport: a field of the wrong type, or contradictory numbers.
+
+        ``recorded_verdict`` is the text of another source; the file's own counts where the numbers
+        do not bear it out.
         """
         fields = data
         if SOURCE_DRIFT in data:
             fields = {"cross_batch_stability": data[SOURCE_DRIFT], **data}
+            if str(fields["cross_batch_stability"]) != str(data[SOURCE_DRIFT]):
+                raise InvalidReport(f"two values of {SOURCE_DRIFT}", where=where)
         try:
             report = _converted(fields)
         except ValueError as error:
@@ -273,10 +258,10 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
             place = where + place.rstrip("`")
             hint = "see docs/protocol.md, report fields"
             raise InvalidReport(what, where=place, hint=hint) from error
-        kept = data.get("recorded_verdict")
-        if isinstance(kept, str):
+        report, kept = report.check(where), data.get("recorded_verdict")
+        if isinstance(kept, str) and not report.recorded_differs:
             report = msgspec.structs.replace(report, recorded_verdict=kept)
-        return report.check(where)
+        return report
 
 
 def _known(value: float) -> float | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from fa_core.option_values import listed
-from fa_core.sanitize import sanitize
+from fa_core.sanitize import one_line
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -197,7 +197,7 @@ def to_html(blocks: Iterable[Block]) -> str:
     markdown = OwnFigures("commonmark", {"html": False, "xhtmlOut": False}).enable("table")
     return (
         "<!doctype html>\n"
-        f"<html lang='en'><head><meta charset='utf-8'><title>{escape(sanitize(title))}</title>\n"
+        f"<html lang='en'><head><meta charset='utf-8'><title>{escape(one_line(title))}</title>\n"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>\n"
         f"<style>\n{STYLE.read_text(encoding='utf-8')}</style></head>\n"
         f"<body>\n{markdown.render(to_markdown(parts, figures))}</body></html>\n"
@@ -221,6 +221,6 @@ def inline(words: str) -> str:
     >>> print(inline("[x](javascript:y) ![i](http://z) dfa_s42 *_"))
     [x\](javascript:y) ![i\](http\://z) dfa_s42 \*\_
     """
-    text = _ENTITY.sub("&amp;", sanitize(words))
+    text = _ENTITY.sub("&amp;", one_line(words))
     text = _TAG.sub("&lt;", text)
     return _NUMBERED.sub(r"\1\\\2", _MARKUP.sub(r"\\\g<0>", text))

@@ -22,7 +22,7 @@ from fa_core.report.names import differing_axes
 from fa_core.report.numbers import exact, power_of_ten, with_axes
 from fa_core.report.quantities import Quantity
 from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.sanitize import sanitize
+from fa_core.sanitize import one_line
 
 Look: TypeAlias = Mapping[str, Any]
 """Properties of Matplotlib's lines."""
@@ -156,7 +156,7 @@ def _legend(styles: Mapping[str, MethodStyle], signs: Signs) -> list[Any]:
 
     handles: list[Any] = []
     for name, style in styles.items():
-        text = sanitize(name)
+        text = one_line(name)
         if len(text) > _LETTERS_ACROSS:  # no line of a legend holds it
             text = f"{text[:_LETTERS_ACROSS]}..."
         handles.append(
@@ -273,6 +273,6 @@ def _name_line(panel: Axes, level: float, name: str, colour: str) -> None:
 
 def name_places(panel: Axes, names: Sequence[str]) -> None:
     """Name the positions 0, 1, … of the horizontal axis."""
-    labels = list(map(sanitize, names))
+    labels = list(map(one_line, names))
     panel.set_xticks(range(len(labels)), labels, rotation=45, ha="right", rotation_mode="anchor")
     panel.set_xlim(-0.6, max(len(labels), 1) - 0.4)

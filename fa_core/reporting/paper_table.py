@@ -24,7 +24,7 @@ from fa_core.report.numbers import (
 )
 from fa_core.report.quantities import Quantity
 from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.sanitize import sanitize
+from fa_core.sanitize import one_line
 
 COLUMNS = [number for number in AVERAGED if number.name != "h_L"]
 
@@ -239,7 +239,7 @@ def spelled(words: str) -> str:
     >>> print(spelled("dfa_s42: ‖h_L‖ 5.18e8 & 50 %"))
     dfa\_s42: $\|h_{L}\|$ $5.18\times10^{8}$ \& 50 \%
     """
-    text = sanitize(words)
+    text = one_line(words)
     parts = []
     end = 0
     for found in _CODES.finditer(text):

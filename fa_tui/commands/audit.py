@@ -261,7 +261,7 @@ def verify_command(
 
         fa-tui verify audit.json --format json
     """
-    found = inputs.open_paths(paths)
+    found = inputs.open_paths(paths, as_recorded=True)
     rows = inputs.selected(found, Chosen(Criteria(DiagnosticThresholds()), filter=filter))
     with AuditProgress() as progress:
         how = Measuring(workers.execution(), progress, progress.plan, progress.notice)

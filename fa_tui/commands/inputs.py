@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -29,23 +29,20 @@ from fa_tui.views.words import left_out_words
 
 if TYPE_CHECKING:
     from fa_core.formats import Scan, Trace
-    from fa_core.formats.log_columns import Given
+    from fa_core.formats.table import AuditTable
 
 TRACES_HINT = "`fa-tui timeline` reads traces"
 _PROBLEMS_SHOWN = 20
 
 
-def open_paths(
-    paths: Sequence[Path] | None, *, run_traces: bool = True, columns: Given | None = None
-) -> Scan:
+def open_paths(paths: Sequence[Path] | None, **how: Any) -> Scan:
     """Scan the paths (the sample runs for none); problems are reported on stderr.
 
     Args:
         paths: files and folders.
-        run_traces: whether to read the traces in run folders, too.
-        columns: of logs, as the user named them.
+        how: as for `scan`.
     """
-    found = scan(list(paths) if paths else default_paths(), run_traces=run_traces, columns=columns)
+    found = scan(list(paths or default_paths()), **how)
     report_problems([*found.problems, *changed_since(found.rows)], _PROBLEMS_SHOWN)
     return found
 

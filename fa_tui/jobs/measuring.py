@@ -356,6 +356,7 @@ class Measuring:
         if row.report.coverage:
             from fa_core.audit.verify import verifications  # imports NumPy
 
+            row = msgspec.structs.replace(row, summary=None)
             (again,) = verifications([(row, future.result())])
             self._on_measured(Measured(index, row, again=again))
             return

@@ -73,30 +73,6 @@ def audit_rows(draw):
     )
 
 
-def json_values():
-    """Arbitrary JSON, with our keys among the keys, so that shapes come close to ours and still are wrong."""
-    names = (
-        "reports summary log epoch method method_name seed acc test_acc verdict residual_norms "
-        "bp_grad_norms h_norms g_norms h_L_norm g_2_norm headline_acc frozen_baseline_acc "
-        "cross_batch_stability thresholds gamma lam L h_0_norm axes final_test_acc provenance "
-        "recorded_verdict unmeasured evidence growth_bound config bp_s42"
-    )
-    keys = st.sampled_from(names.split()) | st.text(max_size=3)
-    scalars = (
-        st.none()
-        | st.booleans()
-        | st.integers()
-        | st.sampled_from([10**400, -(10**30), 2**64])
-        | st.floats()
-        | st.text(max_size=5)
-    )
-    return st.recursive(
-        scalars,
-        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=6),
-        max_leaves=25,
-    )
-
-
 def assuming(table, default=None, **by_method):
     """The table judged by frozen baselines that are assumed."""
     baseline = FrozenBaseline(default, by_method)

@@ -83,6 +83,9 @@ def read_images(folder: Path, size: int | None, typed: bool) -> tuple[Tensor, Te
     return stacked.permute(0, 3, 1, 2), torch.tensor(labels), classes
 
 
+MOST_SCANS = 100
+"""Scans of a JPEG, each of which is decoded over all of its pixels; usual ones have up to ten."""
+
 _SMALLER = "add a smaller size: imagefolder:DIR,size=224"
 
 
@@ -111,6 +114,11 @@ def _opened(file: BinaryIO, size: int | None) -> tuple[Image.Image, tuple[int, i
         image = Image.open(file, formats=READ_AS)
     except UnidentifiedImageError:
         raise ValueError(f"it is none of {', '.join(READ_AS)}") from None
+    if image.format == "JPEG":
+        file.seek(0)
+        scans = file.read().count(b"\xff\xda")
+        if scans > MOST_SCANS:
+            raise ValueError(f"it is drawn in {scans:,} scans")
     wide, high = image.size
     if size is None:
         return image, (0, 0)

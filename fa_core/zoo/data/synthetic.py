@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fa_core.errors import UsageError
-from fa_core.files.decode import reading
 from fa_core.files.opening import check_room
 from fa_core.zoo.data.data_spec import Natural, Positive, parse_options
 from fa_core.zoo.data.dataset import DataSet
@@ -84,11 +83,10 @@ def load_synthetic(spec: str, text: str, typed: bool = True) -> DataSet:
     samples = train + options.test
     # checked in advance: memory fills up gradually, and the system would kill the process
     needed = _needed_bytes(samples, options.input, options.ambient)
-    with reading(spec):
-        hint = "ask for fewer or smaller samples"
-        if not typed:
-            hint = f"type it yourself if you want it: --data {spec}"
-        check_room(needed, None if typed else 0, hint)
+    hint = "ask for fewer or smaller samples"
+    if not typed:
+        hint = f"type it yourself if you want it: --data {spec}"
+    check_room(needed, None if typed else 0, hint, spec)
     rng = np.random.Generator(np.random.PCG64(options.seed))
     weights = [
         _scaled_normal(rng, options.input, WIDTH),

@@ -55,6 +55,9 @@ LARGEST_SIZE, ANY_SIZE = 1 << 24, 1 << 16
 """Its largest integer, and what any checkpoint may have: transformers makes lists of layers and
 labels before it builds anything."""
 
+LEARNT = 8
+"""Times of its bytes, and of `ANY_SIZE`, that a network's weights may take."""
+
 SIZELESS = ("position", "theta", "token", "window", "length", "seq")
 """Parts of keys whose integers are no number of layers, labels or weights."""
 
@@ -261,21 +264,28 @@ def _size_limit(weights: Weights) -> Iterator[None]:
         UnreadableInput: says the sizes.
     """
     hint = f"the sizes in {CONFIG} are not those of the weights"
-    parts = size = 0
+    parts = size = learnt = 0
 
     def count(_: nn.Module, __: str, part: Tensor | nn.Module | None) -> None:
-        nonlocal parts, size
+        nonlocal parts, size, learnt
         parts += 1
         if isinstance(part, Tensor):
             size += part.nbytes
+            learnt += part.nbytes * isinstance(part, nn.Parameter)
         if parts > TIMES * (weights.tensors + 1):
             raise UnreadableInput(
                 f"has {weights.tensors:,} tensors, and the network more than {parts - 1:,} parts",
                 where=weights.path,
                 hint=hint,
             )
-        with reading(weights.path):
-            check_room(size, weights.size, hint)
+        check_room(size, weights.size, hint, weights.path)
+        # a library may fill what the file lacks number by number
+        if learnt > LEARNT * (weights.size + ANY_SIZE):
+            raise UnreadableInput(
+                f"has {weights.size >> 10:,} KiB, and the network's weights {learnt >> 10:,}",
+                where=weights.path,
+                hint=hint,
+            )
 
     with ExitStack() as hooks:
         for register in (

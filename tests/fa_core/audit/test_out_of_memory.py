@@ -6,7 +6,7 @@ import torch
 from fa_core.audit import loading, measuring
 from fa_core.audit.jobs import DeviceFull, Job, JobProgress
 from fa_core.audit.measuring import measured
-from fa_core.errors import FaError, MeasureError
+from fa_core.errors import FaError, MeasureError, UnreadableInput
 
 from .runs_for_tests import make_run
 
@@ -41,12 +41,11 @@ def test_the_reason_that_helps_most_is_said(monkeypatch, error, others, said):
 
 def test_a_checkpoint_larger_than_memory_is_refused_before_it_is_read(monkeypatch, tmp_path):
     run = make_run(tmp_path / "dfa_s1", "dfa")
-    monkeypatch.setattr(loading, "free_memory", lambda device: 100)
+    with (run / "model.safetensors").open("r+b") as file:
+        file.truncate(1 << 40)
     monkeypatch.setattr(loading, "load_checkpoint", lambda path: pytest.fail("it was read"))
     monkeypatch.setattr(loading, "input_hashes", lambda path: pytest.fail("it was hashed"))
-    with pytest.raises(
-        MeasureError, match=r"model\.safetensors: is larger than memory: .* GB are free on cpu"
-    ):
+    with pytest.raises(UnreadableInput, match=r"model\.safetensors: needs 1,048,576 MiB of memory"):
         loading.load(Job(id="1", checkpoint=str(run)), "cpu")
 
 

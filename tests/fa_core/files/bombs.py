@@ -318,6 +318,11 @@ DATA = {
         "none",
         bytes,
     ),
+    "options of a data set without end": (
+        "imagefolder:{}" + ",a=b" * 200_000 + ",!",
+        "none",
+        bytes,
+    ),
     "labels that are one list": (
         "cifar10:{}",
         "test_batch",
@@ -327,17 +332,22 @@ DATA = {
 
 HUB = {
     "a network of a thousand million blocks": '"n_layer":1000000000',
-    "a network of layers that are nearly too wide": '"n_embd":16777216',
-    "a network of many words": '"vocab_size":16777216',
-    "a network of many classes": '"num_labels":16777216',
     "a network of endless blocks": '"n_layer":9223372036854775808',
+    "a table of sinusoids": '"model_type":"distilbert","sinusoidal_pos_embds":true,'
+    '"architectures":["DistilBertForSequenceClassification"],"dim":64,"n_heads":2,'
+    '"max_position_embeddings":1048576',
+}
+GPT = '"model_type":"gpt2","architectures":["GPT2LMHeadModel"],"n_head":1,'
+
+RUNS = {
+    "samples of a small network": {"eval_batches": 10},
+    "one batch of all samples": {"eval_batches": 1, "eval_batch_size": 400_000},
+    "batches of one sample": {"eval_batches": 400_000, "eval_batch_size": 1},
 }
 
 
 def configuration(sizes):
-    return (
-        '{"model_type":"gpt2","architectures":["GPT2LMHeadModel"],"n_head":1,' + sizes + "}"
-    ).encode()
+    return ("{" + (sizes if "model_type" in sizes else GPT + sizes) + "}").encode()
 
 
 TOML = {
@@ -345,6 +355,9 @@ TOML = {
     "nested tables of TOML": lambda: b"[" + b"a." * 200_000 + b"b]\n",
     "a long key of TOML": lambda: b"a." * 32_000 + b"b = 1\n",
     "a long key of TOML over line separators": lambda: '"\u2028".'.encode() * 160_000 + b"b = 1\n",
+    "claims about many runs": lambda: (
+        b'[[claim]]\nmethod = "a"\nmetric = "acc"\nat_least = 0\n' * 8000
+    ),
     "many tables of TOML": lambda: b"".join(b"[" + b"a." * 60 + b"b%d]\n" % n for n in range(8000)),
 }
 
@@ -377,13 +390,14 @@ def read_file(path):
 
 
 def read_settings(path):
-    from fa_core.analysis.claims import read_claims
+    from fa_core.analysis.claims import check_claims, read_claims
     from fa_core.errors import UnreadableInput
+    from fa_core.formats.rows import AuditRow
     from fa_tui.settings import load_settings
 
-    load_settings(path)
     with contextlib.suppress(UnreadableInput):
-        read_claims(path)
+        check_claims(read_claims(path), [AuditRow(source="", key="", method="a")] * 17_000)
+    load_settings(path)
 
 
 def read_resume(path):
@@ -394,6 +408,25 @@ def read_resume(path):
 
     with reading(path):
         load_state(path, torch.device("cpu"))
+
+
+def manifest(sizes):
+    args = {"input_dim": 1, "d": 4, "L": 200, "num_classes": 10}
+    data = "synthetic:input=1,train=1,test=400000"
+    run = {"method": "bp", "arch": "resmlp", "arch_args": args, "data": data, "seed": 1}
+    return json.dumps({**run, **sizes}).encode()
+
+
+def read_run(path):
+    from safetensors.torch import save_file
+
+    from fa_core.audit.jobs import Job, JobProgress
+    from fa_core.audit.measuring import measure_run
+    from fa_core.zoo.models import build
+
+    network = build("resmlp", **json.loads(path.read_bytes())["arch_args"], seed=1)
+    save_file(network.state_dict(), path.with_name("model.safetensors"))
+    measure_run(Job(id="1", checkpoint=str(path.parent)), "cpu", JobProgress())
 
 
 def bombs(folder):
@@ -408,6 +441,8 @@ def bombs(folder):
         yield name, folder / name / file, build, read
     for name, sizes in HUB.items():
         yield name, folder / name / "config.json", partial(configuration, sizes), read_hub
+    for name, sizes in RUNS.items():
+        yield name, folder / name / "manifest.json", partial(manifest, sizes), read_run
     for name, build in TOML.items():
         yield name, folder / name / "settings.toml", build, read_settings
     for name, build in RESUME.items():

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save_file
 
 from fa_core.errors import FaError, UnreadableInput
-from fa_core.files.opening import MissingFile, check_size, open_file, read_file
+from fa_core.files.opening import MissingFile, open_file, read_file
 from fa_core.formats import scan
 
 
@@ -131,8 +131,10 @@ def test_a_larger_file_than_is_read_is_refused(tmp_path):
         file.truncate(10 << 30)
     with pytest.raises(UnreadableInput, match="has 10,485,760 KiB; such a file has at most 1,024"):
         read_file(path, 1 << 20)
-    with pytest.raises(UnreadableInput, match="memory is free for a file of"):
-        check_size(path, 1 << 60)
+    with path.open("r+b") as file:
+        file.truncate(1 << 43)
+    with pytest.raises(UnreadableInput, match="x: needs 33,554,432 MiB of memory, and"):
+        read_file(path)
 
 
 def test_a_missing_file_is_told_apart_and_the_nearest_folder_is_named(tmp_path):

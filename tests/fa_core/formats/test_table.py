@@ -44,6 +44,7 @@ def test_columns_of_chosen_rows_hold_what_their_reports_say(measured, limits, da
         assert chosen.measured(column).tolist() == [value is not None for value in expected]
     assert chosen.coverage.tolist() == [mask_of(report.coverage) for report in judged]
     assert chosen.nonfinite.tolist() == [mask_of(report.nonfinite) for report in judged]
+    # the library's contract, read by callers alone
     assert chosen.verdicts(limits) == [report.verdict for report in judged]
     assert chosen.judgements(limits) == Counter(report.claim for report in judged)
 
