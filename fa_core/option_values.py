@@ -250,6 +250,8 @@ def _imported(name: str, option: str) -> ModuleType:
             return importlib.import_module(name)
     except ImportError as error:
         hint = "run from its folder, or install it"
+        if name.endswith(".py"):
+            hint = f"name the module: {name.removesuffix('.py')}:callable"
         raise UsageError(f"{option}: cannot import {name} ({error})", hint=hint) from error
     except KeyboardInterrupt:
         raise
