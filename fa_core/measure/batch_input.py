@@ -71,7 +71,7 @@ class BatchLog:
     def add(self, x: Inputs, y: Tensor) -> None:
         """Add one batch: inputs, whose first tensor is used, and labels (B,) or (B, T)."""
         samples = first_of(x).detach()
-        rows = samples.reshape(len(samples), -1).float().contiguous()
+        rows = samples.reshape(len(samples), -1).float()
         length = rows.shape[1]
         self._per_token = y.dim() == 2
         if self._per_token:
