@@ -222,7 +222,7 @@ def import_callable(text: str, option: str) -> Callable[..., Any]:
         raise UsageError(
             f"{option} {text!r} is not module:callable", hint="write e.g. my_package.my_module:make"
         )
-    module = _imported(match["module"], option)
+    module = _imported(match["module"], match["name"], option)
     try:
         found: Callable[..., Any] = attrgetter(match["name"])(module)
     except AttributeError:
@@ -232,7 +232,7 @@ def import_callable(text: str, option: str) -> Callable[..., Any]:
     return found
 
 
-def _imported(name: str, option: str) -> ModuleType:
+def _imported(name: str, wanted: str, option: str) -> ModuleType:
     """Import a module of the user as a script without arguments and input would see it.
 
     Raises:
@@ -247,6 +247,8 @@ def _imported(name: str, option: str) -> ModuleType:
             return importlib.import_module(name)
     except ImportError as error:
         hint = "run from its folder, or install it"
+        if name.endswith(".py"):
+            hint = f"write {name.removesuffix('.py')}:{wanted}"
         raise UsageError(f"{option}: cannot import {name} ({error})", hint=hint) from error
     except KeyboardInterrupt:
         raise

@@ -298,7 +298,7 @@ def build_report(
         method_name=job.method,
         seed=job.seed,
         axes=job.axes,
-        notes="; ".join(filter(None, [other_data, report.notes])),
+        notes="; ".join(filter(None, [other_data, report.notes, (credit or {}).get("note")])),
         # tokens are not independent draws, so their accuracy has no such interval
         intervals=report.intervals
         if per_token

@@ -34,6 +34,7 @@ from fa_core.measure.hooks import (
     tapped,
 )
 from fa_core.measure.isolate import (
+    CREDIT_DREW,
     Inputs,
     RngState,
     call_model,
@@ -132,8 +133,9 @@ _UNDEFINED: _Response = None, None
 
 def given_credit(
     net: nn.Module, function: CreditFunction, batch: object, how: PassOptions = DEFAULTS
-) -> Signal:
-    """A caller's credit of one batch, in the arithmetic of `diagnose`.
+) -> tuple[Signal, bool]:
+    """A caller's credit of one batch, in the arithmetic of `diagnose`, and whether it drew random
+    numbers.
 
     The function is called with the network in eval mode, its parameters requiring gradients, and
     gradients on.
@@ -154,13 +156,14 @@ def given_credit(
         before = {key: p.detach().clone() for key, p in own.model.named_parameters()}
         x, y = to_device(batch, 0, own)
 
-        def called(x: Inputs, y: Tensor) -> Signal:
+        def called(x: Inputs, y: Tensor, rng: RngState | None = None) -> Signal:
             # the same draws each time: noise is no answer to other labels
-            with RngState().isolated(), thawed(own.model.parameters()):
+            with (rng or RngState()).isolated(), thawed(own.model.parameters()):
                 return function(own.model, x, y)
 
+        rng = RngState()
         try:
-            credit = called(x, y)
+            credit = called(x, y, rng)
             _check_given(credit, where)
             # what was found, and not what it may be of a network's own feedback
             *_, unproven = doubt(credit, called, x, y).partition(": ")
@@ -183,7 +186,7 @@ def given_credit(
         raise MeasureError(
             unproven, where=where, hint="return the credit of the error of the batch that it gets"
         )
-    return credit
+    return credit, rng.noticed
 
 
 def _check_given(credit: object, where: str) -> None:
@@ -233,7 +236,7 @@ def credit_quality(
         The ``credit`` of a report (`credit_entries`), and per layer, None where undefined: ``rho``,
         ρ_l with steps of ε = 1e-3, which estimates Γ_l (see `rho`); ``nudge``, the mean change of
         the loss when h_l moves by −η·a_l/‖a_l‖, η = 0.01, negative is good. ``missing`` is why
-        metrics are None, unless it is a norm or variance of 0.
+        metrics are None, unless it is a norm or variance of 0; ``note`` says that a function drew.
 
     Raises:
         MeasureError: the credit's length or a shape differs from the stream's, or the function
@@ -242,9 +245,13 @@ def credit_quality(
 
     Source: docs/protocol.md §4.
     """
+    drew = False
     if callable(credit):
-        credit = given_credit(net, credit, batch, how)
-    return _quality(net, credit, batch, how, directions, seed, with_null=True)
+        credit, drew = given_credit(net, credit, batch, how)
+    found = _quality(net, credit, batch, how, directions, seed, with_null=True)
+    if drew:
+        found["note"] = CREDIT_DREW
+    return found
 
 
 def _quality(

@@ -269,6 +269,7 @@ def run_diagnosis(
             numbers.provenance[LOSS] = runner.loss.name
         numbers = _with_stream(numbers, notes, runner, taps_found)
         numbers = _with_credit(numbers, net.model, first_batch, replace(how, loss=runner.loss))
+        notes.append((numbers.credit or {}).get("note", ""))
         return Diagnosis(numbers, meter.right, notes, first_batch, runner.loss)
 
 

@@ -396,7 +396,9 @@ def _key(tensor: Tensor) -> object:
 
 
 def _entries(tensor: Tensor) -> int:
-    """Entries of a tensor's storage."""
+    """Entries of a tensor's storage; of a sparse tensor, which has none, its own."""
+    if tensor.layout != torch.strided:
+        return tensor.numel()
     return tensor.untyped_storage().nbytes() // tensor.element_size()
 
 

@@ -37,6 +37,9 @@ HALF = (torch.float16, torch.bfloat16)
 DREW = "the network draws random numbers in eval mode: its numbers are of one draw"
 """Note in the report of a network that draws."""
 
+CREDIT_DREW = "the credit draws random numbers: Γ is of one draw"
+"""Note in the report on a caller's credit that draws."""
+
 _SEED = 0
 
 
@@ -310,6 +313,11 @@ def as_found(model: nn.Module, contents: bool = True) -> Iterator[nn.Module]:
             parameter.grad = grad
         for owner, name, tensor, own, content in tensors:
             owner[name] = tensor
+            if tensor.layout != torch.strided:
+                # sparse: no address, no torch.equal
+                with torch.no_grad():
+                    tensor.copy_(content)
+                continue
             if tensor.data_ptr() != own.data_ptr():
                 tensor.data = own
             if not torch.equal(own, content):

@@ -92,7 +92,7 @@ class ReturnedStream(Tapped):
             if not h.requires_grad:
                 raise TapError(
                     f"h_{l} from {self._name} is detached from the graph",
-                    hint="return the stream's own tensors: no .detach(), no torch.no_grad()",
+                    hint="tap or return states that no .detach() or torch.no_grad() made",
                 )
         _refuse_overwritten(hidden, self._name)
         names = self._labels or [f"h_{l}" for l in range(len(hidden))]

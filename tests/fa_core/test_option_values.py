@@ -19,6 +19,7 @@ SCRIPTS = {
     "breaks": ("x = 1 / 0", "line 1: ZeroDivisionError: division by zero"),
     "is_no_python": ("def (:", "SyntaxError: invalid syntax (is_no_python.py, line 1)"),
     "misses": ("import not_there", "cannot import misses (No module named 'not_there')"),
+    "file.py": ("", "write file:make"),
 }
 
 

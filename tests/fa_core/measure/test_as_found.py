@@ -21,11 +21,14 @@ class Awkward(Residual):
         self.norm = nn.BatchNorm1d(6)
         self.register_buffer("calls", torch.zeros(()))
         self.register_buffer("last", torch.zeros(1))
+        self.register_buffer("coo", torch.eye(2).to_sparse())
+        self.register_buffer("csr", torch.eye(2).to_sparse_csr())
         self.fails = False
 
     def forward(self, x, return_hidden=False):
         self.calls += 1
         self.last = torch.ones(1)
+        self.coo.mul_(2), self.csr.mul_(2)
         self.embed.weight.data = self.embed.weight.sign()
         self.head.weight.data.clamp_(-0.1, 0.1)
         torch.rand(3), random.random(), np.random.rand()
@@ -36,7 +39,7 @@ class Awkward(Residual):
 
 
 def as_bytes(tensors):
-    return [None if t is None else t.numpy().tobytes() for t in tensors]
+    return [None if t is None else t.to_dense().numpy().tobytes() for t in tensors]
 
 
 def snapshot(net):

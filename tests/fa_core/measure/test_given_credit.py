@@ -12,6 +12,7 @@ from fa_core import diagnose
 from fa_core.errors import MeasureError
 from fa_core.measure.credit import credit_quality
 from fa_core.measure.credit_metrics import SHUFFLES, shuffled_null
+from fa_core.measure.isolate import CREDIT_DREW
 from fa_core.report.beside import failure_modes
 from tests.fa_core.measure.nets import Hookable, Residual, batches, encoder
 
@@ -121,6 +122,15 @@ def test_what_is_no_credit_is_refused_in_one_line(credit, said):
     with pytest.raises(MeasureError, match=said) as caught:
         diagnose(Hookable(Residual()), batches(1), taps=TAPS, credit=credit)
     assert "\n" not in str(caught.value)
+
+
+def test_a_credit_that_draws_is_said_to_be_of_one_draw():
+    def tangents(model, x, y):
+        return [None, *(torch.randn_like(a) * a for a in direct(model, x, y)[1:])]
+
+    assert diagnose(Hookable(Residual()), batches(1), taps=TAPS, credit=direct).notes == ""
+    drawn = diagnose(Hookable(Residual()), batches(1), taps=TAPS, credit=tangents)
+    assert drawn.notes == CREDIT_DREW
 
 
 def test_a_function_may_train_on_gradients_and_leaves_none_behind():
