@@ -187,12 +187,13 @@ def recipe_of(row: AuditRow) -> Json:
 
 def axes_of_methods(rows: Sequence[AuditRow]) -> dict[str, list[str]]:
     """Method → axes that differ among its runs and belong to their names: their own, and what of
-    the recipe differs among those of one file or folder (`value_on_axis`)."""
+    the recipe differs among those of one file or folder that agree in these (`value_on_axis`)."""
     found = differing_axes((row.method, row.axes) for row in rows)
-    known: dict[tuple[str, str, str], object] = {}
+    known: dict[tuple[str, str, str, str], object] = {}
     for home, row in zip(homes([row.source for row in rows]), rows, strict=True):
+        own = str(sorted(row.axes.items()))
         for name, value in recipe_of(row).items():
-            first = known.setdefault((home, row.method, name), value)
+            first = known.setdefault((home, row.method, own, name), value)
             if value != first and name not in found[row.method]:
                 found[row.method].append(name)
     return found

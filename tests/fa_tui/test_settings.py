@@ -68,7 +68,7 @@ def test_an_error_is_one_line_and_the_defaults_are_used(file: Path, text: str, w
 def test_a_file_that_is_no_text_is_told(file: Path, content: bytes) -> None:
     file.write_bytes(content)
     (message,) = messages(file)
-    assert "not UTF-8" in message
+    assert "not UTF-8" in message or "not text in UTF-16" in message
 
 
 def test_a_folder_in_its_place_is_told(file: Path) -> None:
