@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations, pairwise, permutations, product
 
@@ -83,11 +83,12 @@ def left_out(flow: Flow, proof: Proof) -> str:
     _refuse_conditions(flow, taps)
     merges, whole = Merges(flow, taps[:1]), Merges(flow, flow.sources)
     path = path_to(merges.above, proof.logits)
-    blocks = _blocks_on(flow, merges, path)
+    tapped = _giving(flow, taps)
+    blocks = _blocks_on(flow, merges, path, tapped)
     before = [module_of(flow, node) for node in sorted(behind(flow, taps[:1])) if node in whole]
-    calls = [block.call for block in blocks]
-    others = _without_sums(flow, whole, path_to(whole.above, taps[0]), calls)
-    before += [flow.calls[call].name for call in others.values()]
+    calls = [*tapped, *(block.call for block in blocks)]
+    others = _without_sums(flow, whole, path_to(whole.above, proof.logits), calls)
+    before += [flow.calls[call].name for gave, call in others.items() if gave <= taps[0]]
     missing = []
     for node in [block.read for block in blocks[:1]] + [block.gave for block in blocks]:
         place = bisect_left(taps, node)
@@ -148,7 +149,7 @@ def _changes(
 ) -> bool:
     """Whether weights, a norm or a factor change a state on the way to another one."""
     way = {node: flow.operations[node] for node in path if start < node <= stop}
-    if any(one.is_product or node in merges for node, one in way.items()):
+    if any(one.is_product or node in merges or _is_sum(flow, node) for node, one in way.items()):
         return True
     return not only_blocks and any(
         one.weighted or one.adds or is_scaling(one) or is_norm(flow, merges.above, node)
@@ -217,7 +218,9 @@ class _Block:
     call: int
 
 
-def _blocks_on(flow: Flow, merges: Merges, path: Sequence[int]) -> list[_Block]:
+def _blocks_on(
+    flow: Flow, merges: Merges, path: Sequence[int], tapped: Iterable[int] = ()
+) -> list[_Block]:
     """The blocks on a path: its sums, and members of their lists that have none.
 
     What follows every sum before the next block, such as a ReLU or a norm, ends its block, and so
@@ -225,7 +228,7 @@ def _blocks_on(flow: Flow, merges: Merges, path: Sequence[int]) -> list[_Block]:
     """
     sums = merges.on(path)
     calls = dict(zip(sums, _blocks(flow, merges, sums), strict=True))
-    calls |= _without_sums(flow, merges, merges.before_readout(path), calls.values())
+    calls |= _without_sums(flow, merges, path, [*tapped, *calls.values()])
     tails: dict[int, list[int]] = {}
     for node, following in pairwise([*sorted(calls), path[-1] + 1]):
         call = calls.get(following, ROOT)
@@ -256,27 +259,44 @@ def _blocks_on(flow: Flow, merges: Merges, path: Sequence[int]) -> list[_Block]:
     return blocks
 
 
+def _giving(flow: Flow, states: Collection[int]) -> list[int]:
+    """The outermost calls that give states."""
+    giving = [flow.origin(call.gave) in states for call in flow.calls]
+    return [n for n, call in enumerate(flow.calls) if giving[n] and not giving[call.around]]
+
+
 def _without_sums(
-    flow: Flow, merges: Merges, path: Iterable[int], blocks: Iterable[int]
+    flow: Flow, merges: Merges, path: Sequence[int], blocks: Iterable[int]
 ) -> dict[int, int]:
     """Members of the lists of blocks that lie on a path without a sum: what each gives, its call.
 
-    They are of the class of one of the blocks, or have layers of their own.
+    They are of the class of one of the blocks, or have layers of their own, or add to what they
+    read. One that reads the input has to add.
     """
     calls = [flow.calls[block] for block in blocks if block != ROOT]
-    lists = {_pattern(call.name) for call in calls}
+    lists = {_pattern(call.name) for call in calls if _pattern(call.name) != call.name}
     kinds = {type(call.module) for call in calls}
-    states = {node for node in path if flow.is_activation(node)}
+    operations, readout = flow.operations, merges.readout(path)
+    size = operations[path[-1]].size
+    states = {node for node in path if node < readout or operations[node].size != size}
     found: dict[int, int] = {}
     for place, call in enumerate(flow.calls):
-        if _pattern(call.name) not in lists or call.read not in states or call.gave not in states:
+        if _pattern(call.name) not in lists or not {call.read, call.gave} <= states:
             continue
-        inside = range(call.begin, call.end)
+        inside = states.intersection(range(call.begin, call.end))
+        layers = any(operations[node].is_product for node in range(call.begin, call.end))
         is_block = type(call.module) in kinds or any(call.module.children())
-        layers = any(flow.operations[node].is_product for node in inside)
-        if is_block and layers and not any(node in merges for node in states.intersection(inside)):
-            found[call.gave] = place
+        is_block = is_block and layers and flow.is_activation(call.read)
+        adds = any(_is_sum(flow, node) for node in inside)
+        if (is_block or adds) and not any(node in merges for node in inside):
+            found.setdefault(call.gave, place)
     return found
+
+
+def _is_sum(flow: Flow, node: int) -> bool:
+    """Whether an operation adds like tensors, as no norm does."""
+    one = flow.operations[node]
+    return one.adds and len({flow.operations[read].size for read in one.reads}) == 1
 
 
 def _read_by_layers(flow: Flow, merges: Merges, path: Sequence[int]) -> list[int]:
@@ -287,7 +307,8 @@ def _read_by_layers(flow: Flow, merges: Merges, path: Sequence[int]) -> list[int
     norm = final_norm(flow, merges, states, path[-1]) if len(states) > 2 else None
     if norm is not None:
         states[-1] = flow.operations[norm].reads[0]
-    return states
+    members = _without_sums(flow, merges, path, _giving(flow, states))
+    return states + sorted(node for node in members if node > states[-1])
 
 
 def _has_trunks(flow: Flow, merges: Merges, path: Sequence[int]) -> bool:

@@ -87,16 +87,17 @@ class Merges:
             return False
         return any(flow.operations[n].is_product for n in behind(flow, [node], {fork}) - {fork})
 
-    def before_readout(self, path: Iterable[int]) -> list[int]:
-        """What of a path the readout follows: a sum of readouts gives the logits."""
-        path = list(path)
-        products = [n for n in behind(self._flow, path[-1:]) if self._flow.operations[n].is_product]
-        last = max((n for n in products if n in self.above), default=ROOT)
-        return [node for node in path if node < last]
+    def readout(self, path: Sequence[int]) -> int:
+        """The last layer behind which the logits are."""
+        products = (n for n in behind(self._flow, path[-1:]) if self._flow.operations[n].is_product)
+        return max((n for n in products if n in self.above), default=ROOT)
 
-    def on(self, path: Iterable[int]) -> list[int]:
-        """Those on a path before the readout."""
-        return [node for node in self.before_readout(path) if node in self]
+    def on(self, path: Sequence[int]) -> list[int]:
+        """Those on a path that add to a state as it is, or lie before the readout."""
+        origin, operations = self._flow.origin, self._flow.operations
+        last = self.readout(path)
+        sums = [node for node in path if node in self]
+        return [n for n in sums if n < last or self.above[n] in map(origin, operations[n].reads)]
 
 
 def prove(flow: Flow, stream: Stream) -> Proof:
