@@ -94,10 +94,15 @@ class Merges:
 
     def on(self, path: Sequence[int]) -> list[int]:
         """Those on a path that add to a state as it is, or lie before the readout."""
-        origin, operations = self._flow.origin, self._flow.operations
-        last = self.readout(path)
+        last, flow = self.readout(path), self._flow
         sums = [node for node in path if node in self]
-        return [n for n in sums if n < last or self.above[n] in map(origin, operations[n].reads)]
+        return [n for n in sums if n < last or _skips(flow, self.above[n], n)]
+
+
+def _skips(flow: Flow, fork: int, join: int) -> bool:
+    """Whether an operation reads all of another one as it is."""
+    one = flow.operations[join]
+    return flow.origin(fork) in map(flow.origin, {*one.reads} - {*one.parts})
 
 
 def prove(flow: Flow, stream: Stream) -> Proof:
