@@ -86,25 +86,24 @@ def left_out(flow: Flow, proof: Proof) -> str:
     tapped = _giving(flow, taps)
     blocks = _blocks_on(flow, merges, path, tapped)
     before = [module_of(flow, node) for node in sorted(behind(flow, taps[:1])) if node in whole]
-    calls = [*tapped, *(block.call for block in blocks)]
-    others = _without_sums(flow, whole, path_to(whole.above, proof.logits), calls)
+    others = _without_sums(flow, whole, path_to(whole.above, proof.logits), tapped)
     before += [flow.calls[call].name for gave, call in others.items() if gave <= taps[0]]
     missing = []
     for node in [block.read for block in blocks[:1]] + [block.gave for block in blocks]:
         place = bisect_left(taps, node)
         for tap in taps[max(place - 1, 0) : place + 1]:
+            start, stop = sorted((node, tap))
             # a tap may end a block at its sum; a final norm is looked for by itself
-            only_blocks = node != blocks[0].read and tap in (taps[-1], min(tap, node))
-            if not _changes(flow, merges, path, min(node, tap), max(node, tap), only_blocks):
+            only_blocks = node != blocks[0].read and tap in (taps[-1], start)
+            if not _changes(flow, merges, path, start, stop, only_blocks):
                 break
         else:
             missing.append(name_of(flow, node))
     norm = final_norm(flow, whole, taps, proof.logits)
-    normed_by = [] if norm is None else [module_of(flow, norm)]
     found = {
         "blocks before h_0": before,
         "states that no tap gives": missing,
-        "what the final norm reads": normed_by,
+        "what the final norm reads": [] if norm is None else [module_of(flow, norm)],
     }
     return "; ".join(f"{what}{_listed(names)}" for what, names in found.items() if names)
 
@@ -126,8 +125,8 @@ def _refuse_conditions(flow: Flow, taps: Iterable[int]) -> None:
             alike = _pattern(one.name) == _pattern(other.name)
             if alike and one.gave in behind(flow, [other.gave], {node}):
                 raise no_stream(
-                    f"{one.name} and {other.name} both read one tapped tensor first, and "
-                    f"{other.name} also what {one.name} gives",
+                    f"{one.name} and {other.name} both read one tapped tensor first, and the second "
+                    "also what the first gives",
                     hint=f"tap what they give: '{_pattern(one.name)}'",
                 )
 
@@ -149,10 +148,13 @@ def _changes(
 ) -> bool:
     """Whether weights, a norm or a factor change a state on the way to another one."""
     way = {node: flow.operations[node] for node in path if start < node <= stop}
-    if any(one.is_product or node in merges or _is_sum(flow, node) for node, one in way.items()):
-        return True
+    for node, one in way.items():
+        # a mean that is taken off is smaller
+        adds = one.adds and all(flow.operations[read].size == one.size for read in one.reads)
+        if adds or one.is_product or node in merges:
+            return True
     return not only_blocks and any(
-        one.weighted or one.adds or is_scaling(one) or is_norm(flow, merges.above, node)
+        one.weighted or is_scaling(one) or is_norm(flow, merges.above, node)
         for node, one in way.items()
     )
 
@@ -261,8 +263,12 @@ def _blocks_on(
 
 def _giving(flow: Flow, states: Collection[int]) -> list[int]:
     """The outermost calls that give states."""
-    giving = [flow.origin(call.gave) in states for call in flow.calls]
-    return [n for n, call in enumerate(flow.calls) if giving[n] and not giving[call.around]]
+    calls = flow.calls
+    return [
+        place
+        for place, call in enumerate(calls)
+        if flow.origin(call.gave) in states and calls[call.around].gave != call.gave
+    ]
 
 
 def _without_sums(
@@ -270,33 +276,27 @@ def _without_sums(
 ) -> dict[int, int]:
     """Members of the lists of blocks that lie on a path without a sum: what each gives, its call.
 
-    They are of the class of one of the blocks, or have layers of their own, or add to what they
-    read. One that reads the input has to add.
+    They are of the class of one of the blocks, or have layers of their own, or give a sum.
+    One that reads the input has to add.
     """
-    calls = [flow.calls[block] for block in blocks if block != ROOT]
-    lists = {_pattern(call.name) for call in calls if _pattern(call.name) != call.name}
-    kinds = {type(call.module) for call in calls}
     operations, readout = flow.operations, merges.readout(path)
     size = operations[path[-1]].size
     states = {node for node in path if node < readout or operations[node].size != size}
+    calls = [flow.calls[block] for block in blocks if block != ROOT]
+    lists = {_pattern(call.name) for call in calls}
+    kinds = {type(call.module) for call in calls}
     found: dict[int, int] = {}
     for place, call in enumerate(flow.calls):
-        if _pattern(call.name) not in lists or not {call.read, call.gave} <= states:
+        name = _pattern(call.name)
+        if name == call.name or name not in lists or not {call.read, call.gave} <= states:
             continue
-        inside = states.intersection(range(call.begin, call.end))
-        layers = any(operations[node].is_product for node in range(call.begin, call.end))
+        inside = range(call.begin, call.end)
         is_block = type(call.module) in kinds or any(call.module.children())
-        is_block = is_block and layers and flow.is_activation(call.read)
-        adds = any(_is_sum(flow, node) for node in inside)
-        if (is_block or adds) and not any(node in merges for node in inside):
+        layers = flow.is_activation(call.read) and any(operations[n].is_product for n in inside)
+        is_block = (is_block and layers) or operations[call.gave].adds
+        if is_block and not any(node in merges for node in states.intersection(inside)):
             found.setdefault(call.gave, place)
     return found
-
-
-def _is_sum(flow: Flow, node: int) -> bool:
-    """Whether an operation adds like tensors, as no norm does."""
-    one = flow.operations[node]
-    return one.adds and len({flow.operations[read].size for read in one.reads}) == 1
 
 
 def _read_by_layers(flow: Flow, merges: Merges, path: Sequence[int]) -> list[int]:

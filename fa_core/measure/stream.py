@@ -89,20 +89,17 @@ class Merges:
 
     def readout(self, path: Sequence[int]) -> int:
         """The last layer behind which the logits are."""
-        products = (n for n in behind(self._flow, path[-1:]) if self._flow.operations[n].is_product)
-        return max((n for n in products if n in self.above), default=ROOT)
+        used = behind(self._flow, path[-1:]) & self.above.keys()
+        return max((n for n in used if self._flow.operations[n].is_product), default=ROOT)
 
     def on(self, path: Sequence[int]) -> list[int]:
-        """Those on a path that add to a state as it is, or lie before the readout."""
-        last, flow = self.readout(path), self._flow
-        sums = [node for node in path if node in self]
-        return [n for n in sums if n < last or _skips(flow, self.above[n], n)]
+        """Those on a path that add to a whole state as it is, or lie before the readout."""
+        last = self.readout(path)
+        return [node for node in path if node in self and (node < last or self._skips(node))]
 
-
-def _skips(flow: Flow, fork: int, join: int) -> bool:
-    """Whether an operation reads all of another one as it is."""
-    one = flow.operations[join]
-    return flow.origin(fork) in map(flow.origin, {*one.reads} - {*one.parts})
+    def _skips(self, node: int) -> bool:
+        origin, one = self._flow.origin, self._flow.operations[node]
+        return origin(self.above[node]) in map(origin, {*one.reads} - {*one.parts})
 
 
 def prove(flow: Flow, stream: Stream) -> Proof:
@@ -185,11 +182,11 @@ def _side_inputs(flow: Flow, first: int, between: Collection[int]) -> list[str]:
     before = behind(flow, [first]) - {first}
     skips = [n for n in between if n in before and flow.is_activation(n)]
     fork = max(skips, default=ROOT)
-    if fork != ROOT and not _in_parts(flow, fork, {*before, *between, first}):
+    if fork != ROOT:
+        if _in_parts(flow, fork, {*before, *between, first}):
+            return []
         what = module_of(flow, fork) or flow.operations[fork].name
         raise no_stream(f"past h_0, the states after it depend on what it is made of ({what})")
-    if fork != ROOT:
-        return []
     above = dominators(flow, flow.sources)
     inside = dominators(flow, [first])
     roots: dict[int, int] = {}
