@@ -57,7 +57,7 @@ def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
             "does: its states are no outputs of modules",
             hint="give a function: taps=lambda model, x: (logits, [h_0, ..., h_L])",
         )
-    states = [] if logits == ROOT else _states(flow, logits)
+    states = _states(flow, logits)
     if len(states) < 2:
         raise no_guess(model, "no single stream is recognised in its sums and layers")
     used = behind(flow, [logits])
@@ -122,12 +122,12 @@ def _refuse_conditions(flow: Flow, taps: Iterable[int]) -> None:
     for node in taps:
         reading = [call for call in flow.calls if call.read == node < call.gave]
         for one, other in combinations(reading, 2):
-            alike = _pattern(one.name) == _pattern(other.name)
-            if alike and one.gave in behind(flow, [other.gave], {node}):
+            pattern = _pattern(one.name)
+            if pattern == _pattern(other.name) and one.gave in behind(flow, [other.gave], {node}):
                 raise no_stream(
-                    f"{one.name} and {other.name} both read one tapped tensor first, and the second "
-                    "also what the first gives",
-                    hint=f"tap what they give: '{_pattern(one.name)}'",
+                    f"{one.name} and {other.name} both read one tapped tensor first, and the "
+                    "second also what the first gives",
+                    hint=f"tap what they give: '{pattern}'",
                 )
 
 
@@ -153,10 +153,10 @@ def _changes(
         adds = one.adds and all(flow.operations[read].size == one.size for read in one.reads)
         if adds or one.is_product or node in merges:
             return True
-    return not only_blocks and any(
-        one.weighted or is_scaling(one) or is_norm(flow, merges.above, node)
-        for node, one in way.items()
-    )
+        changes = one.weighted or is_scaling(one) or is_norm(flow, merges.above, node)
+        if changes and not only_blocks:
+            return True
+    return False
 
 
 def no_guess(model: nn.Module, why: str) -> TapError:

@@ -81,9 +81,8 @@ class Merges:
     def __contains__(self, node: int) -> bool:
         flow = self._flow
         fork = self.above.get(node, ROOT)
-        if not flow.operations[node].adds or not flow.is_activation(fork):
-            return False
-        if sum(read in self.above for read in flow.operations[node].reads) < 2:
+        paths = self.above.keys() & flow.operations[node].reads
+        if not flow.operations[node].adds or not flow.is_activation(fork) or len(paths) < 2:
             return False
         return any(flow.operations[n].is_product for n in behind(flow, [node], {fork}) - {fork})
 
@@ -180,8 +179,7 @@ def _side_inputs(flow: Flow, first: int, between: Collection[int]) -> list[str]:
         TapError: it forks from an activation before h_0, so it skips the states after it.
     """
     before = behind(flow, [first]) - {first}
-    skips = [n for n in between if n in before and flow.is_activation(n)]
-    fork = max(skips, default=ROOT)
+    fork = max(filter(flow.is_activation, before.intersection(between)), default=ROOT)
     if fork != ROOT:
         if _in_parts(flow, fork, {*before, *between, first}):
             return []
@@ -206,11 +204,9 @@ def _in_parts(flow: Flow, fork: int, nodes: Iterable[int]) -> bool:
 
 def _name_of_side_input(flow: Flow, path: Sequence[int]) -> str:
     """The last module on a path that gives all of it, the outermost; else "the input"."""
-    for node in reversed(path):
-        names = [call.name for call in flow.calls if call.gave == node and call.name]
-        if names and flow.is_activation(node):
-            return names[0]
-    return "the input"
+    given = filter(flow.is_activation, reversed(path))
+    names = [call.name for node in given for call in flow.calls if call.gave == node]
+    return next(filter(None, names), "the input")
 
 
 def final_norm(flow: Flow, merges: Merges, states: Sequence[int], logits: int) -> int | None:
@@ -226,10 +222,10 @@ def final_norm(flow: Flow, merges: Merges, states: Sequence[int], logits: int) -
     if between:
         is_final = any(normed(flow, merges.above, node) is None for node in between)
         return norm if is_final else None
-    sums = merges.on([*path_to(merges.above, norm), logits])
-    call = flow.operations[sums[-1]].call if sums else -1
-    if call >= 0 and flow.calls[call].begin <= norm < flow.calls[call].end:
-        return None
+    for node in merges.on([*path_to(merges.above, norm), logits])[-1:]:
+        call = flow.operations[node].call
+        if call != ROOT and flow.calls[call].begin <= norm < flow.calls[call].end:
+            return None
     return norm
 
 
