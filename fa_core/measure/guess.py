@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations, pairwise, permutations, product
 
@@ -83,7 +83,12 @@ def left_out(flow: Flow, proof: Proof) -> str:
     _refuse_conditions(flow, taps)
     merges, whole = Merges(flow, taps[:1]), Merges(flow, flow.sources)
     path = path_to(merges.above, proof.logits)
-    tapped = _giving(flow, taps)
+    # the outermost calls that give states
+    tapped = [
+        place
+        for place, call in enumerate(flow.calls)
+        if flow.origin(call.gave) in taps and flow.calls[call.around].gave != call.gave
+    ]
     blocks = _blocks_on(flow, merges, path, tapped)
     before = [module_of(flow, node) for node in sorted(behind(flow, taps[:1])) if node in whole]
     others = _without_sums(flow, whole, path_to(whole.above, proof.logits), tapped)
@@ -261,16 +266,6 @@ def _blocks_on(
     return blocks
 
 
-def _giving(flow: Flow, states: Collection[int]) -> list[int]:
-    """The outermost calls that give states."""
-    calls = flow.calls
-    return [
-        place
-        for place, call in enumerate(calls)
-        if flow.origin(call.gave) in states and calls[call.around].gave != call.gave
-    ]
-
-
 def _without_sums(
     flow: Flow, merges: Merges, path: Sequence[int], blocks: Iterable[int]
 ) -> dict[int, int]:
@@ -307,8 +302,7 @@ def _read_by_layers(flow: Flow, merges: Merges, path: Sequence[int]) -> list[int
     norm = final_norm(flow, merges, states, path[-1]) if len(states) > 2 else None
     if norm is not None:
         states[-1] = flow.operations[norm].reads[0]
-    members = _without_sums(flow, merges, path, _giving(flow, states))
-    return states + sorted(node for node in members if node > states[-1])
+    return states
 
 
 def _has_trunks(flow: Flow, merges: Merges, path: Sequence[int]) -> bool:

@@ -198,8 +198,8 @@ def _side_inputs(flow: Flow, first: int, between: Collection[int]) -> list[str]:
 
 def _in_parts(flow: Flow, fork: int, nodes: Iterable[int]) -> bool:
     """Whether all that read an activation read a part of it, as a cell reads its time step."""
-    reading = [flow.operations[n] for n in nodes if fork in flow.operations[n].reads]
-    return all(fork in one.parts for one in reading)
+    operations = (flow.operations[node] for node in nodes)
+    return all(fork in one.parts for one in operations if fork in one.reads)
 
 
 def _name_of_side_input(flow: Flow, path: Sequence[int]) -> str:
