@@ -176,10 +176,10 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         output = func(*args, **kwargs)
         # -1 outside of a backward pass
         self.takes_gradients |= torch._C._current_graph_task_id() >= 0
-        read = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        read = _tensors((args, kwargs))
         written = _written(func, args, kwargs)
         known = {_key(tensor) for tensor in read}
-        given = [leaf for leaf in tree_leaves(output) if isinstance(leaf, Tensor)]
+        given = _tensors(output)
         fresh = [tensor for tensor in given if _key(tensor) not in known]
         name = func._schema.name.removeprefix("aten::")
         if name == "_local_scalar_dense" and self.made(read[0]) != ROOT:
@@ -273,11 +273,9 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def lost_gradients(self, states: Collection[int], logits: int) -> list[str]:
         """How values computed from some states reach the logits without a gradient."""
         following = dominators(self, states).keys()
-        causes = set()
-        for node in behind(self, [logits]) & following:
-            for lost in following & self._lost.get(node, set()):
-                causes.add(".detach()" if self._followed[lost] else "torch.no_grad()")
-        return sorted(causes)
+        used = behind(self, [logits]) & following
+        lost = set().union(*(self._lost.get(node, ()) for node in used)) & following
+        return sorted({(".detach()" if self._followed[n] else "torch.no_grad()") for n in lost})
 
     def gave(self, node: int, given: list[Tensor]) -> None:
         """An operation of the input ran and gave some tensors."""
@@ -317,10 +315,8 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 def recording() -> Flow | None:
     """The `Flow` that records what runs now, if any."""
-    for mode in _get_current_dispatch_mode_stack():
-        if isinstance(mode, Flow):
-            return mode
-    return None
+    stack = _get_current_dispatch_mode_stack()
+    return next((mode for mode in stack if isinstance(mode, Flow)), None)
 
 
 def behind(flow: Flow, target: Iterable[int], stops: Collection[int] = ()) -> set[int]:
@@ -383,8 +379,12 @@ def _written(func: OpOverload, args: Args, kwargs: Kwargs) -> list[Tensor]:
         for place, argument in enumerate(func._schema.arguments):
             if argument.alias_info is not None and argument.alias_info.is_write:
                 value = args[place] if place < len(args) else kwargs.get(argument.name)
-                found += [leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor)]
+                found += _tensors(value)
     return found
+
+
+def _tensors(values: object) -> list[Tensor]:
+    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]
 
 
 def _key(tensor: Tensor) -> object:

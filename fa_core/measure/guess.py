@@ -57,7 +57,7 @@ def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
             "does: its states are no outputs of modules",
             hint="give a function: taps=lambda model, x: (logits, [h_0, ..., h_L])",
         )
-    states = [] if logits == ROOT else _states(flow, logits)
+    states = _states(flow, logits)
     if len(states) < 2:
         raise no_guess(model, "no single stream is recognised in its sums and layers")
     used = behind(flow, [logits])
@@ -83,27 +83,32 @@ def left_out(flow: Flow, proof: Proof) -> str:
     _refuse_conditions(flow, taps)
     merges, whole = Merges(flow, taps[:1]), Merges(flow, flow.sources)
     path = path_to(merges.above, proof.logits)
-    blocks = _blocks_on(flow, merges, path)
+    # the outermost calls that give states
+    tapped = [
+        place
+        for place, call in enumerate(flow.calls)
+        if flow.origin(call.gave) in taps and flow.calls[call.around].gave != call.gave
+    ]
+    blocks = _blocks_on(flow, merges, path, tapped)
     before = [module_of(flow, node) for node in sorted(behind(flow, taps[:1])) if node in whole]
-    calls = [block.call for block in blocks]
-    others = _without_sums(flow, whole, path_to(whole.above, taps[0]), calls)
-    before += [flow.calls[call].name for call in others.values()]
+    others = _without_sums(flow, whole, path_to(whole.above, proof.logits), tapped)
+    before += [flow.calls[call].name for gave, call in others.items() if gave <= taps[0]]
     missing = []
     for node in [block.read for block in blocks[:1]] + [block.gave for block in blocks]:
         place = bisect_left(taps, node)
         for tap in taps[max(place - 1, 0) : place + 1]:
+            start, stop = sorted((node, tap))
             # a tap may end a block at its sum; a final norm is looked for by itself
-            only_blocks = node != blocks[0].read and tap in (taps[-1], min(tap, node))
-            if not _changes(flow, merges, path, min(node, tap), max(node, tap), only_blocks):
+            only_blocks = node != blocks[0].read and tap in (taps[-1], start)
+            if not _changes(flow, merges, path, start, stop, only_blocks):
                 break
         else:
             missing.append(name_of(flow, node))
     norm = final_norm(flow, whole, taps, proof.logits)
-    normed_by = [] if norm is None else [module_of(flow, norm)]
     found = {
         "blocks before h_0": before,
         "states that no tap gives": missing,
-        "what the final norm reads": normed_by,
+        "what the final norm reads": [] if norm is None else [module_of(flow, norm)],
     }
     return "; ".join(f"{what}{_listed(names)}" for what, names in found.items() if names)
 
@@ -122,13 +127,14 @@ def _refuse_conditions(flow: Flow, taps: Iterable[int]) -> None:
     for node in taps:
         reading = [call for call in flow.calls if call.read == node < call.gave]
         for one, other in combinations(reading, 2):
+            pattern = _pattern(one.name)
             # a cell that is called step by step reads parts of one state
-            alike = one.name != other.name and _pattern(one.name) == _pattern(other.name)
+            alike = one.name != other.name and pattern == _pattern(other.name)
             if alike and one.gave in behind(flow, [other.gave], {node}):
                 raise no_stream(
-                    f"{one.name} and {other.name} both read one tapped tensor first, and "
-                    f"{other.name} also what {one.name} gives",
-                    hint=f"tap what they give: '{_pattern(one.name)}'",
+                    f"{one.name} and {other.name} both read one tapped tensor first, and the "
+                    "second also what the first gives",
+                    hint=f"tap what they give: '{pattern}'",
                 )
 
 
@@ -149,12 +155,15 @@ def _changes(
 ) -> bool:
     """Whether weights, a norm or a factor change a state on the way to another one."""
     way = {node: flow.operations[node] for node in path if start < node <= stop}
-    if any(one.is_product or node in merges for node, one in way.items()):
-        return True
-    return not only_blocks and any(
-        one.weighted or one.adds or is_scaling(one) or is_norm(flow, merges.above, node)
-        for node, one in way.items()
-    )
+    for node, one in way.items():
+        # a mean that is taken off is smaller
+        adds = one.adds and all(flow.operations[read].size == one.size for read in one.reads)
+        if adds or one.is_product or node in merges:
+            return True
+        changes = one.weighted or is_scaling(one) or is_norm(flow, merges.above, node)
+        if changes and not only_blocks:
+            return True
+    return False
 
 
 def no_guess(model: nn.Module, why: str) -> TapError:
@@ -218,7 +227,9 @@ class _Block:
     call: int
 
 
-def _blocks_on(flow: Flow, merges: Merges, path: Sequence[int]) -> list[_Block]:
+def _blocks_on(
+    flow: Flow, merges: Merges, path: Sequence[int], tapped: Iterable[int] = ()
+) -> list[_Block]:
     """The blocks on a path: its sums, and members of their lists that have none.
 
     What follows every sum before the next block, such as a ReLU or a norm, ends its block, and so
@@ -226,7 +237,7 @@ def _blocks_on(flow: Flow, merges: Merges, path: Sequence[int]) -> list[_Block]:
     """
     sums = merges.on(path)
     calls = dict(zip(sums, _blocks(flow, merges, sums), strict=True))
-    calls |= _without_sums(flow, merges, merges.before_readout(path), calls.values())
+    calls |= _without_sums(flow, merges, path, [*tapped, *calls.values()])
     tails: dict[int, list[int]] = {}
     for node, following in pairwise([*sorted(calls), path[-1] + 1]):
         call = calls.get(following, ROOT)
@@ -258,25 +269,30 @@ def _blocks_on(flow: Flow, merges: Merges, path: Sequence[int]) -> list[_Block]:
 
 
 def _without_sums(
-    flow: Flow, merges: Merges, path: Iterable[int], blocks: Iterable[int]
+    flow: Flow, merges: Merges, path: Sequence[int], blocks: Iterable[int]
 ) -> dict[int, int]:
     """Members of the lists of blocks that lie on a path without a sum: what each gives, its call.
 
-    They are of the class of one of the blocks, or have layers of their own.
+    They are of the class of one of the blocks, or have layers of their own, or give a sum.
+    One that reads the input has to add.
     """
+    operations, readout = flow.operations, merges.readout(path)
+    size = operations[path[-1]].size
+    states = {node for node in path if node < readout or operations[node].size != size}
     calls = [flow.calls[block] for block in blocks if block != ROOT]
     lists = {_pattern(call.name) for call in calls}
     kinds = {type(call.module) for call in calls}
-    states = {node for node in path if flow.is_activation(node)}
     found: dict[int, int] = {}
     for place, call in enumerate(flow.calls):
-        if _pattern(call.name) not in lists or call.read not in states or call.gave not in states:
+        name = _pattern(call.name)
+        if name == call.name or name not in lists or not {call.read, call.gave} <= states:
             continue
         inside = range(call.begin, call.end)
         is_block = type(call.module) in kinds or any(call.module.children())
-        layers = any(flow.operations[node].is_product for node in inside)
-        if is_block and layers and not any(node in merges for node in states.intersection(inside)):
-            found[call.gave] = place
+        layers = flow.is_activation(call.read) and any(operations[n].is_product for n in inside)
+        is_block = (is_block and layers) or operations[call.gave].adds
+        if is_block and not any(node in merges for node in states.intersection(inside)):
+            found.setdefault(call.gave, place)
     return found
 
 

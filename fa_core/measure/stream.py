@@ -81,22 +81,24 @@ class Merges:
     def __contains__(self, node: int) -> bool:
         flow = self._flow
         fork = self.above.get(node, ROOT)
-        if not flow.operations[node].adds or not flow.is_activation(fork):
-            return False
-        if sum(read in self.above for read in flow.operations[node].reads) < 2:
+        paths = self.above.keys() & flow.operations[node].reads
+        if not flow.operations[node].adds or not flow.is_activation(fork) or len(paths) < 2:
             return False
         return any(flow.operations[n].is_product for n in behind(flow, [node], {fork}) - {fork})
 
-    def before_readout(self, path: Iterable[int]) -> list[int]:
-        """What of a path the readout follows: a sum of readouts gives the logits."""
-        path = list(path)
-        products = [n for n in behind(self._flow, path[-1:]) if self._flow.operations[n].is_product]
-        last = max((n for n in products if n in self.above), default=ROOT)
-        return [node for node in path if node < last]
+    def readout(self, path: Sequence[int]) -> int:
+        """The last layer behind which the logits are."""
+        used = behind(self._flow, path[-1:]) & self.above.keys()
+        return max((n for n in used if self._flow.operations[n].is_product), default=ROOT)
 
-    def on(self, path: Iterable[int]) -> list[int]:
-        """Those on a path before the readout."""
-        return [node for node in self.before_readout(path) if node in self]
+    def on(self, path: Sequence[int]) -> list[int]:
+        """Those on a path that add to a whole state as it is, or lie before the readout."""
+        last = self.readout(path)
+        return [node for node in path if node in self and (node < last or self._skips(node))]
+
+    def _skips(self, node: int) -> bool:
+        origin, one = self._flow.origin, self._flow.operations[node]
+        return origin(self.above[node]) in map(origin, {*one.reads} - {*one.parts})
 
 
 def prove(flow: Flow, stream: Stream) -> Proof:
@@ -177,13 +179,12 @@ def _side_inputs(flow: Flow, first: int, between: Collection[int]) -> list[str]:
         TapError: it forks from an activation before h_0, so it skips the states after it.
     """
     before = behind(flow, [first]) - {first}
-    skips = [n for n in between if n in before and flow.is_activation(n)]
-    fork = max(skips, default=ROOT)
-    if fork != ROOT and not _in_parts(flow, fork, {*before, *between, first}):
+    fork = max(filter(flow.is_activation, before.intersection(between)), default=ROOT)
+    if fork != ROOT:
+        if _in_parts(flow, fork, {*before, *between, first}):
+            return []
         what = module_of(flow, fork) or flow.operations[fork].name
         raise no_stream(f"past h_0, the states after it depend on what it is made of ({what})")
-    if fork != ROOT:
-        return []
     above = dominators(flow, flow.sources)
     inside = dominators(flow, [first])
     roots: dict[int, int] = {}
@@ -197,17 +198,15 @@ def _side_inputs(flow: Flow, first: int, between: Collection[int]) -> list[str]:
 
 def _in_parts(flow: Flow, fork: int, nodes: Iterable[int]) -> bool:
     """Whether all that read an activation read a part of it, as a cell reads its time step."""
-    reading = [flow.operations[n] for n in nodes if fork in flow.operations[n].reads]
-    return all(fork in one.parts for one in reading)
+    operations = (flow.operations[node] for node in nodes)
+    return all(fork in one.parts for one in operations if fork in one.reads)
 
 
 def _name_of_side_input(flow: Flow, path: Sequence[int]) -> str:
     """The last module on a path that gives all of it, the outermost; else "the input"."""
-    for node in reversed(path):
-        names = [call.name for call in flow.calls if call.gave == node and call.name]
-        if names and flow.is_activation(node):
-            return names[0]
-    return "the input"
+    given = filter(flow.is_activation, reversed(path))
+    names = [call.name for node in given for call in flow.calls if call.gave == node]
+    return next(filter(None, names), "the input")
 
 
 def final_norm(flow: Flow, merges: Merges, states: Sequence[int], logits: int) -> int | None:
@@ -223,10 +222,10 @@ def final_norm(flow: Flow, merges: Merges, states: Sequence[int], logits: int) -
     if between:
         is_final = any(normed(flow, merges.above, node) is None for node in between)
         return norm if is_final else None
-    sums = merges.on([*path_to(merges.above, norm), logits])
-    call = flow.operations[sums[-1]].call if sums else -1
-    if call >= 0 and flow.calls[call].begin <= norm < flow.calls[call].end:
-        return None
+    for node in merges.on([*path_to(merges.above, norm), logits])[-1:]:
+        call = flow.operations[node].call
+        if call != ROOT and flow.calls[call].begin <= norm < flow.calls[call].end:
+            return None
     return norm
 
 

@@ -60,9 +60,7 @@ def test_killing_the_worker_fails_at_most_its_run_and_leaves_the_explorer_alive(
     terminal.wait_for("measuring")
     os.kill(_worker_of(terminal.process.pid), signal.SIGKILL)
     # runs that were only queued behind it are measured by the worker that takes its place
-    terminal.wait_until(
-        lambda: re.search(r"[23] of [23] need walk-back", terminal.text()), limit=120
-    )
+    terminal.wait_until(lambda: re.search(r"of [23] need walk-back", terminal.text()), limit=120)
     assert len(list(three_runs.rglob("audit.json"))) >= 2
     terminal.press("J")
     terminal.wait_for("done")

@@ -49,6 +49,55 @@ class InPlace(Residual):
         return self.head(self.norm(h))
 
 
+class SometimesAdds(nn.Module):
+    def __init__(self, adds):
+        super().__init__()
+        self.f, self.adds = mlp(), adds
+
+    def forward(self, h):
+        return h + self.f(h) if self.adds else self.f(h)
+
+
+class Diffuses(nn.Module):
+    """A block without weights."""
+
+    def forward(self, h):
+        return h + 3 * (h.roll(1, 1) - h)
+
+
+class Distances(Residual):
+    """The last block has no weights, and neither has the readout a layer."""
+
+    def __init__(self, adds=True):
+        super().__init__()
+        last = Diffuses() if adds else SometimesAdds(adds)
+        self.blocks = nn.ModuleList([SometimesAdds(adds), SometimesAdds(adds), last])
+        self.prototypes = nn.Parameter(torch.randn(C, D))
+
+    def states(self, x):
+        hidden = [self.embed(x)]
+        for block in self.blocks:
+            hidden.append(block(hidden[-1]))
+        return -torch.cdist(hidden[-1], self.prototypes), hidden
+
+
+class RowDistances(Distances):
+    """Its blocks add nothing."""
+
+    def __init__(self):
+        super().__init__(adds=False)
+
+
+class NoStem(Distances):
+    """The first block reads the raw input."""
+
+    x = (16, D)
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Identity()
+
+
 class SkipsWhereShapesAgree(Residual):
     """MobileNetV2's list: the first block, two in a row, and the last have no sum."""
 
@@ -62,15 +111,6 @@ class SkipsWhereShapesAgree(Residual):
         for block in self.blocks:
             hidden.append(block(hidden[-1]))
         return self.head(hidden[-1]), hidden
-
-
-class SometimesAdds(nn.Module):
-    def __init__(self, adds):
-        super().__init__()
-        self.f, self.adds = mlp(), adds
-
-    def forward(self, h):
-        return h + self.f(h) if self.adds else self.f(h)
 
 
 class AddsWhereShapesAgree(Residual):

@@ -25,6 +25,8 @@ TABLE = [
     (res.Residual, {}, "numbers", "taps guessed: 'blocks.*:in,norm:in'"),
     (res.Residual, {"taps": "embed:out, blocks.1:in, blocks.2:in, norm:in"}, "numbers", ""),
     (res.InPlace, {}, "numbers", ""),
+    (res.Distances, {}, "numbers", "taps guessed: 'embed,blocks.*'"),
+    (res.RowDistances, BLOCKS, "numbers", ""),
     (res.SkipsWhereShapesAgree, {}, "numbers", "taps guessed: 'embed,blocks.*'"),
     (res.AddsWhereShapesAgree, {}, "numbers", ""),
     (

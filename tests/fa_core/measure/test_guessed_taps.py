@@ -89,7 +89,7 @@ GUESSED = {
     ),
     "the input feeds the first block": (
         nn.Sequential(block(5), block(5), nn.Linear(5, 4)),
-        ["0", "1"],
+        ["*:in"],
     ),
 }
 

@@ -11,7 +11,14 @@ from tests.fa_core.measure import foreign
 from tests.fa_core.measure.foreign import CLASSES, D
 from tests.field import reference
 from tests.field.layer_nets import Alternates
-from tests.field.residual_nets import GPT, Residual, SkipsWhereShapesAgree
+from tests.field.residual_nets import (
+    GPT,
+    Distances,
+    NoStem,
+    Residual,
+    RowDistances,
+    SkipsWhereShapesAgree,
+)
 
 
 def batch_of(net, size=16):
@@ -60,6 +67,11 @@ def test_state_that_returns_after_some_calls_is_no_dependence_of_samples(every, 
         (Residual, "embed, blocks.2:in, norm:in", "states that no tap gives (blocks.1:in)"),
         (GPT, "wte, h.*", "states that no tap gives (h.0:in)"),
         (SkipsWhereShapesAgree, "blocks.*", "blocks before h_0 (blocks.0)"),
+        (Distances, "embed, blocks.0, blocks.1", "states that no tap gives (blocks.2)"),
+        (RowDistances, "embed, blocks.0, blocks.2", "states that no tap gives (blocks.1)"),
+        (RowDistances, "embed, blocks.0, blocks.1", "states that no tap gives (blocks.2)"),
+        (RowDistances, "blocks.*", "blocks before h_0 (blocks.0)"),
+        (NoStem, "blocks.*", "blocks before h_0 (blocks.0)"),
         (
             SkipsWhereShapesAgree,
             "embed, blocks.0, blocks.1, blocks.2, blocks.4",
