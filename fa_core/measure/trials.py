@@ -62,18 +62,20 @@ class _Pinned(Flow):  # type: ignore[no-untyped-call]
                 tensor.copy_(torch.linspace(0.5, 2, tensor.shape[-1]))
 
 
-_STATE = MeasureError(
-    "the network keeps state between calls: the first batch, run again, gives other logits",
-    hint="call its reset in its forward, e.g. in a module around it",
-)
+def _keeps_state() -> MeasureError:
+    return MeasureError(
+        "the network keeps state between calls: the first batch, run again, gives other logits",
+        hint="call its reset in its forward, e.g. in a module around it",
+    )
 
 
-_DEPENDENT = MeasureError(
-    "samples along axis 0 of a batch depend on each other, also in eval mode",
-    hint="where the batch is axis 1, give x.transpose(0, 1) and y.transpose(0, 1), and wrap the "
-    "network in a module that turns x, logits and states back; else fix what is computed over the "
-    "batch, as statistics of a norm are",
-)
+def _dependent() -> MeasureError:
+    return MeasureError(
+        "samples along axis 0 of a batch depend on each other, also in eval mode",
+        hint="where the batch is axis 1, give x.transpose(0, 1) and y.transpose(0, 1), and wrap "
+        "the network in a module that turns x, logits and states back; else fix what is computed "
+        "over the batch, as statistics of a norm are",
+    )
 
 
 @dataclass
@@ -123,7 +125,7 @@ class Trials:
         """
         again = self._run(self.x)
         if not self.draws and not agree(self.logits, again.logits):
-            raise _STATE
+            raise _keeps_state()
         generator = torch.Generator().manual_seed(len(self.y))
         circle = torch.randperm(len(self.y), generator=generator)
         self._check_kept(again, circle)
@@ -139,7 +141,9 @@ class Trials:
         x = select_samples(self.x, order.to(first_of(self.x).device))
         stream = self._run(x)
         if not agree(again.logits[kept], stream.logits[to[: len(kept)]]):
-            raise _DEPENDENT if agree(stream.logits, self._run(x).logits) else _STATE
+            if agree(stream.logits, self._run(x).logits):
+                raise _dependent()
+            raise _keeps_state()
         for name, h, moved in zip(again.names, again.hidden, stream.hidden, strict=False):
             if not agree(h[kept[0]], moved[to[0]]):
                 raise wrong_axis(name, moved, len(circle))

@@ -130,7 +130,7 @@ class Remarks:
             self._oddities.add(oddity, name)
         if report.coverage and report.recorded_differs:
             difference = recorded_text(report, as_read.report.thresholds)
-            self._oddities.add(f"{difference} in {row.source}", name)
+            self._oddities.add(f"{difference} ({row.source})", name)
 
     def lines(self) -> Iterator[str]:
         """The remarks, a line each."""

@@ -1,4 +1,4 @@
-"""Small files that ask for all memory, for hours or for a program are refused within a second or two."""
+"""Small files that ask for all memory, for hours or for a program are refused within limits (`bombs.py`)."""
 
 import json
 import os
