@@ -232,19 +232,35 @@ def import_callable(text: str, option: str) -> Callable[..., Any]:
     return found
 
 
+_SOURCES: dict[str, float] = {}
+"""Files that `import_callable` executed → when they were changed last."""
+
+
+def has_changed_sources() -> bool:
+    """Whether a file that `import_callable` executed was changed since, or is gone."""
+    return any(_changed_at(path) != since for path, since in _SOURCES.items())
+
+
+def _changed_at(path: str) -> float:
+    return Path(path).stat().st_mtime if Path(path).exists() else 0.0
+
+
 def _imported(name: str, wanted: str, option: str) -> ModuleType:
     """Import a module of the user as a script without arguments and input would see it.
 
     Raises:
         UsageError: what its import raised, with the file and line.
     """
-    before = sys.argv, sys.stdin
+    before, known = (sys.argv, sys.stdin), {*sys.modules}
     here, words = str(Path.cwd()), StringIO()
     sys.path.insert(0, here)
     sys.argv, sys.stdin = [name], StringIO()
     try:
         with redirect_stderr(words):
-            return importlib.import_module(name)
+            module = importlib.import_module(name)
+        paths = [getattr(sys.modules[new], "__file__", None) for new in {*sys.modules} - known]
+        _SOURCES.update((path, _changed_at(path)) for path in paths if path)
+        return module
     except ImportError as error:
         hint = "run from its folder, or install it"
         if name.endswith(".py"):

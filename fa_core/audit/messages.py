@@ -97,6 +97,10 @@ class Failed(_Message, frozen=True):
     of_device: bool = False
 
 
+class Outdated(_Message, frozen=True):
+    """From the worker: the user's code that it imported has changed; it measures no more."""
+
+
 class Stopped(_Message, frozen=True):
     """From the worker: the job was cancelled."""
 
@@ -104,7 +108,7 @@ class Stopped(_Message, frozen=True):
 
 
 ToWorker: TypeAlias = Run | Cancel
-FromWorker: TypeAlias = Ready | Begun | Progress | Note | Done | Failed | Stopped
+FromWorker: TypeAlias = Ready | Begun | Progress | Note | Done | Failed | Outdated | Stopped
 OUTCOMES = (Done, Failed, Stopped)
 """One of them ends a job."""
 

@@ -388,6 +388,10 @@ class WorkerThread(threading.Thread):
                     doing[job.id] = job
                     worker.send(messages.Run(job))
         while doing and (message := worker.receive()) is not None:
+            if isinstance(message, messages.Outdated):
+                self._dismiss()
+                self._pool.give_back(self)
+                return
             self._take_in(message, worker.log)
             if isinstance(message, messages.OUTCOMES):
                 doing.pop(message.job_id, None)
