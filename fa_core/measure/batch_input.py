@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import accumulate
 from typing import TypeAlias, cast
 
@@ -57,34 +58,36 @@ _BY_CHANCE = 32
 class BatchLog:
     """A fingerprint and the label of every sample; nothing waits for the device until `note`.
 
-    The fingerprint is Σ_k v_k·b_k modulo 2⁶⁴, where b_k are the bits of the k-th float32 of the
-    sample and v_k random integers. It is exact: for two different samples it is the same with a
-    probability of 2⁻⁴⁰ or less, whatever their values are, also NaN and inf.
+    The fingerprint is `_exact`. Of batches that can be had again it is Σ_k b_k modulo 2³² at first,
+    b_k the bits of the k-th float32: the same for equal samples, at a quarter of the cost. Only
+    where it repeats, with the label, do the exact ones of all samples decide.
     """
 
     def __init__(self) -> None:
         self._prints: list[Tensor] = []
         self._labels: list[Tensor] = []
-        self._factors: dict[int, Tensor] = {}
+        self._again: list[Callable[[], Batch]] = []
         self._per_token = False
 
-    def add(self, x: Inputs, y: Tensor) -> None:
-        """Add one batch: inputs, whose first tensor is used, and labels (B,) or (B, T)."""
-        samples = first_of(x).detach()
-        rows = samples.reshape(len(samples), -1).float()
-        length = rows.shape[1]
+    def add(self, x: Inputs, y: Tensor, again: Callable[[], Batch] | None = None) -> None:
+        """Add one batch: inputs, whose first tensor is used, and labels (B,) or (B, T).
+
+        Args:
+            x: the inputs.
+            y: the labels.
+            again: gives the same batch again; None where nothing does.
+        """
+        bits = _bits(x)
         self._per_token = y.dim() == 2
         if self._per_token:
             # samples of different lengths are different samples
-            y = y.new_full((len(y),), length)
-        if length not in self._factors:
-            draws = torch.Generator().manual_seed(length)
-            factors = torch.randint(-(2**63), 2**63 - 1, (length,), generator=draws)
-            self._factors[length] = factors.to(rows.device)
-        # in place: four times as fast as rows * factors
-        bits = rows.view(torch.int32).long()
-        self._prints.append(bits.mul_(self._factors[length]).sum(dim=1))
+            y = y.new_full((len(y),), bits.shape[1])
         self._labels.append(y)
+        if again is None:
+            self._prints.append(_exact(bits))
+        else:
+            self._prints.append(bits.sum(dim=1, dtype=torch.int32))
+            self._again.append(again)
 
     def note(self) -> str:
         """The report's note on the batches; may be "".
@@ -95,19 +98,49 @@ class BatchLog:
         all_labels = torch.cat(self._labels).cpu().numpy()
         ends = list(accumulate(map(len, self._labels)))
         labels = np.split(all_labels, ends[:-1])
-        samples = list(zip(torch.cat(self._prints).tolist(), all_labels.tolist(), strict=True))
-        _check_different([samples[end - len(y) : end] for end, y in zip(ends, labels, strict=True)])
+        samples = _samples(self._prints, all_labels)
+        if self._again and len(set(samples)) < len(samples):
+            samples = _samples([_exact(_bits(again()[0])) for again in self._again], all_labels)
+        repeated = len(samples) - len(set(samples))
         notes = []
         if not self._per_token and len(all_labels) >= _BY_CHANCE and not np.ptp(all_labels):
             notes.append(f"all eval labels are {all_labels[0]}, {SHUFFLE}")
         if not self._per_token and sorted_by_class(labels):
             notes.append(SORTED)
-        again = len(samples) - len(set(samples))
-        if again:
+        if repeated:
+            _check_different(
+                [samples[end - len(y) : end] for end, y in zip(ends, labels, strict=True)]
+            )
             notes.append(
-                f"{again} eval samples repeat others: (c) is higher than on different ones"
+                f"{repeated} eval samples repeat others: (c) is higher than on different ones"
             )
         return "; ".join(notes)
+
+
+def _bits(x: Inputs) -> Tensor:
+    """The samples of the first input as float32, (B, D) int32."""
+    samples = first_of(x).detach()
+    return samples.reshape(len(samples), -1).float().view(torch.int32)
+
+
+def _exact(bits: Tensor) -> Tensor:
+    """Σ_k v_k·b_k modulo 2⁶⁴, v_k random integers, of each sample.
+
+    For two different samples it is the same with a probability of 2⁻³³ or less, whatever their
+    values are, also NaN and inf.
+    """
+    # in place: four times as fast as bits * factors
+    return bits.long().mul_(_factors(bits.shape[1], bits.device)).sum(dim=1)
+
+
+@lru_cache(maxsize=8)
+def _factors(length: int, device: torch.device) -> Tensor:
+    draws = torch.Generator().manual_seed(length)
+    return torch.randint(-(2**63), 2**63 - 1, (length,), generator=draws).to(device)
+
+
+def _samples(prints: Sequence[Tensor], labels: Labels) -> list[tuple[int, int]]:
+    return list(zip(torch.cat(prints).tolist(), labels.tolist(), strict=True))
 
 
 def _check_different(batches: Sequence[Sequence[tuple[int, int]]]) -> None:

@@ -243,10 +243,11 @@ def run_diagnosis(
             for index, batch in enumerate(batches):
                 if index == 0:
                     first_batch = batch
-                x, y = to_device(batch, index, net)
+                found = partial(to_device, batch, index, net)
+                x, y = found()
                 where = f"eval batch {index}"
                 # before the pass, which reads the same samples next
-                log.add(x, y)
+                log.add(x, y, found if isinstance(batches, (list, tuple)) else None)
                 runner.mean_error_at = accumulator.mean_error_at
                 with net.rng.isolated():
                     run = partial(runner.run, layers=accumulator.layers, where=where)

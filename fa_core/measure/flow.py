@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from torch._ops import OpOverload
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
-from torch.utils._pytree import tree_leaves
 
 from fa_core.errors import MeasureError
 from fa_core.measure.hooks import Args, Kwargs, first_tensor
@@ -176,7 +175,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         output = func(*args, **kwargs)
         # -1 outside of a backward pass
         self.takes_gradients |= torch._C._current_graph_task_id() >= 0
-        read = _tensors((args, kwargs))
+        read = _tensors((args, *kwargs.values()))
         written = _written(func, args, kwargs)
         known = {_key(tensor) for tensor in read}
         given = _tensors(output)
@@ -384,7 +383,9 @@ def _written(func: OpOverload, args: Args, kwargs: Kwargs) -> list[Tensor]:
 
 
 def _tensors(values: object) -> list[Tensor]:
-    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]
+    if isinstance(values, (tuple, list)):
+        return [tensor for value in values for tensor in _tensors(value)]
+    return [values] if isinstance(values, Tensor) else []
 
 
 def _key(tensor: Tensor) -> object:

@@ -26,7 +26,14 @@ from fa_core.measure.graph import (
     reachable,
 )
 from fa_core.measure.guess import left_out
-from fa_core.measure.isolate import Device, Inputs, RngState, eval_mode, to_float64
+from fa_core.measure.isolate import (
+    Device,
+    GeneratorStates,
+    Inputs,
+    RngState,
+    eval_mode,
+    to_float64,
+)
 from fa_core.measure.loss import CE, Loss, LossChoice, check_loss, settled
 from fa_core.measure.norms import Flattening, Signal, check_states, each
 from fa_core.measure.proven_credit import CreditProof
@@ -179,12 +186,14 @@ class PassRunner:
 
     def _first(self, batch: _Batch) -> Pass:
         """Run the first batch: prove the stream, and find what its backward pass has of its own."""
+        begun = GeneratorStates()
         with HookRecorder() as hooks, Flow(self._model, batch.x) as flow:
             stream = self._tapped.forward(self._model, batch.x)
+        draws = not begun.same(GeneratorStates())
         check_logits(stream.logits, batch.y, batch.where)
         self.loss = self._asked = settled(self._asked, stream.logits, batch.y)
         outside = [f"what {name} reads" for name, is_data in hooks.read.items() if is_data]
-        lost = self._prove(flow, stream, batch, outside)
+        lost = self._prove(flow, stream, batch, outside, draws)
         nodes = reachable(stream.logits.grad_fn)
         self._dtype = arithmetic(stream.logits, nodes)
         of_modules = backward_hooks(self._model)
@@ -202,7 +211,7 @@ class PassRunner:
         return self._run_both(batch, self._own)
 
     def _prove(
-        self, flow: Flow, stream: Stream, batch: _Batch, outside: Sequence[str]
+        self, flow: Flow, stream: Stream, batch: _Batch, outside: Sequence[str], draws: bool
     ) -> list[str]:
         """Prove the stream on the first batch, but for what leaves torch.
 
@@ -233,8 +242,7 @@ class PassRunner:
             node - flow.begin: (l, flow.operations[node].name)
             for l, node in enumerate(proof.states)
         }
-        first = stream.logits.detach()
-        self._trials = Trials(run, self._model, batch.x, batch.y, first, places)
+        self._trials = Trials(run, self._model, batch.x, batch.y, stream, places, draws)
         return flow.lost_gradients(proof.states, proof.logits)
 
     def prove_by_trial(self) -> None:
