@@ -239,9 +239,11 @@ def _imported(name: str, wanted: str, option: str) -> ModuleType:
         UsageError: what its import raised, with the file and line.
     """
     before = sys.argv, sys.stdin
-    here, words = str(Path.cwd()), StringIO()
+    here = str(Path.cwd())
+    words = StringIO()
     sys.path.insert(0, here)
-    sys.argv, sys.stdin = [name], StringIO()
+    sys.argv = [name]
+    sys.stdin = StringIO()
     try:
         with redirect_stderr(words):
             return importlib.import_module(name)
@@ -257,7 +259,10 @@ def _imported(name: str, wanted: str, option: str) -> ModuleType:
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame for frame in frames if "importlib" not in frame.filename]
         where = "".join(f", {frame.filename} line {frame.lineno}" for frame in lines[1:2])
-        said = words.getvalue().splitlines()[-1:] if isinstance(error, SystemExit) else []
+        if isinstance(error, SystemExit):
+            said = words.getvalue().splitlines()[-1:]
+        else:
+            said = []
         what = " ".join(f"{type(error).__name__}: {'; '.join([str(error), *said])}".split())
         raise UsageError(
             f"{option}: importing {name} fails{where}: {what}",

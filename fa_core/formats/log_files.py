@@ -53,7 +53,9 @@ def unread(document: Document, named: bool) -> list[str]:
     """The names in a log of no known columns; none for a single object that is hardly one."""
     names = names_in(document)
     if document.kind == "object" and _HISTORY not in document.members:
-        return names if named and may_be_log(names) else []
+        if named and may_be_log(names):
+            return names
+        return []
     return names
 
 
@@ -122,7 +124,10 @@ def read_penalty(document: Document) -> Iterator[Finding]:
     header = convert(fields, _Header, f"{document.path}: $")
     row = row_of_file(document.path)
     method = canonical_method(header.method or header.method_name or row.method)
-    seed = row.seed if header.seed is None else header.seed
+    if header.seed is None:
+        seed = row.seed
+    else:
+        seed = header.seed
     axes = {**row.axes, **axes_of(fields)}
     row = msgspec.structs.replace(row, method=method, seed=seed, axes=axes)
     entries = [(log.place(index), entry) for index, entry in log.objects()]

@@ -153,13 +153,17 @@ def read(document: Document) -> Iterator[Finding]:
         InvalidReport: numbers that contradict each other.
     """
     report = decode_report(document.members, f"{document.path}: $")
-    own, name = row_of(document.path, "", report, ""), row_of_file(document.path)
+    own = row_of(document.path, "", report, "")
+    name = row_of_file(document.path)
     method = own.method
     if not report.method_name.strip() or (
         name.seed is not None and _is_variant(method, name.method)
     ):
         method = name.method
-    seed = name.seed if own.seed is None else own.seed
+    if own.seed is None:
+        seed = name.seed
+    else:
+        seed = own.seed
     axes = {**name.axes, **own.axes}
     yield msgspec.structs.replace(own, key=name.key, method=method, seed=seed, axes=axes)
 

@@ -113,7 +113,8 @@ def batch_texts(run: JudgedRun, letter: str) -> list[str]:
     ‖g_L‖ carries 1/B; for (c) see `fa_core.report.intervals.at_reference_batch` and
     `noise_scale`.
     """
-    size, value = run.batch_size, JUDGED[letter].of(run)
+    size = run.batch_size
+    value = JUDGED[letter].of(run)
     if letter not in "bc" or value is None or size is None or not math.isfinite(value):
         return []
     words = []

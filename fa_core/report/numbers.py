@@ -92,7 +92,9 @@ def significant(value: float | None, digits: int = 4) -> str:
         return str(value)
     if 1e-3 <= abs(value) < 10.0**digits:
         return f"{value:#.{digits}g}".rstrip(".")
-    return scientific(value, digits) if value else "0"
+    if value:
+        return scientific(value, digits)
+    return "0"
 
 
 def brief(value: float | None, digits: int = 4) -> str:
@@ -250,7 +252,9 @@ def factor_spread(mean: float | None, factor: float | None, limit: float | None 
 
 
 def _significant_beside(value: float | None, limit: float | None, digits: int) -> str:
-    return MISSING if value is None else on_its_side(value, limit, significant, digits)
+    if value is None:
+        return MISSING
+    return on_its_side(value, limit, significant, digits)
 
 
 def _exponent(value: float) -> int:
@@ -364,7 +368,8 @@ def median(ordered: Sequence[float]) -> float:
     >>> median([1.0, 3.0, 100.0]), median([1.0, 2.0])
     (3.0, 1.5)
     """
-    low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+    low = ordered[(len(ordered) - 1) // 2]
+    high = ordered[len(ordered) // 2]
     # halved before the addition, which overflows for two norms of 1e308
     if low == high:
         return low

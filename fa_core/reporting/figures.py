@@ -67,7 +67,9 @@ class Markers(NamedTuple):
         0, NaN or inf, and n.m. (not measured). Accuracies have marks at the frozen baseline and at
         the accuracy that passes (d).
         """
-        table, rows, bit = self.table, self.rows, BIT[what.marks]
+        table = self.table
+        rows = self.rows
+        bit = BIT[what.marks]
         values = column_of(table, what)
         marks = {}
         if what is ACCURACY:
@@ -84,7 +86,8 @@ class Markers(NamedTuple):
             for look, are in self._looks(style, bit):
                 some = mine[are[mine]]
                 plot(panel, self.xs[some], values[some], style, linestyle="none", **look)
-        fires, broken = table.flags(self.thresholds), table.nonfinite
+        fires = table.flags(self.thresholds)
+        broken = table.nonfinite
         for i in rows[~np.isfinite(panels.drawable(values[rows], what.log))].tolist():
             text = "NaN/inf" if broken[i] & bit else "n.m."
             word = panel.text(self.xs[i], 0.02, "0" if values[i] == 0 else text)
@@ -108,8 +111,13 @@ def mean_of(values: Floats, log: bool = False) -> float:
     """The mean of the finite values, on a log axis the geometric one; NaN without one, or if one is
     not positive there."""
     stat = stat_of(values, log)
-    mean = stat.geometric_mean if log else stat.mean
-    return math.nan if mean is None else mean
+    if log:
+        mean = stat.geometric_mean
+    else:
+        mean = stat.mean
+    if mean is None:
+        return math.nan
+    return mean
 
 
 def column_of(table: AuditTable, what: Quantity) -> Floats:
@@ -133,11 +141,16 @@ def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = 
         table = table.select(~table.controls)
     groups = conditions(table)
     named, styles = variants((one.method, one.all_axes) for one, _ in groups)
-    places, labels, names, xs = [*styles], {}, dict[int, str](), np.zeros(len(table))
+    places = [*styles]
+    labels = {}
+    names = dict[int, str]()
+    xs = np.zeros(len(table))
     for (one, rows), name in zip(groups, named, strict=True):
         names |= dict.fromkeys(rows, name)
         labels[name] = published_name(one.method) + name.removeprefix(one.method)
-        spread = np.linspace(-0.28, 0.28, len(rows)) if len(rows) > 1 else 0.0
+        spread = np.zeros(len(rows))
+        if len(rows) > 1:
+            spread = np.linspace(-0.28, 0.28, len(rows))
         xs[rows] = places.index(name) + spread
     drawn = [what for what in JUDGED.values() if _is_drawn(what, table)] or [JUDGED["a"]]
     signs: Signs = {**panels.FACES, "line: mean over seeds": _MEAN}
@@ -149,7 +162,8 @@ def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = 
         panel.set_visible(False)
     for panel, what in zip(axes, drawn, strict=False):
         for (_, rows), name in zip(groups, named, strict=True):
-            mean, place = _mean(table, what, rows), places.index(name)
+            mean = _mean(table, what, rows)
+            place = places.index(name)
             panel.plot(
                 [place - 0.35, place + 0.35], [mean, mean], color=styles[name].colour, **_MEAN
             )

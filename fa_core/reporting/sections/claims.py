@@ -69,4 +69,6 @@ def _number(one: SeedOutcome, claim: Claim) -> str:
     numbers = (one.value, *(one.interval or ()))
     value, *ends = (on_its_side(number, claim.limit, brief, 3) for number in numbers)
     text = f"{one.run} {value}"
-    return f"{text} [{', '.join(ends)}]" if ends else text
+    if ends:
+        return f"{text} [{', '.join(ends)}]"
+    return text

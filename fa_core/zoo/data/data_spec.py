@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, TypeAlias, TypeVar
 
@@ -41,7 +42,9 @@ def parse_options(name: str, text: str, defaults: Options) -> Options:
             )
         if key not in known:
             raise unknown_name(f"option of {name}", key, known)
-        given = value.split("/") if key in _PER_CHANNEL else value
+        given: object = value
+        if key in _PER_CHANNEL:
+            given = value.split("/")
         try:
             read = msgspec.convert({key: given}, type(defaults), strict=False)
         except ValueError as error:
@@ -66,8 +69,11 @@ class Scaling(msgspec.Struct, frozen=True):
                 raise ValueError("give 1 or 3 numbers: 0.49/0.48/0.45")
 
     def __str__(self) -> str:
-        mean, std = ("/".join(f"{value:g}" for value in values) for values in (self.mean, self.std))
-        return f"mean {mean}, std {std}"
+        return f"mean {_slashed(self.mean)}, std {_slashed(self.std)}"
+
+
+def _slashed(values: Iterable[float]) -> str:
+    return "/".join(f"{value:g}" for value in values)
 
 
 def parse_folder(spec: str, text: str, defaults: Options) -> tuple[Path, Options, str]:

@@ -84,7 +84,8 @@ def _arrays(file: BinaryIO, entries: Sequence[zipfile.ZipInfo]) -> list[NDArray[
         ValueError: not an array of numbers, or shorter than its header states.
         UnreadableInput: see `check_room`.
     """
-    needed, arrays = 0, []
+    needed = 0
+    arrays = []
     with zipfile.ZipFile(file) as archive:
         for entry in entries:
             with archive.open(entry) as member:
@@ -193,7 +194,8 @@ def load_images(spec: str, text: str, train: bool = False, typed: bool = True) -
     root, options, full = parse_folder(spec, text, ImageOptions())
     place = next(filter(is_folder, (root / "test", root / "val")), root)
     x, y, classes = read_images(place, options.size, typed)
-    train_x, train_y = x[:0], y[:0]
+    train_x = x[:0]
+    train_y = y[:0]
     if train:
         train_x, train_y, train_classes = read_images(root / "train", options.size, typed)
         if train_classes != classes:

@@ -148,10 +148,14 @@ class SmallResNet(StreamNet):
 class ResNet56(SmallResNet):
     """`SmallResNet` with 27 blocks and w = 16."""
 
-    arch, usual, exactly = "resnet56", (16, 27), 27
+    arch = "resnet56"
+    usual = (16, 27)
+    exactly = 27
 
 
 class ResNet20(SmallResNet):
     """`SmallResNet` with 9 blocks and w = 16; with another L, ResNet-(2L + 2)."""
 
-    arch, usual, exactly = "resnet20", (16, 9), None
+    arch = "resnet20"
+    usual = (16, 9)
+    exactly = None
