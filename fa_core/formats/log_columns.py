@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TypeAlias
 
 from fa_core.errors import UnreadableInput, UsageError
-from fa_core.option_values import listed, unknown_name
+from fa_core.option_values import unknown_name
+from fa_core.report.numbers import listed
 from fa_core.sanitize import sanitize
 
 Given: TypeAlias = Mapping[str, str]

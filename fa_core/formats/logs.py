@@ -28,9 +28,8 @@ from fa_core.formats.log_columns import (
 )
 from fa_core.formats.rows import AuditRow, Problem, row_named
 from fa_core.formats.trace import EPOCH, STEP, Trace, TraceEpoch
-from fa_core.option_values import listed
 from fa_core.report.names import canonical_method, key_of
-from fa_core.report.numbers import is_number
+from fa_core.report.numbers import is_number, listed
 from fa_core.sanitize import WHITE_SPACE, sanitize
 
 Entry: TypeAlias = tuple[str, Mapping[str, object]]

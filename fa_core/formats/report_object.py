@@ -20,7 +20,6 @@ from fa_core.formats.json_document import (
     convert,
 )
 from fa_core.formats.rows import AuditRow, Problem, row_of_file
-from fa_core.option_values import listed
 from fa_core.report.diagnostic_report import SOURCE_DRIFT, DiagnosticReport
 from fa_core.report.method_style import known_method
 from fa_core.report.names import (
@@ -31,6 +30,7 @@ from fa_core.report.names import (
     numbered,
     split_key,
 )
+from fa_core.report.numbers import listed
 
 MEASURED = frozenset({"residual_norms", "bp_grad_norms", "cross_batch_stability", "headline_acc"})
 """Fields of which a report has at least one."""

@@ -31,10 +31,10 @@ from fa_core.formats.log_columns import Given, is_log, may_be_log, no_known_colu
 from fa_core.formats.readers import HEAD, KNOWN, format_of, may_be_known, plugin_readers
 from fa_core.formats.rows import AuditRow, Problem, with_baselines
 from fa_core.formats.trace import Trace
-from fa_core.option_values import listed
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import CREDIT, DISTRIBUTED, RUN_FILES
 from fa_core.report.names import one_per_run
+from fa_core.report.numbers import listed
 from fa_core.sanitize import sanitize
 
 if TYPE_CHECKING:

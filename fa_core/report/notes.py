@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from fa_core.option_values import listed
 from fa_core.report.baseline import why_no_baseline
 from fa_core.report.diagnostics import (
     ASSUMED,
@@ -14,7 +13,7 @@ from fa_core.report.diagnostics import (
 )
 from fa_core.report.intervals import REFERENCE_BATCH, at_reference_batch
 from fa_core.report.judged_run import JudgedRun
-from fa_core.report.numbers import brief
+from fa_core.report.numbers import brief, listed
 from fa_core.report.provenance import (
     BASELINE_FROM,
     BASELINE_RULE,

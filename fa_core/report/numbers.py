@@ -1,10 +1,11 @@
-"""Conversion of numbers of any type to floats and text, and back."""
+"""Conversion of numbers of any type to floats and text, and back; counts and lists as text."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from itertools import islice
 from typing import TypeGuard
 
 from fa_core.errors import UsageError
@@ -398,3 +399,16 @@ def count_text(count: int, noun: str) -> str:
     if count == 1:
         return f"1 {noun}"
     return f"{count} {noun}s"
+
+
+def listed(names: Collection[object], most: int = 8) -> str:
+    """Names with commas, at most so many, and the number of further ones.
+
+    >>> listed(["a", "b"]), listed("abcdef", most=4)
+    ('a, b', 'a, b, c, d and 2 more')
+    """
+    words = ", ".join(map(str, islice(names, most)))
+    rest = len(names) - most
+    if rest > 0:
+        return f"{words} and {rest} more"
+    return words

@@ -15,7 +15,7 @@ from fa_core.errors import UnreadableInput, UnsafeCheckpoint
 from fa_core.files.decode import reading
 from fa_core.files.inert import Archive, Placeholder
 from fa_core.files.opening import is_file, is_folder, read_file
-from fa_core.zoo.data.data_spec import Scaling
+from fa_core.zoo.data.dataset import Scaling
 
 PIXELS = 3 * 32 * 32
 Bytes = NDArray[np.uint8]

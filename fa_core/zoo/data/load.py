@@ -30,17 +30,21 @@ from fa_core.files.opening import (
     size_of,
     typed_path,
 )
-from fa_core.option_values import (
-    DATA,
-    check_data_set,
-    import_callable,
-    listed,
-    load_plugin,
-    plugins,
-)
+from fa_core.option_values import DATA, check_data_set, import_callable, load_plugin, plugins
+from fa_core.report.numbers import listed
 from fa_core.zoo.data.cifar import CIFAR10, CIFAR100, Cifar, read_cifar, standardised
-from fa_core.zoo.data.data_spec import Natural, Positive, Scaling, parse_folder, parse_options
-from fa_core.zoo.data.dataset import NAMES, DataSet, GivenBatches, from_arrays, made_data
+from fa_core.zoo.data.dataset import (
+    NAMES,
+    DataSet,
+    GivenBatches,
+    Natural,
+    Positive,
+    Scaling,
+    from_arrays,
+    made_data,
+    parse_folder,
+    parse_options,
+)
 from fa_core.zoo.data.image_folder import read_images
 from fa_core.zoo.data.synthetic import load_synthetic
 
