@@ -1,4 +1,4 @@
-"""Typed option values: hints for unknown names, specs, import of code by name, lists as text; and
+"""Typed option values: hints for unknown names, specs, import of code by name; and
 what other packages add to their names: methods, networks, data sets, formats."""
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ import importlib
 import re
 import sys
 import traceback
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import redirect_stderr
 from io import StringIO
-from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
@@ -86,18 +85,6 @@ def nearest(name: str, known: Iterable[str]) -> str:
     names = list(known)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.51)
     return (f"did you mean {close[0]}? " if close else "") + f"known: {', '.join(names) or 'none'}"
-
-
-def listed(names: Collection[object], most: int = 8) -> str:
-    """Names with commas, at most so many, and the number of further ones.
-
-    >>> listed(["a", "b"]), listed("abcdef", most=4)
-    ('a, b', 'a, b, c, d and 2 more')
-    """
-    rest = len(names) - most
-    return ", ".join(str(name) for name in islice(names, most)) + (
-        f" and {rest} more" if rest > 0 else ""
-    )
 
 
 _NAME = re.compile(
@@ -251,10 +238,13 @@ def _imported(name: str, wanted: str, option: str) -> ModuleType:
     Raises:
         UsageError: what its import raised, with the file and line.
     """
-    before, known = (sys.argv, sys.stdin), {*sys.modules}
-    here, words = str(Path.cwd()), StringIO()
+    before = sys.argv, sys.stdin
+    here = str(Path.cwd())
+    words = StringIO()
+    known = {*sys.modules}
     sys.path.insert(0, here)
-    sys.argv, sys.stdin = [name], StringIO()
+    sys.argv = [name]
+    sys.stdin = StringIO()
     try:
         with redirect_stderr(words):
             module = importlib.import_module(name)
@@ -273,7 +263,10 @@ def _imported(name: str, wanted: str, option: str) -> ModuleType:
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame for frame in frames if "importlib" not in frame.filename]
         where = "".join(f", {frame.filename} line {frame.lineno}" for frame in lines[1:2])
-        said = words.getvalue().splitlines()[-1:] if isinstance(error, SystemExit) else []
+        if isinstance(error, SystemExit):
+            said = words.getvalue().splitlines()[-1:]
+        else:
+            said = []
         what = " ".join(f"{type(error).__name__}: {'; '.join([str(error), *said])}".split())
         raise UsageError(
             f"{option}: importing {name} fails{where}: {what}",

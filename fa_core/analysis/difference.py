@@ -158,7 +158,8 @@ def _compared(before: AuditRow, after: AuditRow) -> RunDifference:
     numbers = []
     is_rounding = True
     for quantity in COMPARED:
-        was, now = quantity.recorded(before.report), quantity.recorded(after.report)
+        was = quantity.recorded(before.report)
+        now = quantity.recorded(after.report)
         over = _over(was, now, quantity, relative)
         if over > 0:
             numbers.append(NumberChange(quantity, was, now))

@@ -158,7 +158,10 @@ def conditions(table: AuditTable) -> list[tuple[Condition, list[int]]]:
     """
     methods = [str(method) for method in table.method]
     axes = list(differing_axes(("", axes) for axes in table.axes).get("", ()))
-    names = [*zip(methods, *([repr(row.get(x)) for row in table.axes] for x in axes), strict=True)]
+    columns = [methods]
+    for axis in axes:
+        columns.append([repr(own.get(axis)) for own in table.axes])
+    names = list(zip(*columns, strict=True))
     places = collections(names, table.seed.tolist(), table.source.tolist())
     keys: list[Hashable] = list(zip(names, places, strict=True))
     facts = [_setup(row) | row.axes for row in table.rows()]
@@ -246,15 +249,16 @@ def families(table: AuditTable) -> list[tuple[Condition, list[int]]]:
     for (one, _), first in zip(found, firsts, strict=True):
         keys.append((one.method, one.collection, repr(_but_penalty(first.axes))))
         facts.append(_but_penalty(_setup(first)))
-    alike = [[found[place] for place in places] for places in _grouped(keys, facts)[0]]
-    return [
-        (
-            Condition(own[0][0].method, _but_penalty(own[0][0].all_axes), ""),
-            sorted(row for _, rows in own for row in rows),
-        )
-        for own in alike
-        if len({repr(one.axes.get("lam")) for one, _ in own}) > 1
-    ]
+    groups, _ = _grouped(keys, facts)
+    families = []
+    for places in groups:
+        alike = [found[place] for place in places]
+        penalties = {repr(one.axes.get("lam")) for one, _ in alike}
+        if len(penalties) > 1:
+            one, _ = alike[0]
+            shared = Condition(one.method, _but_penalty(one.all_axes), "")
+            families.append((shared, sorted(row for _, rows in alike for row in rows)))
+    return families
 
 
 def _but_penalty(value: Json) -> Json:

@@ -201,13 +201,13 @@ def compare(
         summary: what its file's summary says of the record, and what it would have to say.
     """
     said, own = summary
-    before, after = _values(recorded, said), _values(measured, own)
+    before = _values(recorded, said)
+    after = _values(measured, own)
     elsewhere = _elsewhere(before, after)
-    relative = relative_tolerance(measured) if elsewhere else 0.0
-    lacks = {
-        FORMULAS: bool(_changed(before, after, _DECIDE)),
-        HERE: bool(elsewhere),
-    }
+    relative = 0.0
+    if elsewhere:
+        relative = relative_tolerance(measured)
+    lacks = {FORMULAS: bool(_changed(before, after, _DECIDE)), HERE: bool(elsewhere)}
     outside = _not_compared(after)
     differences: list[Difference] = []
     within: list[float] = []
@@ -224,8 +224,8 @@ def compare(
             within.append(found)
         elif lacks.get(rule.needs):
             why = _LACKS[rule.needs]
-            found = replace(found, kind=UNCHECKED, decides=False, why=why, tolerance=None)
-            differences.append(found)
+            unchecked = replace(found, kind=UNCHECKED, decides=False, why=why, tolerance=None)
+            differences.append(unchecked)
         else:
             differences.append(found)
     both = [None not in (each.recorded, each.measured) and each.decides for each in differences]
@@ -268,8 +268,12 @@ def _not_compared(measured: Json) -> Sequence[str]:
     """Quantities that a measurement says nothing of: names without a manifest, the name of data
     that were typed."""
     settings = "provenance.settings.data"
-    typed = ("provenance.data",) if {settings, f"{settings}_typed"} <= measured.keys() else ()
-    return (*typed, *(() if "method_name" in measured else _NAMES))
+    found: list[str] = []
+    if {settings, f"{settings}_typed"} <= measured.keys():
+        found.append("provenance.data")
+    if "method_name" not in measured:
+        found += _NAMES
+    return found
 
 
 def relative_tolerance(report: DiagnosticReport) -> float:
@@ -317,7 +321,9 @@ def _judged(name: str, was: object, now: object, rule: Rule, relative: float) ->
     if was is None:
         return replace(found, kind=LACKING)
     if not (is_number(was) and (now is None or is_number(now))):
-        return 0.0 if was == now else found
+        if was == now:
+            return 0.0
+        return found
     found = replace(found, kind="number")
     if now is None:
         return found
@@ -407,4 +413,6 @@ def _short(value: object, absent: str) -> str:
     if isinstance(value, float):
         return brief(value, 9)
     text = str(value)
-    return f"{text[:19]}…" if text.startswith("sha256:") else text
+    if text.startswith("sha256:"):
+        return f"{text[:19]}…"
+    return text

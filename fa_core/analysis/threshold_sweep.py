@@ -95,7 +95,8 @@ def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThreshol
     fired(t) = n·(1 − F(t)) for a diagnostic that fires above, n·F(t⁻) for one that fires below.
     """
     table = table.select(~table.controls)
-    diagnostic, others = DIAGNOSTICS[letter], mask_of(LETTERS) ^ BIT[letter]
+    diagnostic = DIAGNOSTICS[letter]
+    others = mask_of(LETTERS) ^ BIT[letter]
     points = table.points(letter)
     fires = (table.flags(thresholds) & others) != 0
     not_passed = fires | ((table.undecided(thresholds) & others) != 0)
@@ -218,7 +219,8 @@ def sensitivity(
 
     Source: docs/protocol.md §9, threshold sensitivity.
     """
-    diagnostic, judge = DIAGNOSTICS[letter], thresholds or DiagnosticThresholds()
+    diagnostic = DIAGNOSTICS[letter]
+    judge = thresholds or DiagnosticThresholds()
     limit = diagnostic.limit(judge)
     controls = controls_note(table.method)
     table = table.select(~table.controls)
@@ -263,7 +265,8 @@ def sensitivities(
 
 
 def _spread(runs: AuditTable, diagnostic: Diagnostic, thresholds: DiagnosticThresholds) -> Spread:
-    letter, bit = diagnostic.letter, BIT[diagnostic.letter]
+    letter = diagnostic.letter
+    bit = BIT[letter]
     values: Floats = getattr(runs, JUDGED[letter].column)
     broken = (runs.nonfinite & bit) != 0
     measured = (runs.coverage & bit) != 0
@@ -290,12 +293,15 @@ def _separation(
     ends (low, high) of the two, if finite."""
     _, good = healthy.ends(diagnostic.letter)
     bad, _ = degenerate.ends(diagnostic.letter)
-    good, bad = good[~np.isnan(good)], bad[~np.isnan(bad)]
+    good = good[~np.isnan(good)]
+    bad = bad[~np.isnan(bad)]
     if not len(good) or not len(bad):
         return None, None
-    low, high = float(bad.max()), float(good.min())
+    low = float(bad.max())
+    high = float(good.min())
     if diagnostic.fires_above:
-        low, high = float(good.max()), float(bad.min())
+        low = float(good.max())
+        high = float(bad.min())
     return low < high, (low, high) if math.isfinite(high - low) else None
 
 

@@ -234,11 +234,7 @@ def audit(
     if len(without_data) == len(targets):
         raise no_data(checkpoints[0])
     how.check()
-    recorded = [] if out is None else check_writable(out)
-    if recorded and not (resume or replace_old):
-        what = f"holds {count_text(len(recorded), 'measured run')} already"
-        keeping = "add --resume to go on from there, or --replace to keep that file"
-        raise UsageError(what, where=out or "", hint=f"{keeping} under another name")
+    recorded = _recorded_in(out, may_be_there=resume or replace_old)
     found: dict[int, DiagnosticReport] = {}
     others: list[AuditRow] = []
     if recorded and not replace_old:
@@ -262,11 +258,19 @@ def audit(
             # a large table takes seconds, and an interrupted audit must keep it
             interrupted = True
             file.write()
-    return AuditResult(
-        rows=file.rows(),
-        failures=failures,
-        interrupted=interrupted,
-    )
+    return AuditResult(rows=file.rows(), failures=failures, interrupted=interrupted)
+
+
+def _recorded_in(out: Path | None, may_be_there: bool) -> list[AuditRow]:
+    """The rows of an audit's file, refused unless there may be some."""
+    if out is None:
+        return []
+    recorded = check_writable(out)
+    if recorded and not may_be_there:
+        what = f"holds {count_text(len(recorded), 'measured run')} already"
+        keeping = "add --resume to go on from there, or --replace to keep that file"
+        raise UsageError(what, where=out, hint=f"{keeping} under another name")
+    return recorded
 
 
 def measurable(rows: Iterable[AuditRow]) -> list[AuditRow]:
@@ -312,7 +316,8 @@ class AuditFile:
         before: Iterable[AuditRow] = (),
         found: Mapping[int, DiagnosticReport] = {},
     ) -> None:
-        self._order, self._adjust = list(order), adjust
+        self._order = list(order)
+        self._adjust = adjust
         self._before = list(before)
         self._reports: dict[int, DiagnosticReport] = dict(found)
         self._journal = None

@@ -31,7 +31,10 @@ MOST_CPU_WORKERS = 8
 def list_devices() -> dict[str, str]:
     """Every device torch can measure on, the CPU last: torch's name → model."""
     may_have_one = _gpu_files() or sys.platform == "darwin"
-    gpus = ask_torch().gpus if may_have_one else {}
+    if may_have_one:
+        gpus = ask_torch().gpus
+    else:
+        gpus = {}
     return {**gpus, "cpu": f"{usable_cores()} cores"}
 
 

@@ -84,7 +84,8 @@ class Journal:
         Raises:
             FaError: it cannot be written; the journal stays.
         """
-        table, is_written = list(rows), False
+        table = list(rows)
+        is_written = False
         try:
             if table:
                 if not self._is_there():

@@ -180,7 +180,9 @@ def resolve_plan(options: MeasureOptions, manifest: Manifest | None, where: Path
     data = options.data or (manifest.data if manifest else None)
     if data is None:
         raise no_data(where)
-    asked = LOOKS[-1] if options.batches == AUTO else options.batches
+    asked = options.batches
+    if asked == AUTO:
+        asked = LOOKS[-1]
     given = (asked, options.batch_size, options.eval_seed)
     if manifest:
         usual = (manifest.eval_batches, manifest.eval_batch_size, manifest.eval_seed)
@@ -225,7 +227,9 @@ def check_asked(loaded: Loaded, samples: Evaluation) -> None:
     Raises:
         UnreadableInput: their states take `TIMES` the files and `SLACK`.
     """
-    plan, options, asked = loaded.plan, loaded.job.options, 0
+    plan = loaded.plan
+    options = loaded.job.options
+    asked = 0
     size = sum(size for size, _ in loaded.stamp)
     batch = min(plan.batch_size, len(samples.test_y))
     if not plan.data.startswith("synthetic"):
@@ -267,7 +271,9 @@ def loss_choice(options: MeasureOptions) -> str | LossFunction:
         UsageError: a function that cannot be imported.
     """
     loss: str | LossFunction | None = _imported(options.loss, "--loss")
-    return "ce" if loss is None else loss
+    if loss is None:
+        return "ce"
+    return loss
 
 
 def _imported(text: str | None, option: str) -> Any:
@@ -307,7 +313,8 @@ def load(job: Job, device: str) -> Loaded:
     Raises:
         FaError: it cannot be loaded, e.g. its tensors match no known network.
     """
-    path, options = Path(job.checkpoint), job.options
+    path = Path(job.checkpoint)
+    options = job.options
     run = run_of(path)
     manifest = None
     if run is not None and is_run(run):
@@ -326,7 +333,10 @@ def load(job: Job, device: str) -> Loaded:
     checkpoint = load_checkpoint(weights, options.weights)
     network, taken = loaded(checkpoint, manifest, options.model, options.dtype == "as-is")
     if manifest is not None:
-        seed = manifest.seed if job.seed is None else job.seed
+        if job.seed is None:
+            seed = manifest.seed
+        else:
+            seed = job.seed
         axes = job.axes or manifest.axes
         job = replace(job, method=job.method or manifest.method, seed=seed, axes=axes)
     job = replace(job, method=job.method or taken.metadata.get("method", ""))

@@ -148,7 +148,9 @@ class ChildProcess:
     """
 
     def __init__(self, arguments: Sequence[str], *, log: Path, environment: dict[str, str]) -> None:
-        self.log, self.ready, self.killed = log, False, False
+        self.log = log
+        self.ready = False
+        self.killed = False
         self._nonsense = ""
         self._write_lock = threading.Lock()
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -239,7 +241,10 @@ class ChildProcess:
             known = -code in {*signal.Signals}
             cause = f"was killed by {signal.Signals(-code).name if known else f'signal {-code}'}"
         words = "".join(log_tail(self.log, 1)).strip()
-        hints = [f"its last words: {words}"] if words else []
+        if words:
+            hints = [f"its last words: {words}"]
+        else:
+            hints = []
         if words.endswith("No module named 'torch'"):
             hints.append("pip install torch")
         if cause.endswith("SIGKILL"):

@@ -220,7 +220,8 @@ class Pool(AbstractContextManager["Pool"]):
                     self.cancel(view.job.id)
                     continue
                 entry = self._jobs[view.job.id]
-                entry.view, entry.worker = JobView(job=view.job), None
+                entry.view = JobView(job=view.job)
+                entry.worker = None
                 self._queue = {view.job.id: None, **self._queue}
                 self._events.put(entry.view)
             self.changed.notify_all()
@@ -306,7 +307,8 @@ class WorkerThread(threading.Thread):
     def __init__(self, pool: Pool, device: str) -> None:
         super().__init__(name=f"worker-{device}", daemon=True)
         self.retired = False
-        self._pool, self._device = pool, device
+        self._pool = pool
+        self._device = device
         self._worker: ChildProcess | None = None
         self._doing: dict[str, Job] = {}  # jobs without an outcome; another dict for every turn
         self._strikes = 0
@@ -339,7 +341,8 @@ class WorkerThread(threading.Thread):
 
     def drop(self, job_id: str) -> None:
         """Tell the worker to drop a cancelled job; kills it if it goes on with this job alone."""
-        doing, worker = self._doing, self._worker
+        doing = self._doing
+        worker = self._worker
         if worker is not None:
             worker.kill_later(GRACE, lambda: self._doing is doing and [*doing] == [job_id])
             worker.send(messages.Cancel(job_id))
@@ -434,7 +437,8 @@ class WorkerThread(threading.Thread):
 
     def _dismiss(self) -> None:
         """Close the worker; the next job starts a new one."""
-        worker, self._worker = self._worker, None
+        worker = self._worker
+        self._worker = None
         if worker is not None:
             worker.close(GRACE)
 

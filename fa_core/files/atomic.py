@@ -113,7 +113,8 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 def _links_to(path: Path) -> Iterator[Path]:
     """The links in a path, folders included, in the order the system follows them."""
-    place, found = Path(), 0
+    place = Path()
+    found = 0
     parts = [*reversed(path.absolute().parts)]
     while parts and found < _MOST_LINKS:
         part = parts.pop()

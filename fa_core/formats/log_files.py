@@ -20,8 +20,8 @@ from fa_core.formats.json_document import Document, Finding, check_entries, conv
 from fa_core.formats.log_columns import Given, columns_of, is_log, may_be_log
 from fa_core.formats.logs import Entry, trace_of, traces_of
 from fa_core.formats.rows import Problem, row_of_file
-from fa_core.option_values import listed
 from fa_core.report.names import AXES, axes_of, canonical_method
+from fa_core.report.numbers import listed
 
 if TYPE_CHECKING:
     from _csv import Reader
@@ -53,7 +53,9 @@ def unread(document: Document, named: bool) -> list[str]:
     """The names in a log of no known columns; none for a single object that is hardly one."""
     names = names_in(document)
     if document.kind == "object" and _HISTORY not in document.members:
-        return names if named and may_be_log(names) else []
+        if named and may_be_log(names):
+            return names
+        return []
     return names
 
 
@@ -122,7 +124,10 @@ def read_penalty(document: Document) -> Iterator[Finding]:
     header = convert(fields, _Header, f"{document.path}: $")
     row = row_of_file(document.path)
     method = canonical_method(header.method or header.method_name or row.method)
-    seed = row.seed if header.seed is None else header.seed
+    if header.seed is None:
+        seed = row.seed
+    else:
+        seed = header.seed
     axes = {**row.axes, **axes_of(fields)}
     row = msgspec.structs.replace(row, method=method, seed=seed, axes=axes)
     entries = [(log.place(index), entry) for index, entry in log.objects()]

@@ -20,7 +20,6 @@ from fa_core.formats.json_document import (
     convert,
 )
 from fa_core.formats.rows import AuditRow, Problem, row_of_file
-from fa_core.option_values import listed
 from fa_core.report.diagnostic_report import SOURCE_DRIFT, DiagnosticReport
 from fa_core.report.method_style import known_method
 from fa_core.report.names import (
@@ -31,6 +30,7 @@ from fa_core.report.names import (
     numbered,
     split_key,
 )
+from fa_core.report.numbers import listed
 
 MEASURED = frozenset({"residual_norms", "bp_grad_norms", "cross_batch_stability", "headline_acc"})
 """Fields of which a report has at least one."""
@@ -153,13 +153,17 @@ def read(document: Document) -> Iterator[Finding]:
         InvalidReport: numbers that contradict each other.
     """
     report = decode_report(document.members, f"{document.path}: $")
-    own, name = row_of(document.path, "", report, ""), row_of_file(document.path)
+    own = row_of(document.path, "", report, "")
+    name = row_of_file(document.path)
     method = own.method
     if not report.method_name.strip() or (
         name.seed is not None and _is_variant(method, name.method)
     ):
         method = name.method
-    seed = name.seed if own.seed is None else own.seed
+    if own.seed is None:
+        seed = name.seed
+    else:
+        seed = own.seed
     axes = {**name.axes, **own.axes}
     yield msgspec.structs.replace(own, key=name.key, method=method, seed=seed, axes=axes)
 

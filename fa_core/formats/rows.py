@@ -229,7 +229,8 @@ def with_given_baseline(row: AuditRow, baseline: FrozenBaseline) -> AuditRow:
 
     An existing baseline is never replaced, only overridden by an assumed one.
     """
-    report, acc = row.report, baseline.assumed_for(row.method)
+    report = row.report
+    acc = baseline.assumed_for(row.method)
     if report.frozen_baseline_acc is not None or acc is None or not report.coverage:
         return row.judged_by(baseline)
     facts = {**report.provenance, BASELINE_FROM: GIVEN}
@@ -276,7 +277,8 @@ def with_baselines(rows: Sequence[AuditRow]) -> list[AuditRow]:
 
 def _lacks_one(row: AuditRow) -> bool:
     """Whether a run's record says of which network and data it is, and of no baseline."""
-    facts, acc = row.report.provenance, row.report.frozen_baseline_acc
+    facts = row.report.provenance
+    acc = row.report.frozen_baseline_acc
     is_open = acc is None and bool(facts) and BASELINE_FROM not in facts
     return is_open and row.method not in WITHOUT_BASELINE
 
@@ -295,7 +297,8 @@ def row_of_manifest(manifest: Manifest, place: str, right: str | None = None) ->
     report = DiagnosticReport(
         headline_acc=manifest.headline_acc, right=right, provenance=msgspec.structs.asdict(manifest)
     )
-    method, seed = manifest.method, manifest.seed
+    method = manifest.method
+    seed = manifest.seed
     return AuditRow(source=place, key="", method=method, seed=seed, report=report, checkpoint=place)
 
 

@@ -61,7 +61,10 @@ class DiagnosticRecord(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def line(self) -> str:
         """The record on one line, e.g. ``"(a) FIRES: growth per block 694 (limit 50)"``."""
-        state = self.state.upper() if self.state == FIRES else self.state
+        if self.state == FIRES:
+            state = self.state.upper()
+        else:
+            state = self.state
         return "; ".join([f"({self.letter}) {state}: {self.text}", *self.beside])
 
     @property
@@ -120,7 +123,8 @@ def distance_text(run: JudgedRun, diagnostic: Diagnostic, *, brief: bool = False
     >>> distance_text(run, DIAGNOSTICS["c"]), distance_text(run, DIAGNOSTICS["b"])
     ('0.2 below the limit', '10× under the limit (9e-8)')
     """
-    value, limit = diagnostic.quantity.of(run), diagnostic.limit(run.thresholds)
+    value = diagnostic.quantity.of(run)
+    limit = diagnostic.limit(run.thresholds)
     if value is None or not math.isfinite(value) or diagnostic.letter in run.nonfinite:
         return ""
     distance = diagnostic.how_far(value, limit, fires=diagnostic.letter in run.flags)
@@ -144,7 +148,8 @@ def _number(run: JudgedRun, quantity: Quantity, value: float) -> str:
 
 def _remarks(run: JudgedRun, letter: str) -> list[str]:
     by_number = outside = part = ""
-    value, ends = JUDGED[letter].of(run), run.interval(letter)
+    value = JUDGED[letter].of(run)
+    ends = run.interval(letter)
     if ends and value is not None and (value < ends[0] or value > ends[1]):
         outside = "lies outside its own interval"
     if letter in run.undecided & run.by_numbers:
@@ -179,7 +184,8 @@ def report_text(run: JudgedRun) -> str:
       d = 256
     """
     lines = [record.line for record in records_of(run)]
-    cause, mode = floor_text(run), failure_mode(run)
+    cause = floor_text(run)
+    mode = failure_mode(run)
     if cause:
         lines.append(f"cause of (b): {cause}")
     if mode:

@@ -111,7 +111,10 @@ def _check_norm(norm: float, name: str, where: str) -> None:
 def _check_accuracy(acc: float | None, name: str, where: str) -> None:
     if acc is None or not math.isfinite(acc) or 0.0 <= acc <= 1.0:
         return
-    hint = "accuracies are fractions: divide by 100" if acc > 1 else "an accuracy lies in [0, 1]"
+    if acc > 1:
+        hint = "accuracies are fractions: divide by 100"
+    else:
+        hint = "an accuracy lies in [0, 1]"
     raise InvalidReport(f"{name} is {acc}", where=where, hint=hint)
 
 
@@ -258,14 +261,17 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
             place = where + place.rstrip("`")
             hint = "see docs/protocol.md, report fields"
             raise InvalidReport(what, where=place, hint=hint) from error
-        report, kept = report.check(where), data.get("recorded_verdict")
+        report = report.check(where)
+        kept = data.get("recorded_verdict")
         if isinstance(kept, str) and not report.recorded_differs:
             report = msgspec.structs.replace(report, recorded_verdict=kept)
         return report
 
 
 def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value
+    if math.isnan(value):
+        return None
+    return value
 
 
 def _converted(fields: Mapping[str, object]) -> DiagnosticReport:

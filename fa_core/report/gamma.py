@@ -36,7 +36,9 @@ def free_layers(credit: Credit, method: str = "") -> list[int]:
     name = canonical_method(method)
     # fa_weights, as earlier runs have it, is no variant of FA here: its head has feedback too
     free = known_method(name) in FREE_AT_L and name != "fa_weights"
-    return [len(layers) - 1] if free and isinstance(layers, (list, tuple)) else []
+    if free and isinstance(layers, (list, tuple)):
+        return [len(layers) - 1]
+    return []
 
 
 def aggregation(credit: Credit, method: str = "") -> str:
@@ -158,7 +160,9 @@ def mean_gamma(credit: Credit) -> float:
     0.4
     """
     known = _finite((credit or {}).get("gamma"))
-    return sum(known) / len(known) if known else math.nan
+    if known:
+        return sum(known) / len(known)
+    return math.nan
 
 
 def _finite(layers: object) -> list[float]:
@@ -203,7 +207,9 @@ def null_of(credit: Credit) -> str:
     ('samples shuffled', '')
     """
     drawn = _null(credit).get("of")
-    return drawn if isinstance(drawn, str) else ""
+    if isinstance(drawn, str):
+        return drawn
+    return ""
 
 
 def null_band(credit: Credit, method: str, provenance: Json) -> tuple[float, float] | None:

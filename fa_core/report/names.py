@@ -294,7 +294,9 @@ def _place_of_method(parts: Sequence[str], said: Sequence[tuple[str, int | None,
     named = [i for i, (method, _, _) in enumerate(said) if not _is_general(method)]
     stated = [i for i in named if _METHOD.search(parts[i])]
     if stated or not named:
-        return stated[0] if stated else 0
+        if stated:
+            return stated[0]
+        return 0
     nearest = named[0]
     method, seed, _ = said[nearest]
     if seed is not None or known_method(method) == method:
@@ -388,7 +390,10 @@ def homes(sources: Sequence[str]) -> list[str]:
     """
     home = {}
     for source, runs in Counter(sources).items():
-        home[source] = source if runs > 1 else str(PurePath(run_place(source)).parent)
+        if runs > 1:
+            home[source] = source
+        else:
+            home[source] = str(PurePath(run_place(source)).parent)
     return [home[source] for source in sources]
 
 
@@ -403,7 +408,11 @@ def short_paths(paths: Iterable[str]) -> dict[str, str]:
         parts = PurePath(path).parts
         ends[path] = [str(PurePath(*parts[-count:])) for count in range(1, len(parts) + 1)]
     seen = Counter(chain.from_iterable(ends.values()))
-    return {path: next((end for end in own if seen[end] == 1), path) for path, own in ends.items()}
+    shortest = {}
+    for path, own in ends.items():
+        unique = (end for end in own if seen[end] == 1)
+        shortest[path] = next(unique, path)
+    return shortest
 
 
 def unique_names(names: Sequence[str], *ways: Sequence[str], form: str = "{}@{}") -> list[str]:

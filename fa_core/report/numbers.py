@@ -1,10 +1,11 @@
-"""Conversion of numbers of any type to floats and text, and back."""
+"""Conversion of numbers of any type to floats and text, and back; counts and lists as text."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from itertools import islice
 from typing import TypeGuard
 
 from fa_core.errors import UsageError
@@ -92,7 +93,9 @@ def significant(value: float | None, digits: int = 4) -> str:
         return str(value)
     if 1e-3 <= abs(value) < 10.0**digits:
         return f"{value:#.{digits}g}".rstrip(".")
-    return scientific(value, digits) if value else "0"
+    if value:
+        return scientific(value, digits)
+    return "0"
 
 
 def brief(value: float | None, digits: int = 4) -> str:
@@ -250,7 +253,9 @@ def factor_spread(mean: float | None, factor: float | None, limit: float | None 
 
 
 def _significant_beside(value: float | None, limit: float | None, digits: int) -> str:
-    return MISSING if value is None else on_its_side(value, limit, significant, digits)
+    if value is None:
+        return MISSING
+    return on_its_side(value, limit, significant, digits)
 
 
 def _exponent(value: float) -> int:
@@ -364,7 +369,8 @@ def median(ordered: Sequence[float]) -> float:
     >>> median([1.0, 3.0, 100.0]), median([1.0, 2.0])
     (3.0, 1.5)
     """
-    low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+    low = ordered[(len(ordered) - 1) // 2]
+    high = ordered[len(ordered) // 2]
     # halved before the addition, which overflows for two norms of 1e308
     if low == high:
         return low
@@ -393,3 +399,16 @@ def count_text(count: int, noun: str) -> str:
     if count == 1:
         return f"1 {noun}"
     return f"{count} {noun}s"
+
+
+def listed(names: Collection[object], most: int = 8) -> str:
+    """Names with commas, at most so many, and the number of further ones.
+
+    >>> listed(["a", "b"]), listed("abcdef", most=4)
+    ('a, b', 'a, b, c, d and 2 more')
+    """
+    words = ", ".join(map(str, islice(names, most)))
+    rest = len(names) - most
+    if rest > 0:
+        return f"{words} and {rest} more"
+    return words

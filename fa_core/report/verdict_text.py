@@ -73,7 +73,8 @@ def grounds_text(letters: Iterable[str], kinds: Mapping[str, str]) -> str:
     ...     grounds_text("abcd", {}))
     ('on a, b', 'on (a) alone', 'on d, (b) by proxy', '')
     """
-    exact, others = [], []
+    exact = []
+    others = []
     for letter in sorted(letters):
         if letter in kinds:
             others.append(f"({letter}) {_BY[kinds[letter]]}")
@@ -119,7 +120,9 @@ def recorded_text(run: JudgedRun, recorded_by: DiagnosticThresholds) -> str:
         return words
     if differing := recorded ^ run.with_thresholds(recorded_by).by_numbers:
         later = run.provenance.get(BASELINE_FROM)
-        return f"{words}, without the frozen run {later}" if later and differing == {"d"} else words
+        if later and differing == {"d"}:
+            return f"{words}, without the frozen run {later}"
+        return words
     limits = [DIAGNOSTICS[letter].rule(recorded_by) for letter in sorted(recorded ^ run.by_numbers)]
     if limits:
         return f"{words}, judged there at {', '.join(limits)}"
@@ -270,12 +273,17 @@ def _just_there(sign: str, end: float) -> float:
     upward = sign[0] == ">"
     towards = math.inf if upward else -math.inf
     past = just_past(end, upward, towards, _DIGITS)
-    return math.nextafter(end, towards) if past is None else past
+    if past is None:
+        return math.nextafter(end, towards)
+    return past
 
 
 def _limit_text(letter: str, sign: str, end: float) -> str:
     quantity = DIAGNOSTICS[letter].quantity
-    number = brief(end, _DIGITS) if _is_short(end) else exact(_just_there(sign, end))
+    if _is_short(end):
+        number = brief(end, _DIGITS)
+    else:
+        number = exact(_just_there(sign, end))
     sign = {">=": "≥", "<=": "≤"}.get(sign, sign)
     return f"{letter} {sign} {number}{'' if quantity.log else quantity.suffix}"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from fa_core.option_values import listed
+from fa_core.report.numbers import listed
 from fa_core.sanitize import one_line
 
 if TYPE_CHECKING:

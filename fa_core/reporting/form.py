@@ -37,13 +37,11 @@ from fa_core.reporting.blocks import (
     to_html,
     to_markdown,
 )
-from fa_core.reporting.epoch_figures import gamma_figure, timeline_figure
-from fa_core.reporting.figures import FIGURES
+from fa_core.reporting.figures import FIGURES, gamma_figure, timeline_figure
 from fa_core.reporting.panels import FIGURE_KINDS, rendered
 from fa_core.reporting.paper_table import paper_table
 from fa_core.reporting.records import known_ending, to_csv
 from fa_core.reporting.sections import analyses, credit, runs
-from fa_core.reporting.sections.claims import claims_blocks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -80,7 +78,7 @@ def first_page(
         blocks += [*runs.summary(table, thresholds), runs.thresholds_table(thresholds)]
     else:
         blocks.append(Paragraph("No audited run: nothing to report."))
-    blocks += claims_blocks(extras.claims)
+    blocks += runs.claims_blocks(extras.claims)
     if extras.second:
         blocks += runs.second_readings(table, thresholds)
     for home, mine in _per_collection(table):

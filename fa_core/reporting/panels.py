@@ -180,9 +180,10 @@ def variants(
     """
     found = [(str(method), axes) for method, axes in runs]
     differ = differing_axes(found)
-    names = [
-        with_axes(name, {axis: axes.get(axis) for axis in differ[name]}) for name, axes in found
-    ]
+    names = []
+    for name, axes in found:
+        own = {axis: axes.get(axis) for axis in differ[name]}
+        names.append(with_axes(name, own))
     return names, method_styles(names)
 
 
@@ -226,7 +227,9 @@ def finish(panel: Axes, what: Quantity, thresholds: DiagnosticThresholds) -> Non
 
 def _decade(value: float, _: object) -> str:
     # ticks beyond an axis may be beyond floats
-    return power_of_ten(round(math.log10(value))) if 0 < value < math.inf else ""
+    if 0 < value < math.inf:
+        return power_of_ten(round(math.log10(value)))
+    return ""
 
 
 def drawable(ys: Sequence[float] | Floats, log: bool) -> Floats:

@@ -111,7 +111,10 @@ def deterministic(seed: int, device: torch.device) -> Iterator[None]:
     """Seeded generators and deterministic kernels inside; the previous settings afterwards."""
     strict = torch.are_deterministic_algorithms_enabled()
     warn = torch.is_deterministic_algorithms_warn_only_enabled()
-    devices = [device] if device.type == "cuda" else []
+    if device.type == "cuda":
+        devices = [device]
+    else:
+        devices = []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
         torch.use_deterministic_algorithms(True, warn_only=True)
@@ -302,7 +305,10 @@ class Training:
 
         start = time.perf_counter()
         loss = self.epoch(epoch, on_step)
-        stopped = None if math.isfinite(loss) else f"diverged: the loss is {loss} in epoch {epoch}"
+        if math.isfinite(loss):
+            stopped = None
+        else:
+            stopped = f"diverged: the loss is {loss} in epoch {epoch}"
         report = self._measured()
         entry = trace_entry(
             epoch,
@@ -404,7 +410,8 @@ def _check_same(found: Manifest, planned: Manifest, folder: Path) -> None:
         UsageError: names the first setting that differs.
     """
     for name in _SAME_ON_RESUME:
-        was, now = getattr(found, name), getattr(planned, name)
+        was = getattr(found, name)
+        now = getattr(planned, name)
         if was != now:
             raise UsageError(
                 f"the run there has {name} {was}, not {now}",

@@ -15,8 +15,9 @@ from textual.suggester import Suggester
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.files.opening import exists, real_path, typed_path
 from fa_core.formats import scan
-from fa_core.option_values import check_data_set, listed, network_spec
+from fa_core.option_values import check_data_set, network_spec
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS
+from fa_core.report.numbers import listed
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.options import parse_frozen_baseline
 from fa_tui.screens.questions import Choice, Dismissed, EntryScreen, ask, choose

@@ -8,10 +8,9 @@ from functools import cache
 from pathlib import Path
 
 from fa_core.formats.rows import AuditRow, axes_of_methods
-from fa_core.option_values import listed
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, letters_of
 from fa_core.report.names import is_file_name, run_place, unique_names
-from fa_core.report.numbers import count_text, short
+from fa_core.report.numbers import count_text, listed, short
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.report.verdict import cell_text
 from fa_core.sanitize import sanitize

@@ -108,7 +108,10 @@ def group_name(group: SeedGroup | MethodTimeline) -> str:
 
 def _credit_grid(groups: Sequence[SeedGroup]) -> Iterator[Grid]:
     """The credit that some condition has, if there is any."""
-    shown = [number for number in CREDIT if any(group.stats[number].n for group in groups)]
+    shown = []
+    for number in CREDIT:
+        if any(group.stats[number].n for group in groups):
+            shown.append(number)
     records = []
     for group in groups:
         cells = {CREDIT[number]: stat_words(group.stats[number]) for number in shown}
@@ -125,7 +128,8 @@ def fires_on(group: SeedGroup) -> str:
     """
     shown = []
     for letter in LETTERS:
-        fired, measured = group.fired[letter], group.measured[letter]
+        fired = group.fired[letter]
+        measured = group.measured[letter]
         if not measured:
             shown.append(f"{letter} {MISSING}")
         elif fired or letter in group.undecided or measured < len(group.seeds):
@@ -206,7 +210,8 @@ def _names(group: Spread) -> str:
 
 def fires_when(one: Sensitivity) -> str:
     """The rule of a diagnostic, abbreviated: ``(a) growth > 50×``."""
-    sign, quantity = DIAGNOSTICS[one.letter].sign, JUDGED[one.letter]
+    sign = DIAGNOSTICS[one.letter].sign
+    quantity = JUDGED[one.letter]
     return f"({one.letter}) {quantity.label} {sign} {exact(one.threshold)}{quantity.suffix}"
 
 

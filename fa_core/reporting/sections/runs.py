@@ -1,16 +1,16 @@
-"""Tables of runs: verdicts, layers, margins to flip; pitfalls and provenance."""
+"""Tables of runs: verdicts, layers, margins to flip; pitfalls and provenance; judged claims."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
 from typing import TypeAlias
 
+from fa_core.analysis.claims import FAILS, OUTCOMES, Claim, ClaimResult, SeedOutcome
 from fa_core.analysis.seeds import AVERAGED
 from fa_core.formats.table import AuditTable
-from fa_core.option_values import listed
 from fa_core.report.beside import backward_gain, cause_of_floor, failure_mode
 from fa_core.report.diagnostic_record import DiagnosticRecord, range_text, records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -23,7 +23,7 @@ from fa_core.report.diagnostics import (
 )
 from fa_core.report.names import run_names
 from fa_core.report.notes import baseline_text, caveats
-from fa_core.report.numbers import MISSING, count_text, significant
+from fa_core.report.numbers import MISSING, brief, count_text, listed, on_its_side, significant
 from fa_core.report.quantities import JUDGED
 from fa_core.report.report_facts import layers_in_order
 from fa_core.report.thresholds import DiagnosticThresholds
@@ -301,3 +301,68 @@ def _extra(name: str, values: Counter[str]) -> str:
         return f"{name}: {next(iter(values))}"
     counts = [f"{value} ({count})" for value, count in values.most_common()]
     return f"{name}: {len(values)} values: {listed(counts, 4)}"
+
+
+_CLAIMS_CAPTION = (
+    "Claims, seed by seed: a seed is undecided where the limit lies inside the 95 % interval of "
+    "its number. In square brackets: intervals over samples."
+)
+
+
+def claim_line(result: ClaimResult) -> str:
+    """A claim on one line: what was claimed, what the seeds say, and their numbers.
+
+    >>> from fa_core.analysis.claims import Claim
+    >>> claim = Claim(method="dfa", metric="growth", at_least=100.0)
+    >>> seed = SeedOutcome(run="s42", outcome="holds", value=694.0)
+    >>> print(claim_line(ClaimResult(claim=claim, seeds=(seed,))))
+    growth of dfa ≥ 100: holds on 1 of 1 (s42 694)
+    """
+    claim = result.claim
+    head = f"{claim.subject} {claim.needs}"
+    if claim.text:
+        head = f"{claim.text}: {head}"
+    return f"{head}: {result.words}{_by_seed(result, ' ({})')}"
+
+
+def claims_blocks(results: Sequence[ClaimResult]) -> Iterator[Block]:
+    """The section on claims; nothing without one."""
+    if not results:
+        return
+    records = []
+    for result in results:
+        record = {
+            "claim": result.claim.title,
+            "outcome": result.words,
+            "number": result.claim.subject,
+            "claimed": result.claim.needs,
+            "by seed": _by_seed(result, "{}"),
+        }
+        records.append(record)
+    yield Heading("Claims", 2)
+    yield Grid.of(records, _CLAIMS_CAPTION, 5, [result.outcome == FAILS for result in results])
+
+
+def counts_of_claims(results: Sequence[ClaimResult]) -> str:
+    """``10 claims: 7 hold, 0 fail, 3 undecided, 0 not measured``."""
+    found = Counter(result.outcome for result in results)
+    counts = ", ".join(f"{found[outcome]} {outcome.removesuffix('s')}" for outcome in OUTCOMES)
+    return f"{count_text(len(results), 'claim')}: {counts}"
+
+
+def _by_seed(result: ClaimResult, form: str) -> str:
+    if result.seeds:
+        return form.format(", ".join(_number(one, result.claim) for one in result.seeds))
+    return ""
+
+
+def _number(one: SeedOutcome, claim: Claim) -> str:
+    """``s42 694 [601, 798]``, or why there is no number."""
+    if one.value is None:
+        return f"{one.run} {one.why}"
+    numbers = (one.value, *(one.interval or ()))
+    value, *ends = (on_its_side(number, claim.limit, brief, 3) for number in numbers)
+    text = f"{one.run} {value}"
+    if ends:
+        return f"{text} [{', '.join(ends)}]"
+    return text

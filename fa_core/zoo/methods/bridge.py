@@ -153,7 +153,8 @@ class StateBridge(BridgeMethod):
     Source: docs/protocol.md §5.
     """
 
-    name, learns = "state_bridge", "predictor"
+    name = "state_bridge"
+    learns = "predictor"
 
     def __init__(self, net: StreamNet, generator: torch.Generator, lr: float = 1e-3) -> None:
         super().__init__(net, generator, lr)
@@ -235,7 +236,8 @@ class CreditBridge(BridgeMethod):
     Source: docs/protocol.md §5.
     """
 
-    name, learns = "credit_bridge", "value"
+    name = "credit_bridge"
+    learns = "value"
     VARIANTS = {
         "published": Variant(normalise=False, weight=1.0),
         "stable": Variant(normalise=True, weight=10.0),

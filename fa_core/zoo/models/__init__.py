@@ -14,9 +14,8 @@ from torch.overrides import TorchFunctionMode
 from fa_core.errors import UsageError
 from fa_core.option_values import unknown_name
 from fa_core.zoo.models.base import Shape, StreamNet
+from fa_core.zoo.models.convnets import ResNet20, ResNet56, SmallCNN, SmallResNet
 from fa_core.zoo.models.residual_mlp import ResMLP, StudentNet, WideResMLP
-from fa_core.zoo.models.resnet import ResNet20, ResNet56, SmallResNet
-from fa_core.zoo.models.smallcnn import SmallCNN
 from fa_core.zoo.models.vit_mini import ViTMini
 
 __all__ = ["ARCHS", "StreamNet", "build", "build_on_meta", "likely"]

@@ -61,7 +61,8 @@ class ResidualMLP(StreamNet):
 class PreNormBlock(nn.Module):
     """f(h) = W2·GELU(W1·LN(h)); (B, d) → (B, d)."""
 
-    inner, outer = "fc1", "fc2"
+    inner = "fc1"
+    outer = "fc2"
     normed = True
 
     def __init__(self, d: int, hidden: int) -> None:
@@ -82,7 +83,8 @@ class PreNormBlock(nn.Module):
 class PublishedBlock(PreNormBlock):
     """`PreNormBlock` with initial W2 ~ N(0, 0.01²) and zero bias."""
 
-    inner, outer = "w1", "w2"
+    inner = "w1"
+    outer = "w2"
     w2: nn.Linear
 
     def __init__(self, d: int, hidden: int) -> None:

@@ -138,7 +138,8 @@ class ViTMini(StreamNet):
         """Arguments from the patch convolution, the positions and the first block."""
         d, channels, patch, _ = shapes["embed.patch.weight"]
         common = common_args(shapes)
-        heads, hidden = 1, 2 * d
+        heads = 1
+        hidden = 2 * d
         if common["L"]:
             heads = shapes["blocks.0.attention.qkv_weight"][1]
             hidden = shapes["blocks.0.fc1.weight"][0]

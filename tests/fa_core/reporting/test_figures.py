@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from fa_core.formats import load_audits
 from fa_core.report.method_style import METHOD_STYLES
 from fa_core.reporting.blocks import Figure
-from fa_core.reporting.epoch_figures import gamma_figure, timeline_figure
-from fa_core.reporting.figures import methods_figure, rescue_figure
+from fa_core.reporting.figures import gamma_figure, methods_figure, rescue_figure, timeline_figure
 from fa_core.reporting.form import reporting_form
 from fa_core.reporting.panels import FIGURE_KINDS, UNMEASURED, rendered
 from tests.fa_core.analysis.runs import row, seeds_of, table, timeline, trace
