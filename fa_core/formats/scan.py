@@ -124,7 +124,7 @@ def _one_per_run(found: Scan, named: set[str]) -> Scan:
             names = [os.path.relpath(other, Path(row.source).parent) for other in kept[row.source]]
             said = f"not measured, of the same run: {listed([*map(sanitize, names)], 6)}"
             row = msgspec.structs.replace(row, report=DiagnosticReport(notes=said))
-        is_bare = not row.report.coverage and is_file(row.source)
+        is_bare = row.source == row.checkpoint and is_file(row.source)
         if row.source not in others and not (is_bare and str(real_path(row.source)) in audited):
             rows.append(row)
     traces = [trace for trace in found.traces if trace.source not in others]

@@ -9,19 +9,17 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path, PurePath
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from fa_core.files.decode import Json
 from fa_core.report.manifest import HUB_FILES, RUN_FILES, WEIGHTS
 from fa_core.report.method_style import CONTROLS, TRAINED_BY, known_method
 from fa_core.sanitize import WHITE_SPACE, sanitize
-
-K = TypeVar("K", bound=Hashable)
 
 _BETWEEN_WORDS = re.compile(r"[\s\-_\x00-\x1f\x7f-\x9f]+")
 _SHORT_NAMES = {
@@ -335,7 +333,9 @@ def key_of(method: str, axes: Mapping[str, object], seed: object) -> str:
     return f"{name}_s{seed}"
 
 
-def differing_axes(runs: Iterable[tuple[K, Mapping[str, object]]]) -> dict[K, list[str]]:
+def differing_axes(
+    runs: Iterable[tuple[str, Mapping[str, object]]],
+) -> dict[str, list[str]]:
     """The axes that differ among the runs of a group, which belong to the runs' names.
 
     Every run with such an axis is named with it, even if its seed is not repeated: otherwise it
@@ -347,13 +347,13 @@ def differing_axes(runs: Iterable[tuple[K, Mapping[str, object]]]) -> dict[K, li
     Returns:
         Group → axes, sorted.
     """
-    grouped: defaultdict[K, list[Mapping[str, object]]] = defaultdict(list)
-    for group, axes in runs:
-        grouped[group].append(axes)
-    found = {}
-    for group, members in grouped.items():
-        seen = Counter((name, str(value)) for axes in members for name, value in axes.items())
-        found[group] = sorted({name for (name, _), count in seen.items() if count < len(members)})
+    runs = list(runs)
+    sizes = Counter(map(itemgetter(0), runs))
+    held = Counter((run, name, str(axes[name])) for run, axes in runs for name in axes)
+    found: dict[str, list[str]] = {group: [] for group in sizes}
+    for (group, name, _), count in sorted(held.items()):
+        if count < sizes[group] and name not in found[group]:
+            found[group].append(name)
     return found
 
 
