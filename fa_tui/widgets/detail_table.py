@@ -94,8 +94,8 @@ class DiagnosticTable:
         """What has no room in the table, as texts with tones."""
         report = self._report
         for letter, record in self._records.items():
-            if letter == "b" and letter in report.flags:
-                yield f"cause of b: {floor_text(report)}", "note"
+            if letter == "b" and (cause := floor_text(report)):
+                yield f"cause of b: {cause}", "note"
             basis = basis_text(report, letter)
             more = list(record.remarks)
             if basis:
