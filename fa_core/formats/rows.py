@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.files.decode import Json, loads
-from fa_core.files.opening import is_file, read_file, real_path
+from fa_core.files.opening import exists, is_file, read_file, real_path
 from fa_core.report.baseline import FrozenBaseline, FrozenRun, FrozenRuns, facts_of, rule_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import AUDIT, MANIFEST, Manifest, is_run, read_manifest
@@ -286,30 +286,29 @@ def _lacks_one(row: AuditRow) -> bool:
 
 
 def _frozen_in(folder: Path) -> Iterator[AuditRow]:
-    """The finished frozen runs in a folder, as their manifests say; called by their names."""
+    """The finished frozen runs in a folder, as their manifests say, and their audits if they have
+    one; called by their names. One whose audit cannot be read is none."""
     for path in sorted(folder.glob(f"*/{MANIFEST}")):
-        with suppress(FaError):
+        with suppress(ValueError, FaError):
             manifest = read_manifest(path.parent)
-            if manifest.method == FROZEN and manifest.headline_acc is not None:
-                yield row_of_manifest(manifest, path.parent.name, _right(path.parent))
+            if manifest.method != FROZEN:
+                continue
+            row, audit = row_of_manifest(manifest, path.parent.name), path.with_name(AUDIT)
+            if exists(audit):
+                found = DiagnosticReport.from_dict(loads(read_file(audit)))
+                own = replace(row.report, headline_acc=found.headline_acc, right=found.right)
+                row = replace(row, report=own)
+            yield row
 
 
-def row_of_manifest(manifest: Manifest, place: str, right: str | None = None) -> AuditRow:
+def row_of_manifest(manifest: Manifest, place: str) -> AuditRow:
     """A run as its manifest alone describes it."""
     report = DiagnosticReport(
-        headline_acc=manifest.headline_acc, right=right, provenance=msgspec.structs.asdict(manifest)
+        headline_acc=manifest.headline_acc, provenance=msgspec.structs.asdict(manifest)
     )
     method = manifest.method
     seed = manifest.seed
     return AuditRow(source=place, key="", method=method, seed=seed, report=report, checkpoint=place)
-
-
-def _right(folder: Path) -> str | None:
-    """The correctly classified samples of an audited run."""
-    try:
-        return DiagnosticReport.from_dict(loads(read_file(folder / AUDIT))).right
-    except (ValueError, FaError):
-        return None
 
 
 def _rule(row: AuditRow) -> str:

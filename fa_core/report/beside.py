@@ -10,7 +10,7 @@ from fa_core.report.diagnostics import StreamScale, stream_scale
 from fa_core.report.gamma import null_gamma, null_of, within_null
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.method_style import known_method
-from fa_core.report.names import canonical_method, is_control
+from fa_core.report.names import canonical_method
 from fa_core.report.numbers import brief
 from fa_core.report.provenance import CE
 
@@ -60,7 +60,7 @@ def cause_of_floor(run: JudgedRun) -> str | None:
         ``"cancelled"`` (γ_L < 1e-3); where median ‖e_T‖ < 1e-2, ``"saturated"`` if (a) fires (the
         logits grew with the stream until the softmax was certain), else ``"converged"``;
         ``"both"``; or ``"undetermined"``, as under any loss but CE, whose limits these are. None
-        where (b) did not fire. Show γ_L and ‖e_T‖ next to the word.
+        where (b) did not fire, and for a control. Show γ_L and ‖e_T‖ next to the word.
 
     Source: docs/protocol.md §8.
 
@@ -72,7 +72,7 @@ def cause_of_floor(run: JudgedRun) -> str | None:
     >>> cause_of_floor(JudgedRun(bp_grad_norms=[5e-8], provenance={"loss": "mse"}))
     'undetermined'
     """
-    if "b" not in run.flags:
+    if "b" not in run.flags or run.is_control:
         return None
     if run.loss != CE:
         return "undetermined"
@@ -107,15 +107,15 @@ class FailureModes(NamedTuple):
 
 
 def failure_modes(run: JudgedRun) -> FailureModes:
-    """The failure modes of a run.
+    """The failure modes of a run; a control, which makes no claim, has none.
 
     *Scale*: (a) fires, or (b) does under CE while there is an error to send back. *Depth unused*:
     (d) fires while (a) and (b) are decided and do not fail so. It is a *direction* failure only
     if deep Γ was measured and lies within its null: the credit is then no better than that of fresh
     feedback.
-    BP, whose credit is the gradient, and controls never have it. If (b) or (c) fires, (c)
-    interprets the gradient unless it is undecided: *drift* if it fires (one direction in every
-    batch), *noise* if it is below 0.1 (no common one), else neither.
+    BP, whose credit is the gradient, never has it. If (b) or (c) fires, (c) interprets the gradient
+    unless it is undecided: *drift* if it fires (one direction in every batch), *noise* if it is
+    below 0.1 (no common one), else neither.
 
     Source: docs/protocol.md §9, modes.
 
@@ -123,7 +123,11 @@ def failure_modes(run: JudgedRun) -> FailureModes:
     FailureModes(failure='scale failure', direction='')
     >>> failure_modes(JudgedRun(bp_grad_norms=[5e-8], provenance={"loss": "mse"})).failure
     ''
+    >>> failure_modes(JudgedRun("random_init", residual_norms=[1, 400]))
+    FailureModes(failure='', direction='')
     """
+    if run.is_control:
+        return FailureModes("", "")
     floored = "b" in run.flags and run.loss == CE and cause_of_floor(run) != "converged"
     if "a" in run.flags or floored:
         failure = "scale failure"
@@ -152,7 +156,7 @@ def _direction(run: JudgedRun) -> str:
 def _credit_is_chance(run: JudgedRun) -> bool:
     """Whether the method's credit was measured and is no better aligned than fresh feedback."""
     method = run.method_name
-    if known_method(canonical_method(method)) == "bp" or is_control(method):
+    if known_method(canonical_method(method)) == "bp":
         return False
     # the null of shuffled samples is none of fresh feedback
     fresh = not null_of(run.credit)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fa_core.report.baseline import why_no_baseline
+from fa_core.report.baseline import GIVE_ONE, why_no_baseline
 from fa_core.report.diagnostics import (
     ASSUMED,
     BOUND,
@@ -23,9 +23,6 @@ from fa_core.report.provenance import (
 )
 from fa_core.report.quantities import JUDGED
 from fa_core.report.report_facts import NO_REASON
-
-GIVE_ONE = " (give a frozen run, or its accuracy)"
-"""Hint for (d) without a baseline."""
 
 _INEXACT = {ASSUMED: "by an assumed baseline", BOUND: "only a lower bound", PROXY: "only by proxy"}
 

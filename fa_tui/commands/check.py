@@ -13,9 +13,11 @@ import typer
 from fa_core.analysis.claims import FAILS, HOLDS, check_claims, read_claims, refuse_unknown_names
 from fa_core.errors import FaError, UsageError
 from fa_core.formats.rows import AuditRow, Problem, recorded
+from fa_core.report.baseline import GIVE_ONE
+from fa_core.report.diagnostic_record import records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import diagnostic_letters
-from fa_core.report.notes import GIVE_ONE, why_inexact
+from fa_core.report.notes import why_inexact
 from fa_core.report.verdict import TRUSTWORTHY, WALKS_BACK
 from fa_core.report.verdict_text import PASS, counted, known_text, recorded_text, second_reading
 from fa_core.reporting.sections.runs import claim_line, counts_of_claims
@@ -229,8 +231,9 @@ def _says(row: AuditRow, name: str, required: frozenset[str], as_read: AuditRow)
     report, source = row.report, row.source
     if report.claim != TRUSTWORTHY:
         yield f"{name}: {report.words} [{known_text(report)}] ({source})"
-        for what in report.nonfinite.values():
-            yield f"  {what}"
+        for one in records_of(report):
+            if one.letter in report.undecided | report.nonfinite.keys():
+                yield f"  ({one.letter}) {one.state}: {one.text}"
     missing = _lacks(report, required) if report.coverage else ""
     if missing:
         yield f"{name}: required and not measured: {missing} [{known_text(report)}] ({source})"

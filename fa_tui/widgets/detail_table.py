@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from fa_core.report.baseline import GIVE_ONE
 from fa_core.report.beside import floor_text
 from fa_core.report.diagnostic_record import DiagnosticRecord, record_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import BOUND, DIAGNOSTICS, PROXY
-from fa_core.report.notes import GIVE_ONE, basis_text
+from fa_core.report.notes import basis_text
 from fa_core.report.numbers import brief
 from fa_core.report.quantities import JUDGED
 from fa_core.report.thresholds import DiagnosticThresholds
@@ -94,8 +95,8 @@ class DiagnosticTable:
         """What has no room in the table, as texts with tones."""
         report = self._report
         for letter, record in self._records.items():
-            if letter == "b" and letter in report.flags:
-                yield f"cause of b: {floor_text(report)}", "note"
+            if letter == "b" and (cause := floor_text(report)):
+                yield f"cause of b: {cause}", "note"
             basis = basis_text(report, letter)
             more = list(record.remarks)
             if basis:

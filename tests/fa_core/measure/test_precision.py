@@ -2,6 +2,7 @@ import math
 
 import pytest
 import torch
+from msgspec.structs import replace
 from torch import nn
 
 from fa_core import diagnose, load_audits
@@ -121,6 +122,7 @@ def test_a_converged_network_is_told_from_a_cancelled_one():
 def test_causes_of_a_fired_b(g, error, cause):
     report = DiagnosticReport(bp_grad_norms=[g], batch_size=128, error_norm=error)
     assert cause_of_floor(report) == cause
+    assert cause_of_floor(replace(report, method_name="frozen")) is None
 
 
 def test_no_error_at_all_is_converged_and_one_that_is_not_known_undetermined():
@@ -172,7 +174,7 @@ NULL = {"deep_gamma_mean": 0.0, "deep_gamma_std": 0.02, "draws": 200}
         ("dfa", 0.50, NULL, "depth unused"),
         ("dfa", 0.01, None, "depth unused"),
         ("BP", 0.01, NULL, "depth unused"),
-        ("random_targets", 0.01, NULL, "depth unused"),
+        ("random_targets", 0.01, NULL, ""),
     ],
 )
 def test_a_direction_fails_only_where_the_credit_is_within_its_drawn_null(method, deep, null, mode):
