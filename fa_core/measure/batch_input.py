@@ -140,7 +140,7 @@ def _factors(length: int, device: torch.device) -> Tensor:
 
 
 def _samples(prints: Sequence[Tensor], labels: Labels) -> list[tuple[int, int]]:
-    return list(zip(torch.cat(prints).tolist(), labels.tolist(), strict=True))
+    return list(zip(torch.cat([*prints]).tolist(), labels.tolist(), strict=True))
 
 
 def _check_different(batches: Sequence[Sequence[tuple[int, int]]]) -> None:
