@@ -9,6 +9,7 @@ from fa_core.formats.table import AuditTable
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS
 from fa_core.report.quantities import BY_NAME, JUDGED, QUANTITIES
+from fa_core.report.report_facts import WHAT_IF
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.reporting.records import COLUMNS
 
@@ -66,6 +67,8 @@ def test_an_assumed_baseline_is_judged_and_not_recorded():
     report = DiagnosticReport(headline_acc=0.5).with_assumed_baseline(0.25)
     frozen = BY_NAME["frozen"]
     assert (frozen.of(report), frozen.recorded(report)) == (0.25, None)
+    forged = DiagnosticReport.from_dict({"headline_acc": 0.5, WHAT_IF: 0.25})
+    assert forged.margin_pp is None
 
 
 def test_a_diagnostic_judges_the_number_of_its_letter():
