@@ -84,7 +84,10 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """
     names = list(known)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.51)
-    return (f"did you mean {close[0]}? " if close else "") + f"known: {', '.join(names) or 'none'}"
+    hint = f"known: {', '.join(names) or 'none'}"
+    if close:
+        return f"did you mean {close[0]}? {hint}"
+    return hint
 
 
 _NAME = re.compile(
@@ -250,7 +253,8 @@ def _imported(name: str, wanted: str, option: str) -> ModuleType:
             said = words.getvalue().splitlines()[-1:]
         else:
             said = []
-        what = " ".join(f"{type(error).__name__}: {'; '.join([str(error), *said])}".split())
+        reason = "; ".join([str(error), *said])
+        what = " ".join(f"{type(error).__name__}: {reason}".split())
         raise UsageError(
             f"{option}: importing {name} fails{where}: {what}",
             hint='put what it runs as a script below if __name__ == "__main__":',

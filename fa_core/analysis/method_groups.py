@@ -170,9 +170,12 @@ def conditions(table: AuditTable) -> list[tuple[Condition, list[int]]]:
     found = []
     for rows in groups:
         # facts that only some runs record are those of all
-        known = {x: v for i in reversed(rows) for x, v in facts[i].items() if v is not None}
+        known: Json = {}
+        for row in reversed(rows):
+            known |= {x: value for x, value in facts[row].items() if value is not None}
         values = {x: known.get(x) for x in axes}
-        found.append((Condition(methods[rows[0]], values, places[rows[0]]), rows))
+        first = rows[0]
+        found.append((Condition(methods[first], values, places[first]), rows))
     return found
 
 

@@ -21,7 +21,7 @@ from fa_core.formats.table import AuditTable, Floats, Indices
 from fa_core.report.diagnostics import BIT, DIAGNOSTICS, LETTERS, Diagnostic, mask_of
 from fa_core.report.numbers import median
 from fa_core.report.quantities import JUDGED
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
 
 
 def plateau(table: AuditTable, letter: str, value: float) -> tuple[float, float]:
@@ -196,7 +196,7 @@ class Sensitivity(Result, frozen=True, kw_only=True):
 def sensitivity(
     table: AuditTable,
     letter: str,
-    thresholds: DiagnosticThresholds | None = None,
+    thresholds: DiagnosticThresholds = PROTOCOL,
     healthy: Sequence[str] | None = None,
     degenerate: Sequence[str] | None = None,
 ) -> Sensitivity:
@@ -220,14 +220,13 @@ def sensitivity(
     Source: docs/protocol.md §9, threshold sensitivity.
     """
     diagnostic = DIAGNOSTICS[letter]
-    judge = thresholds or DiagnosticThresholds()
-    limit = diagnostic.limit(judge)
+    limit = diagnostic.limit(thresholds)
     controls = controls_note(table.method)
     table = table.select(~table.controls)
     masks = split_groups(table, healthy, degenerate)
     groups = [table.select(mask) for mask in masks]
-    good, bad = (_spread(group, diagnostic, judge) for group in groups)
-    every = _spread(table, diagnostic, judge)
+    good, bad = (_spread(group, diagnostic, thresholds) for group in groups)
+    every = _spread(table, diagnostic, thresholds)
     left_out = table.method[~masks[0] & ~masks[1]].tolist()
     separable, interval = _separation(diagnostic, *groups)
     unchanged = None
@@ -256,7 +255,7 @@ def sensitivity(
 
 def sensitivities(
     table: AuditTable,
-    thresholds: DiagnosticThresholds | None = None,
+    thresholds: DiagnosticThresholds = PROTOCOL,
     healthy: Sequence[str] | None = None,
     degenerate: Sequence[str] | None = None,
 ) -> tuple[Sensitivity, ...]:

@@ -23,7 +23,7 @@ from fa_core.report.gamma import deep_over_epochs, null_band
 from fa_core.report.names import named_place, run_names, run_place
 from fa_core.report.numbers import brief
 from fa_core.report.report_facts import TRAINING
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
 
 STOP_ON = "ab"
 """Default diagnostics of early stops: both are collapses that do not heal."""
@@ -184,7 +184,7 @@ class Replay:
 
     def timelines(
         self,
-        thresholds: DiagnosticThresholds | None = None,
+        thresholds: DiagnosticThresholds = PROTOCOL,
         stop_on: str = STOP_ON,
         total_epochs: int | None = None,
     ) -> list[Timeline]:

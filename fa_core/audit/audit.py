@@ -88,7 +88,7 @@ class Measuring(msgspec.Struct, frozen=True):
     """
 
     execution: Execution = Execution()
-    on_event: OnEvent | None = None
+    on_event: OnEvent = ignore
     on_plan: Callable[[int, int], None] = ignore
     on_notice: Callable[[str], None] = ignore
 
@@ -128,8 +128,7 @@ class Measuring(msgspec.Struct, frozen=True):
 
         def on_event(view: JobView) -> None:
             _note_progress(files, view)
-            if self.on_event is not None:
-                self.on_event(view)
+            self.on_event(view)
 
         return replace(self, on_event=on_event)
 

@@ -231,19 +231,21 @@ def check_asked(loaded: Loaded, samples: Evaluation) -> None:
     options = loaded.job.options
     asked = 0
     size = sum(size for size, _ in loaded.stamp)
-    batch = min(plan.batch_size, len(samples.test_y))
+    count = len(samples.test_y)
+    batches = len(samples.batches)
+    batch = min(plan.batch_size, count)
     if not plan.data.startswith("synthetic"):
         size += samples.test_x.nbytes
     elif not plan.typed:
-        asked = len(samples.test_y)
+        asked = count
     if not (options.data_typed and options.batches and options.batch_size):
-        asked = max(asked, STATES * batch, len(samples.batches) * max(batch, PASS))
+        asked = max(asked, STATES * batch, batches * max(batch, PASS))
     wide = sum(max(len(t), NARROWEST) for t in loaded.network.parameters() if t.dim() > 1)
     values = wide * samples.test_x.shape[2:].numel() * max(0, asked - USUAL_SAMPLES)
     if 4 * values > TIMES * size + SLACK:
         raise UnreadableInput(
-            f"names {len(samples.batches):,} batches of {batch:,} of {len(samples.test_y):,} "
-            f"samples, for {size >> 10:,} KiB in files",
+            f"names {batches:,} batches of {batch:,} of {count:,} samples, for {size >> 10:,} KiB "
+            "in files",
             where=loaded.job.checkpoint,
             hint="type --data, --batches and --batch-size for so many",
         )

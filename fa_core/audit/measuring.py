@@ -372,7 +372,8 @@ def _data_note(manifest: Manifest | None, spec: str, samples: Evaluation) -> str
         other = "other data than the manifest's"
     else:
         other = "the data changed since training"
-    return f"{other}: {samples.data_hash[:15]}… instead of {str(manifest.data_hash)[:15]}…"
+    trained_on = str(manifest.data_hash)
+    return f"{other}: {samples.data_hash[:15]}… instead of {trained_on[:15]}…"
 
 
 def _network_facts(loaded: Loaded) -> Json:

@@ -109,19 +109,6 @@ def _line_row(path: str, node: Node, where: str) -> AuditRow:
     return row_of(path, "", decode_report(fields.get("report"), where), where)
 
 
-class SummaryRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A run's entry in ``summary`` (docs/protocol.md §10.1); (c) as in `printable_drift`."""
-
-    method: str
-    seed: int | None
-    acc: float | None
-    h_L: float | None
-    g_L: float | None
-    stability: float | None
-    frozen_acc: float | None
-    verdict: str
-
-
 def write_audit_table(path: Path | str, rows: Iterable[AuditRow]) -> None:
     """Write rows as an audit table, atomically.
 
@@ -139,24 +126,24 @@ def write_audit_table(path: Path | str, rows: Iterable[AuditRow]) -> None:
     for key, row in zip(unique_keys(rows), rows, strict=True):
         report = stored_report(row)
         reports[key] = printable_drift(report)
-        summary.append(msgspec.structs.asdict(summary_row(row)))
+        summary.append(summary_row(row))
     write_json(Path(path), {"reports": reports, "summary": summary})
 
 
-def summary_row(row: AuditRow) -> SummaryRow:
-    """A run's entry in ``summary``."""
+def summary_row(row: AuditRow) -> Json:
+    """A run's entry in ``summary`` (docs/protocol.md §10.1); (c) as in `printable_drift`."""
     report = row.report.as_recorded()
     drift = report.cross_batch_stability
-    return SummaryRow(
-        method=row.method,
-        seed=row.seed,
-        acc=report.headline_acc,
-        h_L=report.h_L,
-        g_L=report.g_L,
-        stability=math.nan if drift is None else drift,
-        frozen_acc=report.frozen_baseline_acc,
-        verdict=report.verdict,
-    )
+    return {
+        "method": row.method,
+        "seed": row.seed,
+        "acc": report.headline_acc,
+        "h_L": report.h_L,
+        "g_L": report.g_L,
+        "stability": math.nan if drift is None else drift,
+        "frozen_acc": report.frozen_baseline_acc,
+        "verdict": report.verdict,
+    }
 
 
 def printable_drift(report: DiagnosticReport) -> Json:

@@ -154,7 +154,9 @@ def _event(data: bytes) -> tuple[int, dict[str, float] | None]:
         else:
             value = {}
         tensor = dict(_fields(value.get(8, b"")))
-        scalar = value.get(2) or (tensor.get(4) or tensor.get(5) if tensor.get(1) == 1 else None)
+        scalar = value.get(2)
+        if not scalar and tensor.get(1) == 1:
+            scalar = tensor.get(4) or tensor.get(5)
         if isinstance(scalar, bytes) and len(scalar) == 4:
             (scalars[value[1].decode("utf-8", "replace")],) = struct.unpack("<f", scalar)
     step = event.get(2, 0)

@@ -197,7 +197,8 @@ def read_csv(path: str, file: BinaryIO, given: Given) -> Iterator[Trace | Proble
             where = f"{path}: line {rows.line_num}"
             row = [cell.strip() for cell in row]
             # a log that is begun again repeats its headings
-            if not names or len({*row} & {*names} - {""}) * 2 > len(row):
+            repeated = set(row) & set(names) - {""}
+            if not names or len(repeated) * 2 > len(row):
                 names = _checked(row, given, where)
             elif any(row[len(names) :]):
                 raise UnreadableInput(

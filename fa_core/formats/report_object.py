@@ -272,6 +272,7 @@ def _report(fields: Json, axes: Json, where: str) -> DiagnosticReport:
             layers[field] = "L"
     if unused:
         note = f"in the list, not used: {listed(sorted(unused), 6)}"
-        found["notes"] = "; ".join(filter(None, [str(found.get("notes", "")), note]))
+        notes = [str(found.get("notes", "")), note]
+        found["notes"] = "; ".join(filter(None, notes))
     report = convert({"layers": layers, **found, "axes": axes}, DiagnosticReport, where)
     return report.check(where)

@@ -124,10 +124,11 @@ def failure_modes(run: JudgedRun) -> FailureModes:
     >>> failure_modes(JudgedRun(bp_grad_norms=[5e-8], provenance={"loss": "mse"})).failure
     ''
     """
+    decided = set(run.coverage) - run.undecided
     floored = "b" in run.flags and run.loss == CE and cause_of_floor(run) != "converged"
     if "a" in run.flags or floored:
         failure = "scale failure"
-    elif "d" not in run.flags or not {"a", "b"} <= set(run.coverage) - run.undecided:
+    elif "d" not in run.flags or not {"a", "b"} <= decided:
         failure = ""
     elif _credit_is_chance(run):
         failure = "direction failure"

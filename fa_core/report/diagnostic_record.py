@@ -28,6 +28,7 @@ from fa_core.report.notes import (
     why_unproven,
 )
 from fa_core.report.numbers import brief, exact, short
+from fa_core.report.provenance import per_layer
 from fa_core.report.quantities import JUDGED, Quantity
 from fa_core.report.verdict import FIRES, NOT_MEASURED
 from fa_core.report.verdict_text import flips_texts, verdict_words
@@ -193,7 +194,7 @@ def report_text(run: JudgedRun) -> str:
     lines += [f"to flip: {flip}" for flip in flips_texts(run)]
     lines += _layers("‖h_l‖", run.by_layer("residual_norms"))
     lines += _layers("‖g_l‖", run.by_layer("bp_grad_norms"))
-    gammas = enumerate((run.credit or {}).get("gamma") or ())
+    gammas = enumerate(per_layer(run.credit))
     lines += _layers("Γ_l", {str(l): gamma for l, gamma in gammas if gamma is not None})
     lines += filter(None, [reduction_text(run), own_backward_text(run), run.notes])
     name = run.method_name or "run"

@@ -20,6 +20,7 @@ from fa_core.report.provenance import (
     CUSTOM_BACKWARD,
     GIVEN,
     GRADIENT_BY,
+    per_layer,
 )
 from fa_core.report.quantities import JUDGED
 from fa_core.report.report_facts import NO_REASON
@@ -166,7 +167,7 @@ def own_backward_text(run: JudgedRun) -> str:
 
 def _gammas(run: JudgedRun) -> str:
     texts = []
-    for gamma in (run.credit or {}).get("gamma", ()):
+    for gamma in per_layer(run.credit):
         if gamma is None:
             texts.append("N/A")
         else:

@@ -170,9 +170,12 @@ def with_axes(name: str, axes: Mapping[str, object]) -> str:
     >>> with_axes("dfa", {"lam": 0.01, "d": None}), with_axes("bp", {})
     ('dfa (lam 0.01)', 'bp')
     """
-    words = ", ".join(f"{axis} {plain(value)}" for axis, value in axes.items() if value is not None)
+    words = []
+    for axis, value in axes.items():
+        if value is not None:
+            words.append(f"{axis} {plain(value)}")
     if words:
-        return f"{name} ({words})"
+        return f"{name} ({', '.join(words)})"
     return name
 
 
@@ -272,10 +275,12 @@ def _shifted(value: float, exponent: int) -> float:
 
 def _places(mean: float, std: float) -> int:
     """Decimals for three digits of the mean and two of its deviation, five at most."""
-    wanted = [digits - 1 - _exponent(abs(x)) for x, digits in ((mean, 3), (std, 2)) if x]
-    if wanted:
-        return min(max(0, *wanted), 5)
-    return 0
+    wanted = [0]
+    if mean:
+        wanted.append(2 - _exponent(mean))
+    if std:
+        wanted.append(1 - _exponent(std))
+    return min(max(wanted), 5)
 
 
 def short(value: float, digits: int = 3) -> str:

@@ -75,7 +75,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         """
         if self.schedule == "constant":
             return self.lr
-        return self.lr * 0.5 * (1.0 + math.cos(math.pi * step / max(total, 1)))
+        angle = math.pi * step / max(total, 1)
+        return self.lr * 0.5 * (1.0 + math.cos(angle))
 
 
 def _check_at_least(name: str, value: float, lowest: int) -> None:

@@ -36,7 +36,7 @@ from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import diagnostic_letters
 from fa_core.report.manifest import AUDIT, RESUME, TRACE, Manifest, is_run, read_manifest
 from fa_core.report.method_style import FROZEN
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
 from fa_core.training.plan import Recipe, RunPlan, there_already
 from fa_core.training.run_files import ResumeState, RunWriter, load_state, save_state
 from fa_core.zoo.data import DataSet, eval_batches
@@ -271,7 +271,8 @@ class Training:
         recipe = self.recipe
         steps = steps_per_epoch(data, recipe)
         # a resumed run sees the samples in the same order
-        generator = torch.Generator().manual_seed((self.manifest.seed * 1_000_003 + epoch) % 2**63)
+        drawn_by = self.manifest.seed * 1_000_003 + epoch
+        generator = torch.Generator().manual_seed(drawn_by % 2**63)
         order = torch.randperm(len(data.train_y), generator=generator).to(data.train_y.device)
         total = torch.zeros((), dtype=torch.float64, device=self.device)
         for step in range(steps):
@@ -455,7 +456,7 @@ def train_run(
     resume: bool = False,
     overwrite: bool = False,
     stop_on: str = "",
-    thresholds: DiagnosticThresholds | None = None,
+    thresholds: DiagnosticThresholds = PROTOCOL,
     progress: JobProgress | None = None,
 ) -> Trained:
     """Train a run, measure every epoch, and audit the result.
@@ -483,7 +484,7 @@ def train_run(
     """
     device = torch.device(device)
     with deterministic(plan.seed, device), memory_for(folder, str(device)):
-        run = Training(plan, data, folder, device, thresholds or DiagnosticThresholds())
+        run = Training(plan, data, folder, device, thresholds)
         finished = run.start_or_resume(resume=resume, overwrite=overwrite)
         if finished is not None:
             return Trained(folder=folder, manifest=finished, report=None, skipped=True)

@@ -26,7 +26,7 @@ from fa_core.report.notes import baseline_text, caveats
 from fa_core.report.numbers import MISSING, brief, count_text, listed, on_its_side, significant
 from fa_core.report.quantities import JUDGED
 from fa_core.report.report_facts import layers_in_order
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
 from fa_core.report.verdict import NOT_MEASURED, UNDECIDED, cell_legend
 from fa_core.report.verdict_text import counted, counts_text, second_reading, verdict_words
 from fa_core.reporting.blocks import (
@@ -47,11 +47,10 @@ Run: TypeAlias = tuple[str, DiagnosticReport]
 """A run in a per-run table: its unique name and its report."""
 
 
-def shown_runs(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> list[Run]:
+def shown_runs(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCOL) -> list[Run]:
     """The runs of per-run tables, judged by these thresholds (default: the protocol's)."""
-    judged_by = thresholds or DiagnosticThresholds()
     names = run_names(table.key.tolist(), table.source.tolist())[:ROWS_AT_MOST]
-    return [(name, table.report(i).with_thresholds(judged_by)) for i, name in enumerate(names)]
+    return [(name, table.report(i).with_thresholds(thresholds)) for i, name in enumerate(names)]
 
 
 def thresholds_table(thresholds: DiagnosticThresholds) -> Block:

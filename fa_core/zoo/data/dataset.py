@@ -146,9 +146,12 @@ class DataSet:
         for part, (x, y) in parts.items():
             if y.ndim != 1 or len(x) != len(y):
                 problem = f"{part} samples {tuple(x.shape)} and labels {tuple(y.shape)} do not fit"
-            elif len(y) and not 0 <= int(y.min()) <= int(y.max()) < self.num_classes:
-                labels = f"run from {int(y.min())} to {int(y.max())}"
-                problem = f"{part} labels {labels}, with {self.num_classes} classes"
+            elif len(y):
+                least = int(y.min())
+                most = int(y.max())
+                if least < 0 or most >= self.num_classes:
+                    labels = f"run from {least} to {most}"
+                    problem = f"{part} labels {labels}, with {self.num_classes} classes"
         if problem:
             raise UnreadableInput(problem, where=self.spec)
 
@@ -320,7 +323,8 @@ def made_data(spec: str, made: object) -> DataSet | GivenBatches:
     if isinstance(made, Iterable) and not isinstance(made, _NO_BATCHES):
         items = list(made)
         pairs = [one for one in items if isinstance(one, tuple | list) and len(one) == 2]
-        if items and len(pairs) + sum(isinstance(one, Mapping) for one in items) == len(items):
+        mappings = [one for one in items if isinstance(one, Mapping)]
+        if items and len(pairs) + len(mappings) == len(items):
             return GivenBatches(spec, items)
         if isinstance(made, tuple | list) and len(items) == len(NAMES):
             return from_arrays(spec, *items)

@@ -73,9 +73,12 @@ class SmallCNN(StreamNet):
         if L not in (0, 3):
             what = f"smallcnn has 3 blocks after its first convolution, L is {L}"
             raise UsageError(what, hint="use L=3, or L=0")
-        maps = [(width << l, image >> (l + 1), image >> (l + 1)) for l in range(3)]
-        states: list[Shape] = [*maps, (d,)][: L + 1]
-        super().__init__(args, (channels, image, image), states)
+        states: list[Shape] = []
+        for l in range(3):
+            side = image >> (l + 1)
+            states.append((width << l, side, side))
+        states.append((d,))
+        super().__init__(args, (channels, image, image), states[: L + 1])
         self.embed = ConvBlock(channels, width)
         dense = DenseBlock(4 * width * (image // 8) ** 2, d)
         blocks = [ConvBlock(width, 2 * width), ConvBlock(2 * width, 4 * width), dense]
@@ -123,11 +126,13 @@ class BasicBlock(nn.Module):
         self.bn2 = nn.BatchNorm2d(outputs)
 
     def forward(self, h: Tensor) -> Tensor:
-        inner = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(h)))))
+        inner = F.relu(self.bn1(self.conv1(h)))
+        branch = self.bn2(self.conv2(inner))
         if self.added:
             before = self.added // 2
-            h = F.pad(h[:, :, ::2, ::2], (0, 0, 0, 0, before, self.added - before))
-        return F.relu(inner + h)
+            every_other = h[:, :, ::2, ::2]
+            h = F.pad(every_other, (0, 0, 0, 0, before, self.added - before))
+        return F.relu(branch + h)
 
 
 class SmallResNet(StreamNet):

@@ -40,7 +40,8 @@ class ResidualMLP(StreamNet):
     ) -> None:
         if hidden is None:
             hidden = 2 * d
-        super().__init__(checked_args(type(self), locals()), (input_dim,), [(d,)] * (L + 1))
+        args = checked_args(type(self), locals())
+        super().__init__(args, (input_dim,), [(d,)] * (L + 1))
         self.embed = nn.Linear(input_dim, d)
         self.blocks = nn.ModuleList(self.block(d, hidden) for _ in range(L))
         self.out_ln = terminal_norm(d, terminal_ln)

@@ -26,7 +26,8 @@ class PatchEmbedding(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         patches: Tensor = self.patch(x)
         tokens = patches.flatten(2).transpose(1, 2)
-        return torch.cat([self.cls.expand(len(x), -1, -1), tokens], dim=1) + self.pos
+        cls = self.cls.expand(len(x), -1, -1)
+        return torch.cat([cls, tokens], dim=1) + self.pos
 
 
 class Attention(nn.Module):
@@ -50,10 +51,14 @@ class Attention(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         d = tokens.shape[-1]
         _, heads, size, _ = self.qkv_weight.shape
-        qkv = F.linear(tokens, self.qkv_weight.reshape(3 * d, d), self.qkv_bias.reshape(3 * d))
-        q, k, v = qkv.reshape(*tokens.shape[:2], 3, heads, size).permute(2, 0, 3, 1, 4)
-        weights = (q @ k.transpose(-1, -2) / size**0.5).softmax(-1)
-        mixed: Tensor = self.proj((weights @ v).transpose(1, 2).flatten(2))
+        weight = self.qkv_weight.reshape(3 * d, d)
+        bias = self.qkv_bias.reshape(3 * d)
+        qkv = F.linear(tokens, weight, bias)
+        by_head = qkv.reshape(*tokens.shape[:2], 3, heads, size)
+        q, k, v = by_head.permute(2, 0, 3, 1, 4)
+        scores = q @ k.transpose(-1, -2) / size**0.5
+        values = scores.softmax(-1) @ v
+        mixed: Tensor = self.proj(values.transpose(1, 2).flatten(2))
         return mixed
 
 
@@ -70,7 +75,8 @@ class TransformerBlock(nn.Module):
 
     def forward(self, h: Tensor) -> Tensor:
         attended: Tensor = self.attention(self.ln1(h))
-        mixed: Tensor = self.fc2(F.gelu(self.fc1(self.ln2(h + attended))))
+        normed = self.ln2(h + attended)
+        mixed: Tensor = self.fc2(F.gelu(self.fc1(normed)))
         return attended + mixed
 
 
