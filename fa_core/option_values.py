@@ -9,7 +9,7 @@ import importlib
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import redirect_stderr
 from io import StringIO
 from operator import attrgetter
@@ -54,14 +54,6 @@ def load_plugin(point: EntryPoint) -> Any:
         ) from error
 
 
-def tried(point: EntryPoint) -> tuple[Any, str]:
-    """Import an entry point; the second value is the error, or ``""``."""
-    try:
-        return load_plugin(point), ""
-    except UsageError as error:
-        return None, str(error)
-
-
 def place(point: EntryPoint) -> str:
     """An entry point's location, for messages."""
     return f"entry point {point.name} = {point.value}"
@@ -74,6 +66,16 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
     "unknown method 'dfaa'; did you mean dfa? known: bp, dfa"
     """
     return UsageError(f"unknown {kind} {name!r}", hint=nearest(name, known))
+
+
+def check_known(kind: str, name: str, known: Collection[str]) -> None:
+    """Refuse an unknown name.
+
+    Raises:
+        UsageError: as `unknown_name` says.
+    """
+    if name not in known:
+        raise unknown_name(kind, name, known)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -105,8 +107,14 @@ def is_callable_name(text: str) -> bool:
 
 
 ARCHS = (
-    *("resmlp", "resmlp_wide", "vit_mini", "studentnet", "smallcnn"),
-    *("small_resnet", "resnet56", "resnet20"),
+    "resmlp",
+    "resmlp_wide",
+    "vit_mini",
+    "studentnet",
+    "smallcnn",
+    "small_resnet",
+    "resnet56",
+    "resnet20",
 )
 """The built-in networks, as in `fa_core.zoo.models.ARCHS`, without importing torch."""
 

@@ -126,8 +126,7 @@ def _group(runs: AuditTable, condition: Condition, thresholds: DiagnosticThresho
     stats = {}
     for number in AVERAGED:
         marked = (runs.nonfinite & BIT[number.marks]) != 0
-        values: Floats = getattr(runs, number.column)
-        stats[number.stat] = stat_of(values, number.log, marked)
+        stats[number.stat] = stat_of(runs.column(number), number.log, marked)
     pooled = not uneven_layers(runs)
     for name, values in zip(CREDIT, runs.credit.T, strict=True):
         stats[name] = stat_of(values if pooled else values[:0], geometric=False)

@@ -233,9 +233,14 @@ def sensitivity(
     if every.max is not None:
         lo, hi = plateau(table, letter, limit)
         unchanged = (_bounded(lo), _bounded(hi))
-    assumed: tuple[str, ...] = ()
+    gap = None
+    if interval:
+        gap = diagnostic.distance(*interval)
+    skipped = list(controls)
     if letter == "d":
-        assumed = table.assumed_notes
+        skipped = [*table.assumed_notes, *controls]
+    if not (good.runs or bad.runs):
+        skipped.append(_UNGROUPED)
     return Sensitivity(
         letter=letter,
         name=diagnostic.quantity.words,
@@ -246,10 +251,10 @@ def sensitivity(
         every=every,
         neither=tuple(dict.fromkeys(left_out)),
         separable=separable,
-        gap=diagnostic.distance(*interval) if separable and interval else None,
-        gap_interval=interval if separable else None,
+        gap=gap,
+        gap_interval=interval,
         plateau=unchanged,
-        skipped=(*assumed, *controls, *([] if good.runs or bad.runs else [_UNGROUPED])),
+        skipped=tuple(skipped),
     )
 
 
@@ -266,7 +271,7 @@ def sensitivities(
 def _spread(runs: AuditTable, diagnostic: Diagnostic, thresholds: DiagnosticThresholds) -> Spread:
     letter = diagnostic.letter
     bit = BIT[letter]
-    values: Floats = getattr(runs, JUDGED[letter].column)
+    values = runs.column(JUDGED[letter])
     broken = (runs.nonfinite & bit) != 0
     measured = (runs.coverage & bit) != 0
     spread = Spread(
@@ -288,8 +293,8 @@ def _spread(runs: AuditTable, diagnostic: Diagnostic, thresholds: DiagnosticThre
 def _separation(
     diagnostic: Diagnostic, healthy: AuditTable, degenerate: AuditTable
 ) -> tuple[bool | None, tuple[float, float] | None]:
-    """Whether a threshold passes all of one group and fires on all of the other, and the nearest
-    ends (low, high) of the two, if finite."""
+    """Whether a threshold passes all of one group and fires on all of the other, and if so the
+    nearest ends (low, high) of the two, if finite."""
     _, good = healthy.ends(diagnostic.letter)
     bad, _ = degenerate.ends(diagnostic.letter)
     good = good[~np.isnan(good)]
@@ -301,7 +306,9 @@ def _separation(
     if diagnostic.fires_above:
         low = float(good.max())
         high = float(bad.min())
-    return low < high, (low, high) if math.isfinite(high - low) else None
+    if low < high and math.isfinite(high - low):
+        return True, (low, high)
+    return low < high, None
 
 
 _UNGROUPED = (

@@ -335,7 +335,7 @@ def _epochs_done(trace: Trace, index: int) -> int:
 def _skipped(trace: Trace, table: AuditTable, measured: str) -> tuple[str, ...]:
     if not trace.epochs:
         return ("no complete epoch in the trace: nothing to replay",)
-    has_acc = bool(table.measured("acc").any())
+    has_acc = any(epoch.test_acc is not None for epoch in trace.epochs)
     wants = {
         "a": "residual norms of every layer",
         "b": "BP gradient norms",

@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, as_completed
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -24,6 +23,7 @@ from fa_core.audit.devices import (
     workers_for,
 )
 from fa_core.audit.jobs import (
+    Job,
     JobState,
     JobView,
     MeasureOptions,
@@ -52,9 +52,6 @@ from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import is_run
 from fa_core.report.numbers import count_text
 from fa_core.report.provenance import BASELINE_FROM, BASELINE_RULE, OTHER_BASELINES
-
-if TYPE_CHECKING:
-    from fa_core.audit.jobs import Job
 
 Adjust = Callable[[Iterable[AuditRow]], list[AuditRow]]
 """Applies the user's thresholds and baselines to finished rows before they are written."""

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import torch
@@ -25,6 +24,8 @@ from fa_core.audit.jobs import (
 )
 from fa_core.audit.loading import (
     TEST_BATCH,
+    Evaluation,
+    Loaded,
     check_asked,
     evaluation,
     halve_until_fits,
@@ -70,9 +71,6 @@ from fa_core.report.manifest import CREDIT, Manifest
 from fa_core.report.provenance import TRAINED_ON, ReferencePrecision
 from fa_core.zoo.methods import Method, restore_method
 from fa_core.zoo.models.base import StreamNet
-
-if TYPE_CHECKING:
-    from fa_core.audit.loading import Evaluation, Loaded
 
 ABLATION = "depth_ablation"
 """Key of a report's ``unmeasured`` for a missing ablation."""

@@ -20,13 +20,12 @@ from fa_core.formats.json_document import Document, Finding, check_entries, conv
 from fa_core.formats.log_columns import Given, columns_of, is_log, may_be_log
 from fa_core.formats.logs import Entry, trace_of, traces_of
 from fa_core.formats.rows import Problem, row_of_file
+from fa_core.formats.trace import Trace
 from fa_core.report.names import AXES, axes_of, canonical_method
 from fa_core.report.numbers import listed
 
 if TYPE_CHECKING:
     from _csv import Reader
-
-    from fa_core.formats.trace import Trace
 
 _HISTORY = "log_history"
 

@@ -22,7 +22,7 @@ from fa_core.report.judge import Judge
 from fa_core.report.method_style import CONTROLS
 from fa_core.report.numbers import brief, listed
 from fa_core.report.provenance import per_layer
-from fa_core.report.quantities import named
+from fa_core.report.quantities import Quantity, named
 from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
 from fa_core.report.verdict import judgement_of
 
@@ -142,11 +142,6 @@ class AuditTable:
         return list(dict.fromkeys(self.method.tolist()))
 
     @property
-    def seeds(self) -> list[int | None]:
-        """The seeds in increasing order, None last."""
-        return sorted(set(self.seed.tolist()), key=lambda seed: (seed is None, seed))
-
-    @property
     def controls(self) -> Mask:
         """Controls (n,): runs that methods are compared with, and that make no claim."""
         found: Mask = np.isin(self.method, CONTROLS)
@@ -197,9 +192,10 @@ class AuditTable:
         number = NUMBERS[name]
         return [number.of(row.report) for row in self._rows]
 
-    def measured(self, name: str) -> Mask:
-        """Mask of measured values of a column of `NUMBERS`."""
-        return np.array([number is not None for number in self.numbers(name)], dtype=np.bool_)
+    def column(self, number: Quantity) -> Floats:
+        """A number of every row."""
+        values: Floats = getattr(self, number.column)
+        return values
 
     @property
     def assumed(self) -> Mask:

@@ -346,24 +346,19 @@ def just_past(value: float, upward: bool, limit: float, digits: int = 3) -> floa
     ...     just_past(1.0, True, 1.0004))
     (694.0, 11.0, 1.0001)
     """
-    if upward:
-        rounding = ROUND_CEILING
-    else:
-        rounding = ROUND_FLOOR
-    if value:
-        exponent = Decimal(value).adjusted()
-    else:
-        exponent = 0
+    rounding = ROUND_CEILING if upward else ROUND_FLOOR
+    start = Decimal(value)
+    exponent = start.adjusted()
     for places in range(digits - 1 - exponent, 18 - exponent):
         unit = Decimal(1).scaleb(-places)
+        rounded = start
         if places > -exponent:
-            rounded = Decimal(value).quantize(unit, rounding=rounding)
-        else:
-            rounded = Decimal(value)
+            rounded = start.quantize(unit, rounding=rounding)
         if float(rounded) == value:
-            rounded = Decimal(value).quantize(unit, rounding=rounding) + (unit if upward else -unit)
+            rounded = start.quantize(unit, rounding=rounding)
+            rounded += unit if upward else -unit
         found = float(rounded)
-        if value < found < limit if upward else limit < found < value:
+        if value < found < limit or limit < found < value:
             return found
     return None
 

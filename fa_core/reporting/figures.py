@@ -73,7 +73,7 @@ class Markers(NamedTuple):
         table = self.table
         rows = self.rows
         bit = BIT[what.marks]
-        values = column_of(table, what)
+        values = table.column(what)
         marks = {}
         if what is ACCURACY:
             margin = self.thresholds.frozen_acc_margin_pp / 100
@@ -126,12 +126,6 @@ def mean_of(values: Floats, log: bool = False) -> float:
     if mean is None:
         return math.nan
     return mean
-
-
-def column_of(table: AuditTable, what: Quantity) -> Floats:
-    """A number of every run."""
-    values: Floats = getattr(table, what.column)
-    return values
 
 
 _MEAN: Look = {"linestyle": "-", "linewidth": 1.6, "alpha": 0.6, "zorder": 1.5, "marker": ""}
@@ -188,7 +182,7 @@ def _mean(table: AuditTable, what: Quantity, mine: Sequence[int]) -> float:
     """The mean over some runs; NaN if a number is not finite."""
     if (table.nonfinite[mine] & BIT[what.letter]).any():
         return math.nan
-    return mean_of(column_of(table, what)[mine], what.log)
+    return mean_of(table.column(what)[mine], what.log)
 
 
 @fixed_style()
@@ -216,7 +210,7 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCOL
         markers.draw(panel, what)
         panel.set_xlabel("penalty λ")
         panels.name_places(panel, [brief(place) if place else "none" for place in places])
-        values = column_of(table, what)
+        values = table.column(what)
         for (_, family), name in zip(drawn, named, strict=True):
             mine = np.array(family)
             known = mine[np.isfinite(values[mine])]

@@ -22,6 +22,7 @@ from fa_core.analysis.timeline import Replay
 from fa_core.analysis.utility import decision_utility
 from fa_core.errors import UsageError
 from fa_core.files.atomic import write_bytes
+from fa_core.formats import Trace
 from fa_core.formats.rows import AuditRow
 from fa_core.formats.table import AuditTable
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -45,8 +46,6 @@ from fa_core.reporting.sections import analyses, credit, runs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
-
-    from fa_core.formats import Trace
 
 
 class Extras(NamedTuple):

@@ -31,7 +31,7 @@ from fa_core.formats.trace import trace_entry
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.credit import method_gamma
 from fa_core.measure.diagnose import diagnose
-from fa_core.option_values import unknown_name
+from fa_core.option_values import check_known
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import diagnostic_letters
 from fa_core.report.manifest import AUDIT, RESUME, TRACE, Manifest, is_run, read_manifest
@@ -135,8 +135,7 @@ def fitted_args(arch: str, given: Json, data: DataSet) -> Json:
     Raises:
         UsageError: unknown network, or data of a shape that it does not take.
     """
-    if arch not in ARCHS:
-        raise unknown_name("network", arch, ARCHS)
+    check_known("network", arch, ARCHS)
     known = signature(ARCHS[arch]).parameters
     if "input_dim" in known:
         fitted = {"input_dim": math.prod(data.input_shape)}

@@ -83,7 +83,7 @@ def second_readings(table: AuditTable, thresholds: DiagnosticThresholds) -> Iter
 def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     """Numbers of runs, their judgements, and caveats."""
     methods = list(dict.fromkeys(map(str, table.method)))
-    seeds = [seed for seed in table.seeds if seed is not None]
+    seeds = sorted({seed for seed in table.seed if seed is not None})
     runs = count_text(len(table), "run")
     of = count_text(len(methods), "method")
     contents = f"{runs} of {of} ({listed(methods, 24)})"
@@ -112,10 +112,10 @@ def _caveats(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Bl
 def notes_on_runs(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     """What the numbers of single runs rest on."""
     runs = shown_runs(table, thresholds)
-    pairs = [(caveat, name) for name, run in runs for caveat in caveats(run)]
-    if pairs:
+    notes = by_note((name, caveats(run)) for name, run in runs)
+    if notes:
         yield Heading("Notes on runs", 2)
-        yield from bullets(by_note(pairs))
+        yield from bullets(notes)
 
 
 def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.files.opening import real_path, typed_path
-from fa_core.option_values import split_place, unknown_name
+from fa_core.option_values import check_known, split_place
 
 Options = TypeVar("Options", bound=msgspec.Struct)
 
@@ -47,8 +47,7 @@ def parse_options(name: str, text: str, defaults: Options) -> Options:
             raise UsageError(
                 f"{item!r} is not key=value", where=name, hint=f"options: {', '.join(known)}"
             )
-        if key not in known:
-            raise unknown_name(f"option of {name}", key, known)
+        check_known(f"option of {name}", key, known)
         given: object = value
         if key in _PER_CHANNEL:
             given = value.split("/")
