@@ -65,7 +65,6 @@ def test_a_mask_chooses_as_its_indices_do_and_columns_cannot_be_written():
 
 def test_methods_stand_in_order_of_appearance(resmlp):
     assert resmlp.methods == ["bp", "dfa", "state_bridge", "credit_bridge", "ep"]
-    assert AuditTable.from_rows([row(None), row(3)]).seeds == [3, None]
 
 
 def test_a_table_of_nothing_answers_everything():
