@@ -34,13 +34,12 @@ from fa_core.audit.jobs import (
     no_data,
     run_of,
 )
-from fa_core.audit.journal import Journal
 from fa_core.audit.pool import OnEvent, Pool
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.files.atomic import keep_old, place_of, write_json
 from fa_core.files.opening import exists, real_path
 from fa_core.formats import scan
-from fa_core.formats.audit_table import printable_drift, write_audit_table
+from fa_core.formats.audit_table import Journal, printable_drift, write_audit_table
 from fa_core.formats.rows import (
     AuditRow,
     Problem,

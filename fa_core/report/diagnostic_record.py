@@ -15,6 +15,7 @@ from fa_core.report.beside import (
     scale_text,
 )
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, judged_text
+from fa_core.report.gamma import per_layer
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.notes import (
     basis_text,
@@ -28,7 +29,6 @@ from fa_core.report.notes import (
     why_unproven,
 )
 from fa_core.report.numbers import brief, exact, short
-from fa_core.report.provenance import per_layer
 from fa_core.report.quantities import JUDGED, Quantity
 from fa_core.report.verdict import FIRES, NOT_MEASURED
 from fa_core.report.verdict_text import flips_texts, verdict_words

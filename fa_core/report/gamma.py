@@ -12,7 +12,6 @@ from fa_core.report.judged_run import JudgedRun
 from fa_core.report.method_style import known_method
 from fa_core.report.names import canonical_method
 from fa_core.report.numbers import as_float
-from fa_core.report.provenance import per_layer
 
 Credit: TypeAlias = Json | None
 """A report's ``credit`` table."""
@@ -20,6 +19,21 @@ Credit: TypeAlias = Json | None
 FREE_AT_L = frozenset({"bp", "fa", "state_bridge", "credit_bridge", "dtp", "local_loss"})
 """Methods whose credit at l = L is exact by construction: from the head's true weights, or by
 matching the gradient."""
+
+
+def per_layer(credit: Credit, metric: str = "gamma") -> Sequence[float | None]:
+    """A metric of a credit table, layer by layer; empty without it."""
+    values: Sequence[float | None] = (credit or {}).get(metric) or ()
+    return values
+
+
+def has_gamma(credit: Credit) -> bool:
+    """Whether Γ was measured in some layer.
+
+    >>> has_gamma({"gamma": [None, 0.5]}), has_gamma({"gamma": [None]}), has_gamma(None)
+    (True, False, False)
+    """
+    return any(value is not None for value in per_layer(credit))
 
 
 def free_layers(credit: Credit, method: str = "") -> list[int]:

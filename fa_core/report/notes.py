@@ -11,6 +11,7 @@ from fa_core.report.diagnostics import (
     DIAGNOSTICS,
     PROXY,
 )
+from fa_core.report.gamma import per_layer
 from fa_core.report.intervals import REFERENCE_BATCH, at_reference_batch
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.numbers import brief, listed
@@ -20,7 +21,6 @@ from fa_core.report.provenance import (
     CUSTOM_BACKWARD,
     GIVEN,
     GRADIENT_BY,
-    per_layer,
 )
 from fa_core.report.quantities import JUDGED
 from fa_core.report.report_facts import NO_REASON

@@ -4,7 +4,6 @@ measurements beside the diagnostics."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Annotated, TypeAlias, TypedDict
 
 import msgspec
@@ -74,21 +73,6 @@ class Provenance(TypedDict, total=False):
     hashes: Json
     loss: str
     versions: Json
-
-
-def has_gamma(credit: Json | None) -> bool:
-    """Whether Γ was measured in some layer.
-
-    >>> has_gamma({"gamma": [None, 0.5]}), has_gamma({"gamma": [None]}), has_gamma(None)
-    (True, False, False)
-    """
-    return any(value is not None for value in per_layer(credit))
-
-
-def per_layer(credit: Json | None, metric: str = "gamma") -> Sequence[float | None]:
-    """A metric of a credit table, layer by layer; empty without it."""
-    values: Sequence[float | None] = (credit or {}).get(metric) or ()
-    return values
 
 
 Interval: TypeAlias = tuple[float, float]

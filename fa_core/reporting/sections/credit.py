@@ -9,9 +9,8 @@ from itertools import zip_longest
 from fa_core.formats.table import AuditTable
 from fa_core.report.diagnostic_record import records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.gamma import deep_gamma, deep_layers, null_gamma, null_of
+from fa_core.report.gamma import deep_gamma, deep_layers, null_gamma, null_of, per_layer
 from fa_core.report.numbers import MISSING, brief, fixed
-from fa_core.report.provenance import per_layer
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.reporting.blocks import Block, Grid, Paragraph
 from fa_core.reporting.sections.runs import shown_runs
