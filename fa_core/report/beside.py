@@ -124,8 +124,8 @@ def failure_modes(run: JudgedRun) -> FailureModes:
     >>> failure_modes(JudgedRun(bp_grad_norms=[5e-8], provenance={"loss": "mse"})).failure
     ''
     """
-    decided = set(run.coverage) - run.undecided
     floored = "b" in run.flags and run.loss == CE and cause_of_floor(run) != "converged"
+    decided = set(run.coverage) - run.undecided
     if "a" in run.flags or floored:
         failure = "scale failure"
     elif "d" not in run.flags or not {"a", "b"} <= decided:

@@ -359,8 +359,7 @@ def differing_axes(runs: Iterable[tuple[K, Mapping[str, object]]]) -> dict[K, li
     found = {}
     for group, members in grouped.items():
         seen = Counter((name, str(value)) for axes in members for name, value in axes.items())
-        differing = {name for (name, _), count in seen.items() if count < len(members)}
-        found[group] = sorted(differing)
+        found[group] = sorted({name for (name, _), count in seen.items() if count < len(members)})
     return found
 
 
