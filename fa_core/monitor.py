@@ -125,10 +125,7 @@ class ProtocolMonitor:
         self._every = every
         self._on_fire = on_fire
         self._measure = measure
-        if trace is None:
-            self._trace = None
-        else:
-            self._trace = Path(trace)
+        self._trace = None if trace is None else Path(trace)
         self._send = to
         self._unit = unit
         self._entries: list[Json] = []

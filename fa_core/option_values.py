@@ -257,11 +257,10 @@ def _imported(name: str, wanted: str, option: str) -> ModuleType:
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame for frame in frames if "importlib" not in frame.filename]
         where = "".join(f", {frame.filename} line {frame.lineno}" for frame in lines[1:2])
+        said = [str(error)]
         if isinstance(error, SystemExit):
-            said = words.getvalue().splitlines()[-1:]
-        else:
-            said = []
-        reason = "; ".join([str(error), *said])
+            said += words.getvalue().splitlines()[-1:]
+        reason = "; ".join(said)
         what = " ".join(f"{type(error).__name__}: {reason}".split())
         raise UsageError(
             f"{option}: importing {name} fails{where}: {what}",

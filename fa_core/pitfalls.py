@@ -160,9 +160,11 @@ def cosine_eps() -> Demonstration:
     small.
     """
     a = torch.tensor([1.0, 0.0], dtype=torch.float64)
-    b = SMALL_NORM * torch.tensor([TRUE_COSINE, (1 - TRUE_COSINE**2) ** 0.5], dtype=torch.float64)
+    sine = (1 - TRUE_COSINE**2) ** 0.5
+    b = SMALL_NORM * torch.tensor([TRUE_COSINE, sine], dtype=torch.float64)
+    cosine = a @ b / (a.norm() * b.norm())
     wrong = {"F.cosine_similarity(a, b)": float(F.cosine_similarity(a, b, dim=0))}
-    right = {"a·b / (‖a‖‖b‖) in float64": float(a @ b / (a.norm() * b.norm()))}
+    right = {"a·b / (‖a‖‖b‖) in float64": float(cosine)}
     ran_on = f"two vectors, ‖b‖ = {SMALL_NORM:g}, true cosine {TRUE_COSINE}"
     return Demonstration("cosine-eps", wrong, right, ran_on)
 

@@ -220,14 +220,11 @@ class Replay:
             fires = np.flatnonzero(fired & BIT[letter])
             passes = np.flatnonzero(known & ((fired & BIT[letter]) == 0))
             last = fires[fires >= passes.max(initial=0)]
+            first_fire[letter] = lasting[letter] = None
             if len(fires):
                 first_fire[letter] = numbers[fires[0]]
-            else:
-                first_fire[letter] = None
             if len(last):
                 lasting[letter] = numbers[last[0]]
-            else:
-                lasting[letter] = None
             if undecided[np.flatnonzero(known)[-1]] & BIT[letter]:
                 ends_undecided += letter
         return Timeline(

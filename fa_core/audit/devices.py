@@ -30,11 +30,9 @@ MOST_CPU_WORKERS = 8
 
 def list_devices() -> dict[str, str]:
     """Every device torch can measure on, the CPU last: torch's name → model."""
-    may_have_one = _gpu_files() or sys.platform == "darwin"
-    if may_have_one:
+    gpus: dict[str, str] = {}
+    if _gpu_files() or sys.platform == "darwin":
         gpus = ask_torch().gpus
-    else:
-        gpus = {}
     return {**gpus, "cpu": f"{usable_cores()} cores"}
 
 

@@ -207,7 +207,9 @@ def evaluation(plan: Plan, device: str) -> Evaluation:
     order, batched = eval_order(len(data.test_y), plan.batches, plan.batch_size, plan.eval_seed)
     x, y = (samples[order].to(device) for samples in (data.test_x, data.test_y))
     size = min(plan.batch_size, batched)
-    batches = list(zip(cut(x[:batched], size), cut(y[:batched], size), strict=True))
+    inputs = cut(x[:batched], size)
+    labels = cut(y[:batched], size)
+    batches = list(zip(inputs, labels, strict=True))
     return Evaluation(x, y, batches, data.hash, order, scaling=data.scaling)
 
 
@@ -335,10 +337,7 @@ def load(job: Job, device: str) -> Loaded:
     checkpoint = load_checkpoint(weights, options.weights)
     network, taken = loaded(checkpoint, manifest, options.model, options.dtype == "as-is")
     if manifest is not None:
-        if job.seed is None:
-            seed = manifest.seed
-        else:
-            seed = job.seed
+        seed = manifest.seed if job.seed is None else job.seed
         axes = job.axes or manifest.axes
         job = replace(job, method=job.method or manifest.method, seed=seed, axes=axes)
     job = replace(job, method=job.method or taken.metadata.get("method", ""))

@@ -222,10 +222,7 @@ def _rule(loaded: Loaded) -> Method:
         feedback = load_checkpoint(saved).tensors
     else:
         feedback = loaded.checkpoint.feedback
-    if loaded.manifest:
-        args = loaded.manifest.method_args
-    else:
-        args = {}
+    args = loaded.manifest.method_args if loaded.manifest else {}
     return restore_method(loaded.job.method, loaded.network, feedback, **args)
 
 

@@ -181,7 +181,8 @@ class Pool(AbstractContextManager["Pool"]):
 
     def start_worker(self, device: str) -> ChildProcess:
         """Start a worker process for a device."""
-        log = self.log_dir / f"worker-{next(self._worker_numbers)}-{device.replace(':', '')}.log"
+        number = next(self._worker_numbers)
+        log = self.log_dir / f"worker-{number}-{device.replace(':', '')}.log"
         threads = self._threads or threads_per_worker(self._devices)
         module = ["fa_core.audit.worker", device, str(Path.cwd())]
         return ChildProcess(module, log=log, environment=messages.environment(threads))

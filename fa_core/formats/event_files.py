@@ -149,10 +149,7 @@ def _event(data: bytes) -> tuple[int, dict[str, float] | None]:
     event = dict(_fields(data))
     scalars = {}
     for number, each in _fields(event.get(5, b"")):
-        if number == 1:
-            value = dict(_fields(each))
-        else:
-            value = {}
+        value = dict(_fields(each)) if number == 1 else {}
         tensor = dict(_fields(value.get(8, b"")))
         scalar = value.get(2)
         if not scalar and tensor.get(1) == 1:

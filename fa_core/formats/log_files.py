@@ -123,10 +123,7 @@ def read_penalty(document: Document) -> Iterator[Finding]:
     header = convert(fields, _Header, f"{document.path}: $")
     row = row_of_file(document.path)
     method = canonical_method(header.method or header.method_name or row.method)
-    if header.seed is None:
-        seed = row.seed
-    else:
-        seed = header.seed
+    seed = row.seed if header.seed is None else header.seed
     axes = {**row.axes, **axes_of(fields)}
     row = msgspec.structs.replace(row, method=method, seed=seed, axes=axes)
     entries = [(log.place(index), entry) for index, entry in log.objects()]

@@ -160,10 +160,7 @@ def read(document: Document) -> Iterator[Finding]:
         name.seed is not None and _is_variant(method, name.method)
     ):
         method = name.method
-    if own.seed is None:
-        seed = name.seed
-    else:
-        seed = own.seed
+    seed = name.seed if own.seed is None else own.seed
     axes = {**name.axes, **own.axes}
     yield msgspec.structs.replace(own, key=name.key, method=method, seed=seed, axes=axes)
 

@@ -62,10 +62,9 @@ class DiagnosticRecord(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def line(self) -> str:
         """The record on one line, e.g. ``"(a) FIRES: growth per block 694 (limit 50)"``."""
-        if self.state == FIRES:
-            state = self.state.upper()
-        else:
-            state = self.state
+        state = self.state
+        if state == FIRES:
+            state = state.upper()
         return "; ".join([f"({self.letter}) {state}: {self.text}", *self.beside])
 
     @property

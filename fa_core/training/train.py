@@ -111,10 +111,9 @@ def deterministic(seed: int, device: torch.device) -> Iterator[None]:
     """Seeded generators and deterministic kernels inside; the previous settings afterwards."""
     strict = torch.are_deterministic_algorithms_enabled()
     warn = torch.is_deterministic_algorithms_warn_only_enabled()
+    devices = []
     if device.type == "cuda":
-        devices = [device]
-    else:
-        devices = []
+        devices.append(device)
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
         torch.use_deterministic_algorithms(True, warn_only=True)
@@ -305,9 +304,8 @@ class Training:
 
         start = time.perf_counter()
         loss = self.epoch(epoch, on_step)
-        if math.isfinite(loss):
-            stopped = None
-        else:
+        stopped = None
+        if not math.isfinite(loss):
             stopped = f"diverged: the loss is {loss} in epoch {epoch}"
         report = self._measured()
         entry = trace_entry(

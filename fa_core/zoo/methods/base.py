@@ -335,7 +335,8 @@ def find_class(name: str, built_in: Registry) -> type[Method]:
         return built_in[name]
     brought = {canonical_method(point.name): point for point in plugins(METHODS).values()}
     if name not in brought:
-        raise unknown_name("method", name, [*built_in, *sorted(brought.keys() - built_in.keys())])
+        others = sorted(brought.keys() - built_in.keys())
+        raise unknown_name("method", name, [*built_in, *others])
     rule = load_plugin(brought[name])
     if not (isinstance(rule, type) and issubclass(rule, Method)):
         raise UsageError(f"{rule!r} is no fa_core.zoo.methods.Method", where=place(brought[name]))

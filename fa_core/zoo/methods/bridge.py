@@ -67,7 +67,8 @@ class BridgeNet(nn.Module):
 
     def forward(self, l: int, h: Tensor, s: Tensor) -> Tensor:
         h = h.flatten(1)
-        t = h.new_full((len(h), 1), l / max(len(self.sizes) - 1, 1))
+        blocks = max(len(self.sizes) - 1, 1)
+        t = h.new_full((len(h), 1), l / blocks)
         if self.normalise:
             h = F.layer_norm(h, h.shape[1:])
         first_layer = self.inputs[str(self.sizes[l])]

@@ -68,10 +68,9 @@ def known_keys(described: object) -> Json:
             kept[key] = value
         elif key not in DROPPED and not key.startswith("_"):
             if value and key == "quantization_config":
+                kind = value
                 if isinstance(value, dict):
                     kind = value.get("quant_method")
-                else:
-                    kind = value
                 raise UnreadableInput(f"its weights are quantised ({kind})", hint=DEQUANTISE)
             if value and key in ELSEWHERE:
                 raise ValueError(f"{key} leads to weights or code outside this folder")

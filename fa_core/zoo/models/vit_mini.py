@@ -44,8 +44,9 @@ class Attention(nn.Module):
     def __init__(self, d: int, heads: int) -> None:
         super().__init__()
         like = nn.Linear(d, 3 * d)
-        self.qkv_weight = nn.Parameter(like.weight.detach().reshape(3, heads, d // heads, d))
-        self.qkv_bias = nn.Parameter(like.bias.detach().reshape(3, heads, d // heads))
+        shape = (3, heads, d // heads)
+        self.qkv_weight = nn.Parameter(like.weight.detach().reshape(*shape, d))
+        self.qkv_bias = nn.Parameter(like.bias.detach().reshape(shape))
         self.proj = nn.Linear(d, d)
 
     def forward(self, tokens: Tensor) -> Tensor:
