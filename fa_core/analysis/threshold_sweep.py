@@ -16,15 +16,16 @@ import numpy as np
 from msgspec import structs
 
 from fa_core.analysis import Result
-from fa_core.analysis.method_groups import controls_note, split_groups
+from fa_core.analysis.method_groups import Members, controls_note, split_groups
 from fa_core.formats.table import AuditTable, Floats, Indices
 from fa_core.report.diagnostics import BIT, DIAGNOSTICS, LETTERS, Diagnostic, mask_of
 from fa_core.report.numbers import median
+from fa_core.report.provenance import Interval
 from fa_core.report.quantities import JUDGED
 from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
 
 
-def plateau(table: AuditTable, letter: str, value: float) -> tuple[float, float]:
+def plateau(table: AuditTable, letter: str, value: float) -> Interval:
     """The widest interval around a threshold in which no state changes.
 
     Args:
@@ -183,7 +184,7 @@ class Sensitivity(Result, frozen=True, kw_only=True):
     neither: tuple[str, ...] = ()
     separable: bool | None = None
     gap: float | None = None
-    gap_interval: tuple[float, float] | None = None
+    gap_interval: Interval | None = None
     plateau: tuple[float | None, float | None] | None = None
     skipped: tuple[str, ...] = ()
 
@@ -197,8 +198,8 @@ def sensitivity(
     table: AuditTable,
     letter: str,
     thresholds: DiagnosticThresholds = PROTOCOL,
-    healthy: Sequence[str] | None = None,
-    degenerate: Sequence[str] | None = None,
+    healthy: Members = None,
+    degenerate: Members = None,
 ) -> Sensitivity:
     """Separation and plateau of one diagnostic, exact from the sorted ends.
 
@@ -261,8 +262,8 @@ def sensitivity(
 def sensitivities(
     table: AuditTable,
     thresholds: DiagnosticThresholds = PROTOCOL,
-    healthy: Sequence[str] | None = None,
-    degenerate: Sequence[str] | None = None,
+    healthy: Members = None,
+    degenerate: Members = None,
 ) -> tuple[Sensitivity, ...]:
     """`sensitivity` of every diagnostic."""
     return tuple(sensitivity(table, letter, thresholds, healthy, degenerate) for letter in LETTERS)
@@ -292,7 +293,7 @@ def _spread(runs: AuditTable, diagnostic: Diagnostic, thresholds: DiagnosticThre
 
 def _separation(
     diagnostic: Diagnostic, healthy: AuditTable, degenerate: AuditTable
-) -> tuple[bool | None, tuple[float, float] | None]:
+) -> tuple[bool | None, Interval | None]:
     """Whether a threshold passes all of one group and fires on all of the other, and if so the
     nearest ends (low, high) of the two, if finite."""
     _, good = healthy.ends(diagnostic.letter)

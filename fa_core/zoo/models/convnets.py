@@ -3,7 +3,6 @@ connections, and residual ones, whose tensors have BioTorch's names."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import pairwise
 from math import isqrt
 from typing import ClassVar
@@ -12,7 +11,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fa_core.errors import UsageError
-from fa_core.zoo.models.base import Shape, StreamNet, checked_args, common_args, terminal_norm
+from fa_core.zoo.models.base import (
+    Shape,
+    Shapes,
+    StreamNet,
+    checked_args,
+    common_args,
+    terminal_norm,
+)
 
 
 class ConvBlock(nn.Module):
@@ -91,7 +97,7 @@ class SmallCNN(StreamNet):
         return h.flatten(1)
 
     @classmethod
-    def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, int]:
+    def infer_args(cls, shapes: Shapes) -> dict[str, int]:
         """Arguments from the convolutions and the first layer after a flattened map."""
         width, channels, _, _ = shapes["embed.conv.weight"]
         common = common_args(shapes)
@@ -224,7 +230,7 @@ class SmallResNet(StreamNet):
         return h.mean(dim=(2, 3))
 
     @classmethod
-    def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, int]:
+    def infer_args(cls, shapes: Shapes) -> dict[str, int]:
         """Arguments from ``conv1``, ``fc`` and the blocks; no tensor shows the image's side."""
         width, channels, _, _ = shapes["conv1.weight"]
         L = sum(name.startswith("layer") and name.endswith(".conv1.weight") for name in shapes)

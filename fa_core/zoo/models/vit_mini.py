@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import isqrt
 
 import torch
@@ -10,7 +9,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fa_core.errors import UsageError
-from fa_core.zoo.models.base import Shape, StreamNet, checked_args, common_args, terminal_norm
+from fa_core.zoo.models.base import (
+    Shapes,
+    StreamNet,
+    checked_args,
+    common_args,
+    terminal_norm,
+)
 
 
 class PatchEmbedding(nn.Module):
@@ -141,7 +146,7 @@ class ViTMini(StreamNet):
         return h[:, 0]
 
     @classmethod
-    def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, int]:
+    def infer_args(cls, shapes: Shapes) -> dict[str, int]:
         """Arguments from the patch convolution, the positions and the first block."""
         d, channels, patch, _ = shapes["embed.patch.weight"]
         common = common_args(shapes)
