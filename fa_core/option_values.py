@@ -9,7 +9,7 @@ import importlib
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import redirect_stderr
 from io import StringIO
 from operator import attrgetter
@@ -54,14 +54,6 @@ def load_plugin(point: EntryPoint) -> Any:
         ) from error
 
 
-def tried(point: EntryPoint) -> tuple[Any, str]:
-    """Import an entry point; the second value is the error, or ``""``."""
-    try:
-        return load_plugin(point), ""
-    except UsageError as error:
-        return None, str(error)
-
-
 def place(point: EntryPoint) -> str:
     """An entry point's location, for messages."""
     return f"entry point {point.name} = {point.value}"
@@ -76,6 +68,16 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
     return UsageError(f"unknown {kind} {name!r}", hint=nearest(name, known))
 
 
+def check_known(kind: str, name: str, known: Collection[str]) -> None:
+    """Refuse an unknown name.
+
+    Raises:
+        UsageError: as `unknown_name` says.
+    """
+    if name not in known:
+        raise unknown_name(kind, name, known)
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """The hint for an unknown name: a similar known one, and all known ones in order.
 
@@ -84,7 +86,10 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """
     names = list(known)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.51)
-    return (f"did you mean {close[0]}? " if close else "") + f"known: {', '.join(names) or 'none'}"
+    hint = f"known: {', '.join(names) or 'none'}"
+    if close:
+        return f"did you mean {close[0]}? {hint}"
+    return hint
 
 
 _NAME = re.compile(
@@ -102,8 +107,14 @@ def is_callable_name(text: str) -> bool:
 
 
 ARCHS = (
-    *("resmlp", "resmlp_wide", "vit_mini", "studentnet", "smallcnn"),
-    *("small_resnet", "resnet56", "resnet20"),
+    "resmlp",
+    "resmlp_wide",
+    "vit_mini",
+    "studentnet",
+    "smallcnn",
+    "small_resnet",
+    "resnet56",
+    "resnet20",
 )
 """The built-in networks, as in `fa_core.zoo.models.ARCHS`, without importing torch."""
 
@@ -263,11 +274,11 @@ def _imported(name: str, wanted: str, option: str) -> ModuleType:
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame for frame in frames if "importlib" not in frame.filename]
         where = "".join(f", {frame.filename} line {frame.lineno}" for frame in lines[1:2])
+        said = [str(error)]
         if isinstance(error, SystemExit):
-            said = words.getvalue().splitlines()[-1:]
-        else:
-            said = []
-        what = " ".join(f"{type(error).__name__}: {'; '.join([str(error), *said])}".split())
+            said += words.getvalue().splitlines()[-1:]
+        reason = "; ".join(said)
+        what = " ".join(f"{type(error).__name__}: {reason}".split())
         raise UsageError(
             f"{option}: importing {name} fails{where}: {what}",
             hint='put what it runs as a script below if __name__ == "__main__":',

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import PurePath
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from fa_core.option_values import nearest
 from fa_core.report.diagnostics import ASSUMED
 from fa_core.report.method_style import CONTROLS
 from fa_core.report.names import canonical_method, differing_axes, homes
+
+Members: TypeAlias = Sequence[str] | None
+"""Methods of a group; None = the published ones."""
 
 HEALTHY, DEGENERATE = "healthy", "degenerate"
 """The group that should pass and the group that should fire."""
@@ -51,8 +54,8 @@ def published_groups(table: AuditTable) -> dict[str, str]:
 
 def split_groups(
     table: AuditTable,
-    healthy: Sequence[str] | None = None,
-    degenerate: Sequence[str] | None = None,
+    healthy: Members = None,
+    degenerate: Members = None,
 ) -> tuple[Mask, Mask]:
     """Masks of the healthy and of the degenerate runs.
 
@@ -79,8 +82,8 @@ def split_groups(
 def _group_mask(
     table: AuditTable,
     group: str,
-    chosen: Sequence[str] | None,
-    others: Sequence[str] | None,
+    chosen: Members,
+    others: Members,
     published: Mapping[str, str],
 ) -> Mask:
     """Mask of a group's runs: the chosen methods, or the published ones outside the other group."""
@@ -105,7 +108,7 @@ def controls_note(methods: Iterable[str]) -> tuple[str, ...]:
     return ()
 
 
-def _known(table: AuditTable, names: Sequence[str] | None) -> list[str] | None:
+def _known(table: AuditTable, names: Members) -> list[str] | None:
     """Canonical names of the table's methods.
 
     Raises:
@@ -170,9 +173,12 @@ def conditions(table: AuditTable) -> list[tuple[Condition, list[int]]]:
     found = []
     for rows in groups:
         # facts that only some runs record are those of all
-        known = {x: v for i in reversed(rows) for x, v in facts[i].items() if v is not None}
+        known: Json = {}
+        for row in reversed(rows):
+            known |= {x: value for x, value in facts[row].items() if value is not None}
         values = {x: known.get(x) for x in axes}
-        found.append((Condition(methods[rows[0]], values, places[rows[0]]), rows))
+        first = rows[0]
+        found.append((Condition(methods[first], values, places[first]), rows))
     return found
 
 

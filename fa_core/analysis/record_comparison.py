@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from fa_core.files.decode import Json
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.numbers import brief, count_text, is_number
+from fa_core.report.numbers import brief, count_text, is_number, listed
 from fa_core.report.report_facts import UNSTATED
 
 UNIT_ROUNDOFF = {
@@ -173,15 +173,16 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def lines(self) -> list[str]:
         """A line per difference, what differs of the machine, and what is not compared."""
-        lines = [f"{'≠' if each.decides else '?'} {each}" for each in self.differences[:MOST_NAMED]]
+        lines = []
+        for each in self.differences[:MOST_NAMED]:
+            mark = "≠" if each.decides else "?"
+            lines.append(f"{mark} {each}")
         if len(self.differences) > MOST_NAMED:
             lines.append(f"… and {len(self.differences) - MOST_NAMED} more")
         if self.elsewhere:
             lines.append(f"· measured elsewhere: {', '.join(self.elsewhere)}")
         if self.not_compared:
-            names = ", ".join(self.not_compared[:MOST_NAMED])
-            more = len(self.not_compared) - MOST_NAMED
-            lines.append(f"· not compared: {names}" + (f" and {more} more" if more > 0 else ""))
+            lines.append(f"· not compared: {listed(self.not_compared, MOST_NAMED)}")
         return lines
 
 
@@ -372,10 +373,12 @@ def _values(report: DiagnosticReport, summary: object) -> dict[str, object]:
     while waiting:
         name, value = waiting.pop()
         if isinstance(value, Mapping):
-            parts = [(f".{key}" if key.isidentifier() else f"[{key!r}]", key) for key in value]
-            waiting += [(name + part, value[key]) for part, key in parts][::-1]
+            for key in reversed(value):
+                place = f".{key}" if key.isidentifier() else f"[{key!r}]"
+                waiting.append((name + place, value[key]))
         elif isinstance(value, (list, tuple)):
-            waiting += [(f"{name}[{place}]", each) for place, each in enumerate(value)][::-1]
+            for number in reversed(range(len(value))):
+                waiting.append((f"{name}[{number}]", value[number]))
         elif value is not None and value != "":
             found[name] = value
     return found
@@ -383,12 +386,13 @@ def _values(report: DiagnosticReport, summary: object) -> dict[str, object]:
 
 def _changed(before: Json, now: Json, facts: Sequence[str]) -> list[str]:
     """Which facts of provenance differ."""
-    values = [(before.get(f"provenance.{name}"), now.get(f"provenance.{name}")) for name in facts]
-    return [
-        f"{name.removeprefix('versions.')} {was} → {is_now}"
-        for name, (was, is_now) in zip(facts, values, strict=True)
-        if was != is_now
-    ]
+    changed = []
+    for name in facts:
+        was = before.get(f"provenance.{name}")
+        is_now = now.get(f"provenance.{name}")
+        if was != is_now:
+            changed.append(f"{name.removeprefix('versions.')} {was} → {is_now}")
+    return changed
 
 
 def _elsewhere(before: Json, now: Json) -> list[str]:

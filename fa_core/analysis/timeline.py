@@ -23,7 +23,7 @@ from fa_core.report.gamma import deep_over_epochs, null_band
 from fa_core.report.names import named_place, run_names, run_place
 from fa_core.report.numbers import brief
 from fa_core.report.report_facts import TRAINING
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
 
 STOP_ON = "ab"
 """Default diagnostics of early stops: both are collapses that do not heal."""
@@ -184,7 +184,7 @@ class Replay:
 
     def timelines(
         self,
-        thresholds: DiagnosticThresholds | None = None,
+        thresholds: DiagnosticThresholds = PROTOCOL,
         stop_on: str = STOP_ON,
         total_epochs: int | None = None,
     ) -> list[Timeline]:
@@ -220,14 +220,11 @@ class Replay:
             fires = np.flatnonzero(fired & BIT[letter])
             passes = np.flatnonzero(known & ((fired & BIT[letter]) == 0))
             last = fires[fires >= passes.max(initial=0)]
+            first_fire[letter] = lasting[letter] = None
             if len(fires):
                 first_fire[letter] = numbers[fires[0]]
-            else:
-                first_fire[letter] = None
             if len(last):
                 lasting[letter] = numbers[last[0]]
-            else:
-                lasting[letter] = None
             if undecided[np.flatnonzero(known)[-1]] & BIT[letter]:
                 ends_undecided += letter
         return Timeline(
@@ -335,7 +332,7 @@ def _epochs_done(trace: Trace, index: int) -> int:
 def _skipped(trace: Trace, table: AuditTable, measured: str) -> tuple[str, ...]:
     if not trace.epochs:
         return ("no complete epoch in the trace: nothing to replay",)
-    has_acc = bool(table.measured("acc").any())
+    has_acc = any(epoch.test_acc is not None for epoch in trace.epochs)
     wants = {
         "a": "residual norms of every layer",
         "b": "BP gradient norms",

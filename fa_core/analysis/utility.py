@@ -12,7 +12,7 @@ from fa_core.formats.table import AuditTable, Bits, Mask, objects
 from fa_core.report.diagnostics import BIT, LETTERS, mask_of
 from fa_core.report.names import run_names
 from fa_core.report.quantities import JUDGED
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
 
 CLASSES = 10
 """Assumed for reports without it, as in the published audits."""
@@ -87,7 +87,7 @@ def _rules(runs: AuditTable, flags: Bits, by_accuracy: Mask) -> dict[str, _Rule]
 
 
 def decision_utility(
-    table: AuditTable, thresholds: DiagnosticThresholds | None = None, chance: float | None = None
+    table: AuditTable, thresholds: DiagnosticThresholds = PROTOCOL, chance: float | None = None
 ) -> Utility:
     """Runs walked back by accuracy (S0), by accuracy and Γ (S1), by S0 and one diagnostic (S2–S5),
     by all (S_full).

@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, as_completed
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -24,6 +23,7 @@ from fa_core.audit.devices import (
     workers_for,
 )
 from fa_core.audit.jobs import (
+    Job,
     JobState,
     JobView,
     MeasureOptions,
@@ -34,13 +34,12 @@ from fa_core.audit.jobs import (
     no_data,
     run_of,
 )
-from fa_core.audit.journal import Journal
 from fa_core.audit.pool import OnEvent, Pool
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.files.atomic import keep_old, place_of, write_json
 from fa_core.files.opening import exists, real_path
 from fa_core.formats import scan
-from fa_core.formats.audit_table import printable_drift, write_audit_table
+from fa_core.formats.audit_table import Journal, printable_drift, write_audit_table
 from fa_core.formats.rows import (
     AuditRow,
     Problem,
@@ -52,9 +51,6 @@ from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import is_run
 from fa_core.report.numbers import count_text
 from fa_core.report.provenance import BASELINE_FROM, BASELINE_RULE, OTHER_BASELINES
-
-if TYPE_CHECKING:
-    from fa_core.audit.jobs import Job
 
 Adjust = Callable[[Iterable[AuditRow]], list[AuditRow]]
 """Applies the user's thresholds and baselines to finished rows before they are written."""
@@ -88,7 +84,7 @@ class Measuring(msgspec.Struct, frozen=True):
     """
 
     execution: Execution = Execution()
-    on_event: OnEvent | None = None
+    on_event: OnEvent = ignore
     on_plan: Callable[[int, int], None] = ignore
     on_notice: Callable[[str], None] = ignore
 
@@ -128,8 +124,7 @@ class Measuring(msgspec.Struct, frozen=True):
 
         def on_event(view: JobView) -> None:
             _note_progress(files, view)
-            if self.on_event is not None:
-                self.on_event(view)
+            self.on_event(view)
 
         return replace(self, on_event=on_event)
 

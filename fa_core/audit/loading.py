@@ -207,7 +207,9 @@ def evaluation(plan: Plan, device: str) -> Evaluation:
     order, batched = eval_order(len(data.test_y), plan.batches, plan.batch_size, plan.eval_seed)
     x, y = (samples[order].to(device) for samples in (data.test_x, data.test_y))
     size = min(plan.batch_size, batched)
-    batches = list(zip(cut(x[:batched], size), cut(y[:batched], size), strict=True))
+    inputs = cut(x[:batched], size)
+    labels = cut(y[:batched], size)
+    batches = list(zip(inputs, labels, strict=True))
     return Evaluation(x, y, batches, data.hash, order, scaling=data.scaling)
 
 
@@ -231,19 +233,21 @@ def check_asked(loaded: Loaded, samples: Evaluation) -> None:
     options = loaded.job.options
     asked = 0
     size = sum(size for size, _ in loaded.stamp)
-    batch = min(plan.batch_size, len(samples.test_y))
+    count = len(samples.test_y)
+    batches = len(samples.batches)
+    batch = min(plan.batch_size, count)
     if not plan.data.startswith("synthetic"):
         size += samples.test_x.nbytes
     elif not plan.typed:
-        asked = len(samples.test_y)
+        asked = count
     if not (options.data_typed and options.batches and options.batch_size):
-        asked = max(asked, STATES * batch, len(samples.batches) * max(batch, PASS))
+        asked = max(asked, STATES * batch, batches * max(batch, PASS))
     wide = sum(max(len(t), NARROWEST) for t in loaded.network.parameters() if t.dim() > 1)
     values = wide * samples.test_x.shape[2:].numel() * max(0, asked - USUAL_SAMPLES)
     if 4 * values > TIMES * size + SLACK:
         raise UnreadableInput(
-            f"names {len(samples.batches):,} batches of {batch:,} of {len(samples.test_y):,} "
-            f"samples, for {size >> 10:,} KiB in files",
+            f"names {batches:,} batches of {batch:,} of {count:,} samples, for {size >> 10:,} KiB "
+            "in files",
             where=loaded.job.checkpoint,
             hint="type --data, --batches and --batch-size for so many",
         )
@@ -333,10 +337,7 @@ def load(job: Job, device: str) -> Loaded:
     checkpoint = load_checkpoint(weights, options.weights)
     network, taken = loaded(checkpoint, manifest, options.model, options.dtype == "as-is")
     if manifest is not None:
-        if job.seed is None:
-            seed = manifest.seed
-        else:
-            seed = job.seed
+        seed = manifest.seed if job.seed is None else job.seed
         axes = job.axes or manifest.axes
         job = replace(job, method=job.method or manifest.method, seed=seed, axes=axes)
     job = replace(job, method=job.method or taken.metadata.get("method", ""))

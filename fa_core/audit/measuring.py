@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import torch
@@ -25,6 +24,8 @@ from fa_core.audit.jobs import (
 )
 from fa_core.audit.loading import (
     TEST_BATCH,
+    Evaluation,
+    Loaded,
     check_asked,
     evaluation,
     halve_until_fits,
@@ -70,9 +71,6 @@ from fa_core.report.manifest import CREDIT, Manifest
 from fa_core.report.provenance import TRAINED_ON, ReferencePrecision
 from fa_core.zoo.methods import Method, restore_method
 from fa_core.zoo.models.base import StreamNet
-
-if TYPE_CHECKING:
-    from fa_core.audit.loading import Evaluation, Loaded
 
 ABLATION = "depth_ablation"
 """Key of a report's ``unmeasured`` for a missing ablation."""
@@ -224,10 +222,7 @@ def _rule(loaded: Loaded) -> Method:
         feedback = load_checkpoint(saved).tensors
     else:
         feedback = loaded.checkpoint.feedback
-    if loaded.manifest:
-        args = loaded.manifest.method_args
-    else:
-        args = {}
+    args = loaded.manifest.method_args if loaded.manifest else {}
     return restore_method(loaded.job.method, loaded.network, feedback, **args)
 
 
@@ -372,7 +367,8 @@ def _data_note(manifest: Manifest | None, spec: str, samples: Evaluation) -> str
         other = "other data than the manifest's"
     else:
         other = "the data changed since training"
-    return f"{other}: {samples.data_hash[:15]}… instead of {str(manifest.data_hash)[:15]}…"
+    trained_on = str(manifest.data_hash)
+    return f"{other}: {samples.data_hash[:15]}… instead of {trained_on[:15]}…"
 
 
 def _network_facts(loaded: Loaded) -> Json:

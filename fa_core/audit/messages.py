@@ -241,10 +241,9 @@ class ChildProcess:
             known = -code in {*signal.Signals}
             cause = f"was killed by {signal.Signals(-code).name if known else f'signal {-code}'}"
         words = "".join(log_tail(self.log, 1)).strip()
+        hints = []
         if words:
-            hints = [f"its last words: {words}"]
-        else:
-            hints = []
+            hints.append(f"its last words: {words}")
         if words.endswith("No module named 'torch'"):
             hints.append("pip install torch")
         if cause.endswith("SIGKILL"):

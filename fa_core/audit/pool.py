@@ -81,12 +81,12 @@ class Pool(AbstractContextManager["Pool"]):
     def __init__(
         self,
         devices: Sequence[str],
-        on_event: OnEvent | None = None,
+        on_event: OnEvent = ignore,
         *,
-        on_notice: Callable[[str], None] | None = None,
+        on_notice: Callable[[str], None] = ignore,
         threads: int | None = None,
     ) -> None:
-        self.on_notice = on_notice or ignore
+        self.on_notice = on_notice
         self.changed = threading.Condition()
         self.closed = False
         self._devices = list(devices)
@@ -97,7 +97,7 @@ class Pool(AbstractContextManager["Pool"]):
         self._queue: dict[str, None] = {}  # job ids, in order
         self._events: queue.SimpleQueue[JobView | None] = queue.SimpleQueue()
         self._notifier = threading.Thread(
-            target=self._notify, args=(on_event or ignore,), name="events", daemon=True
+            target=self._notify, args=(on_event,), name="events", daemon=True
         )
         self._notifier.start()
         # last: where no thread may be started, no folder is left
@@ -181,7 +181,8 @@ class Pool(AbstractContextManager["Pool"]):
 
     def start_worker(self, device: str) -> ChildProcess:
         """Start a worker process for a device."""
-        log = self.log_dir / f"worker-{next(self._worker_numbers)}-{device.replace(':', '')}.log"
+        number = next(self._worker_numbers)
+        log = self.log_dir / f"worker-{number}-{device.replace(':', '')}.log"
         threads = self._threads or threads_per_worker(self._devices)
         module = ["fa_core.audit.worker", device, str(Path.cwd())]
         return ChildProcess(module, log=log, environment=messages.environment(threads))

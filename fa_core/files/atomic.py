@@ -22,7 +22,8 @@ def write_bytes(path: Path, content: bytes) -> None:
         FaError: the folder is not writable, or the disk is full; the old file is kept.
     """
     path = place_of(path)
-    temporary = path.with_name(f".{path.name}.{os.urandom(8).hex()}.tmp")
+    mark = os.urandom(8).hex()
+    temporary = path.with_name(f".{path.name}.{mark}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("xb") as file:

@@ -149,12 +149,11 @@ def _event(data: bytes) -> tuple[int, dict[str, float] | None]:
     event = dict(_fields(data))
     scalars = {}
     for number, each in _fields(event.get(5, b"")):
-        if number == 1:
-            value = dict(_fields(each))
-        else:
-            value = {}
+        value = dict(_fields(each)) if number == 1 else {}
         tensor = dict(_fields(value.get(8, b"")))
-        scalar = value.get(2) or (tensor.get(4) or tensor.get(5) if tensor.get(1) == 1 else None)
+        scalar = value.get(2)
+        if not scalar and tensor.get(1) == 1:
+            scalar = tensor.get(4) or tensor.get(5)
         if isinstance(scalar, bytes) and len(scalar) == 4:
             (scalars[value[1].decode("utf-8", "replace")],) = struct.unpack("<f", scalar)
     step = event.get(2, 0)

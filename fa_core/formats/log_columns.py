@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TypeAlias
 
 from fa_core.errors import UnreadableInput, UsageError
-from fa_core.option_values import unknown_name
+from fa_core.option_values import check_known
 from fa_core.report.numbers import listed
 from fa_core.sanitize import sanitize
 
@@ -75,8 +75,7 @@ def given_columns(items: Iterable[str], where: str = "--columns") -> dict[str, s
     found = {}
     for item in items:
         number, _, column = map(str.strip, item.partition("="))
-        if number not in GIVEN:
-            raise unknown_name(f"number in {where}", number, GIVEN)
+        check_known(f"number in {where}", number, GIVEN)
         if not column or column.count("*") > (number in ("h", "g", "gamma")):
             raise UsageError(
                 f"{item!r} names no column",

@@ -20,13 +20,12 @@ from fa_core.formats.json_document import Document, Finding, check_entries, conv
 from fa_core.formats.log_columns import Given, columns_of, is_log, may_be_log
 from fa_core.formats.logs import Entry, trace_of, traces_of
 from fa_core.formats.rows import Problem, row_of_file
+from fa_core.formats.trace import Trace
 from fa_core.report.names import AXES, axes_of, canonical_method
 from fa_core.report.numbers import listed
 
 if TYPE_CHECKING:
     from _csv import Reader
-
-    from fa_core.formats.trace import Trace
 
 _HISTORY = "log_history"
 
@@ -124,10 +123,7 @@ def read_penalty(document: Document) -> Iterator[Finding]:
     header = convert(fields, _Header, f"{document.path}: $")
     row = row_of_file(document.path)
     method = canonical_method(header.method or header.method_name or row.method)
-    if header.seed is None:
-        seed = row.seed
-    else:
-        seed = header.seed
+    seed = row.seed if header.seed is None else header.seed
     axes = {**row.axes, **axes_of(fields)}
     row = msgspec.structs.replace(row, method=method, seed=seed, axes=axes)
     entries = [(log.place(index), entry) for index, entry in log.objects()]
@@ -197,7 +193,8 @@ def read_csv(path: str, file: BinaryIO, given: Given) -> Iterator[Trace | Proble
             where = f"{path}: line {rows.line_num}"
             row = [cell.strip() for cell in row]
             # a log that is begun again repeats its headings
-            if not names or len({*row} & {*names} - {""}) * 2 > len(row):
+            repeated = set(row) & set(names) - {""}
+            if not names or len(repeated) * 2 > len(row):
                 names = _checked(row, given, where)
             elif any(row[len(names) :]):
                 raise UnreadableInput(

@@ -160,10 +160,7 @@ def read(document: Document) -> Iterator[Finding]:
         name.seed is not None and _is_variant(method, name.method)
     ):
         method = name.method
-    if own.seed is None:
-        seed = name.seed
-    else:
-        seed = own.seed
+    seed = name.seed if own.seed is None else own.seed
     axes = {**name.axes, **own.axes}
     yield msgspec.structs.replace(own, key=name.key, method=method, seed=seed, axes=axes)
 
@@ -272,6 +269,7 @@ def _report(fields: Json, axes: Json, where: str) -> DiagnosticReport:
             layers[field] = "L"
     if unused:
         note = f"in the list, not used: {listed(sorted(unused), 6)}"
-        found["notes"] = "; ".join(filter(None, [str(found.get("notes", "")), note]))
+        notes = [str(found.get("notes", "")), note]
+        found["notes"] = "; ".join(filter(None, notes))
     report = convert({"layers": layers, **found, "axes": axes}, DiagnosticReport, where)
     return report.check(where)

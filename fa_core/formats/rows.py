@@ -25,7 +25,7 @@ from fa_core.report.method_style import CONTROLS, FROZEN, WITHOUT_BASELINE
 from fa_core.report.names import differing_axes, homes, name_of
 from fa_core.report.numbers import count_text
 from fa_core.report.provenance import BASELINE_FROM, GIVEN
-from fa_core.report.quantities import fields_of, named
+from fa_core.report.quantities import named
 from fa_core.report.report_facts import TRAINING
 
 _HYDRA_ABOVE, _MOST_OVERRIDES = 4, 1 << 16
@@ -100,7 +100,7 @@ def recorded(row: AuditRow, report: DiagnosticReport) -> Json:
         "source": row.source,
         "method": row.method,
         "seed": row.seed,
-        **fields_of(report, RECORDED),
+        **{number.field: number.recorded(report) for number in RECORDED},
         **judged_fields(report),
         "coverage": report.measured,
         "recorded_verdict": report.recorded_verdict,
@@ -313,12 +313,10 @@ def row_of_manifest(manifest: Manifest, place: str) -> AuditRow:
 
 def _rule(row: AuditRow) -> str:
     args = row.report.provenance.get("method_args")
-    if isinstance(args, Mapping):
-        return rule_of(row.method, args)
-    if "of" in row.axes:
+    if not isinstance(args, Mapping):
         # as the name of a checkpoint says
-        return rule_of(row.method, {"of": row.axes["of"]})
-    return rule_of(row.method, {})
+        args = {name: value for name, value in row.axes.items() if name == "of"}
+    return rule_of(row.method, args)
 
 
 def _facts(row: AuditRow, frozen: bool = False) -> Json:

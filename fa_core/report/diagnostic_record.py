@@ -15,6 +15,7 @@ from fa_core.report.beside import (
     scale_text,
 )
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, judged_text
+from fa_core.report.gamma import per_layer
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.notes import (
     basis_text,
@@ -61,10 +62,9 @@ class DiagnosticRecord(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def line(self) -> str:
         """The record on one line, e.g. ``"(a) FIRES: growth per block 694 (limit 50)"``."""
-        if self.state == FIRES:
-            state = self.state.upper()
-        else:
-            state = self.state
+        state = self.state
+        if state == FIRES:
+            state = state.upper()
         return "; ".join([f"({self.letter}) {state}: {self.text}", *self.beside])
 
     @property
@@ -193,7 +193,7 @@ def report_text(run: JudgedRun) -> str:
     lines += [f"to flip: {flip}" for flip in flips_texts(run)]
     lines += _layers("‖h_l‖", run.by_layer("residual_norms"))
     lines += _layers("‖g_l‖", run.by_layer("bp_grad_norms"))
-    gammas = enumerate((run.credit or {}).get("gamma") or ())
+    gammas = enumerate(per_layer(run.credit))
     lines += _layers("Γ_l", {str(l): gamma for l, gamma in gammas if gamma is not None})
     lines += filter(None, [reduction_text(run), own_backward_text(run), run.notes])
     name = run.method_name or "run"

@@ -142,7 +142,8 @@ def drift_interval(
         spread = first * t**2
         middle = drift + spread * root / 2
         rest = (1 + spread) * (drift**2 - second * t**2)
-        ends.append(min(root, (middle + math.sqrt(max(middle**2 - rest, 0.0))) / (1 + spread)))
+        reach = middle + math.sqrt(max(middle**2 - rest, 0.0))
+        ends.append(min(root, reach / (1 + spread)))
     if is_on_a_line(cosines):
         size = sum(map(abs, pairs)) / len(pairs)
         ends += [size * share for share in _flipped(cosines, z)]

@@ -123,9 +123,9 @@ def reach_of(run: JudgedRun, numbers: Iterable[float | None], nonfinite: Contain
         elif number is not None:
             low, high = run.interval(letter) or (number, number)
             if diagnostic.fires_above:
-                sure, possible = (low, high)
+                sure, possible = low, high
             else:
-                sure, possible = (high, low)
+                sure, possible = high, low
             if letter in inconclusive:
                 possible = diagnostic.always
             found[letter] = (sure, possible)

@@ -141,8 +141,10 @@ def _around_seed(*sides: str) -> tuple[str, Json]:
             if found := re.search(pattern, part, re.ASCII):
                 axes[axis] = kind(found[1])
                 part = part[: found.start()] + part[found.end() :]
-        said = _METHOD.search(part)
-        names.append(canonical_method(said[1] if said else _PAIR.sub("", part)).strip("_,;"))
+        name = _PAIR.sub("", part)
+        if said := _METHOD.search(part):
+            name = said[1]
+        names.append(canonical_method(name).strip("_,;"))
     method = names[0] or names[1]
     network = _ARCH.search(method)
     if network:
@@ -272,12 +274,16 @@ def name_of(path: str) -> Name:
     if file.name == WEIGHTS or file.name in HUB_FILES:
         file = file.parent
     around = file.relative_to(file.anchor).parent.parts[-_FOLDERS:]
-    parts = [sanitize(part, WHITE_SPACE) for part in (_SUFFIX.sub("", file.name), *around[::-1])]
+    names = (_SUFFIX.sub("", file.name), *reversed(around))
+    parts = [sanitize(name, WHITE_SPACE) for name in names]
     said = [split_key(part) for part in parts]
     at = _place_of_method(parts, said)
     seeded = next((i for i, (_, seed, _) in enumerate(said) if seed is not None), 0)
-    top = max(at, seeded, *(i for i, part in enumerate(parts) if "=" in part), 0)
-    axes = {name: value for _, _, own in said[top::-1] for name, value in own.items()}
+    stated = (i for i, part in enumerate(parts) if "=" in part)
+    top = max(at, seeded, *stated)
+    axes: Json = {}
+    for _, _, own in said[top::-1]:
+        axes |= own
     for part in parts[:at]:
         if epoch := _EPOCH.search(part):
             axes["epoch"] = int(epoch[1])
@@ -406,7 +412,7 @@ def short_paths(paths: Iterable[str]) -> dict[str, str]:
     ends: dict[str, list[str]] = {}
     for path in paths:
         parts = PurePath(path).parts
-        ends[path] = [str(PurePath(*parts[-count:])) for count in range(1, len(parts) + 1)]
+        ends[path] = [str(PurePath(*parts[start:])) for start in reversed(range(len(parts)))]
     seen = Counter(chain.from_iterable(ends.values()))
     shortest = {}
     for path, own in ends.items():
@@ -431,7 +437,8 @@ def unique_names(names: Sequence[str], *ways: Sequence[str], form: str = "{}@{}"
         at: defaultdict[str, set[str]] = defaultdict(set)
         for name, place in zip(found, places, strict=True):
             at[name].add(place)
-        ends = short_paths(chain.from_iterable(own for own in at.values() if len(own) > 1))
+        shared = (own for own in at.values() if len(own) > 1)
+        ends = short_paths(chain.from_iterable(shared))
         for run, place in enumerate(places):
             if len(at[found[run]]) > 1 and place:
                 found[run] = form.format(found[run], ends[place])

@@ -11,6 +11,7 @@ from fa_core.report.diagnostics import (
     DIAGNOSTICS,
     PROXY,
 )
+from fa_core.report.gamma import per_layer
 from fa_core.report.intervals import REFERENCE_BATCH, at_reference_batch
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.numbers import brief, listed
@@ -163,7 +164,7 @@ def own_backward_text(run: JudgedRun) -> str:
 
 def _gammas(run: JudgedRun) -> str:
     texts = []
-    for gamma in (run.credit or {}).get("gamma", ()):
+    for gamma in per_layer(run.credit):
         if gamma is None:
             texts.append("N/A")
         else:

@@ -170,9 +170,12 @@ def with_axes(name: str, axes: Mapping[str, object]) -> str:
     >>> with_axes("dfa", {"lam": 0.01, "d": None}), with_axes("bp", {})
     ('dfa (lam 0.01)', 'bp')
     """
-    words = ", ".join(f"{axis} {plain(value)}" for axis, value in axes.items() if value is not None)
+    words = []
+    for axis, value in axes.items():
+        if value is not None:
+            words.append(f"{axis} {plain(value)}")
     if words:
-        return f"{name} ({words})"
+        return f"{name} ({', '.join(words)})"
     return name
 
 
@@ -272,10 +275,12 @@ def _shifted(value: float, exponent: int) -> float:
 
 def _places(mean: float, std: float) -> int:
     """Decimals for three digits of the mean and two of its deviation, five at most."""
-    wanted = [digits - 1 - _exponent(abs(x)) for x, digits in ((mean, 3), (std, 2)) if x]
-    if wanted:
-        return min(max(0, *wanted), 5)
-    return 0
+    wanted = [0]
+    if mean:
+        wanted.append(2 - _exponent(mean))
+    if std:
+        wanted.append(1 - _exponent(std))
+    return min(max(wanted), 5)
 
 
 def short(value: float, digits: int = 3) -> str:
@@ -341,24 +346,19 @@ def just_past(value: float, upward: bool, limit: float, digits: int = 3) -> floa
     ...     just_past(1.0, True, 1.0004))
     (694.0, 11.0, 1.0001)
     """
-    if upward:
-        rounding = ROUND_CEILING
-    else:
-        rounding = ROUND_FLOOR
-    if value:
-        exponent = Decimal(value).adjusted()
-    else:
-        exponent = 0
+    rounding = ROUND_CEILING if upward else ROUND_FLOOR
+    start = Decimal(value)
+    exponent = start.adjusted()
     for places in range(digits - 1 - exponent, 18 - exponent):
         unit = Decimal(1).scaleb(-places)
+        rounded = start
         if places > -exponent:
-            rounded = Decimal(value).quantize(unit, rounding=rounding)
-        else:
-            rounded = Decimal(value)
+            rounded = start.quantize(unit, rounding=rounding)
         if float(rounded) == value:
-            rounded = Decimal(value).quantize(unit, rounding=rounding) + (unit if upward else -unit)
+            rounded = start.quantize(unit, rounding=rounding)
+            rounded += unit if upward else -unit
         found = float(rounded)
-        if value < found < limit if upward else limit < found < value:
+        if value < found < limit or limit < found < value:
             return found
     return None
 

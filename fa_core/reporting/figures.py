@@ -18,7 +18,7 @@ from fa_core.report.diagnostics import BIT
 from fa_core.report.method_style import MethodStyle, published_name
 from fa_core.report.numbers import brief
 from fa_core.report.quantities import BY_NAME, JUDGED, Quantity, named
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
 from fa_core.reporting import panels
 from fa_core.reporting.panels import (
     Look,
@@ -73,7 +73,7 @@ class Markers(NamedTuple):
         table = self.table
         rows = self.rows
         bit = BIT[what.marks]
-        values = column_of(table, what)
+        values = table.column(what)
         marks = {}
         if what is ACCURACY:
             margin = self.thresholds.frozen_acc_margin_pp / 100
@@ -91,9 +91,14 @@ class Markers(NamedTuple):
                 plot(panel, self.xs[some], values[some], style, linestyle="none", **look)
         fires = table.flags(self.thresholds)
         broken = table.nonfinite
-        for i in rows[~np.isfinite(panels.drawable(values[rows], what.log))].tolist():
-            text = "NaN/inf" if broken[i] & bit else "n.m."
-            word = panel.text(self.xs[i], 0.02, "0" if values[i] == 0 else text)
+        shown = np.isfinite(panels.drawable(values[rows], what.log))
+        for i in rows[~shown].tolist():
+            text = "n.m."
+            if broken[i] & bit:
+                text = "NaN/inf"
+            elif values[i] == 0:
+                text = "0"
+            word = panel.text(self.xs[i], 0.02, text)
             word.set(color=panels.LIMIT if fires[i] & bit else panels.MUTED, fontsize=6)
             word.set(transform=panel.get_xaxis_transform(), rotation=90, ha="center", va="bottom")
         finish(panel, what, self.thresholds)
@@ -123,23 +128,16 @@ def mean_of(values: Floats, log: bool = False) -> float:
     return mean
 
 
-def column_of(table: AuditTable, what: Quantity) -> Floats:
-    """A number of every run."""
-    values: Floats = getattr(table, what.column)
-    return values
-
-
 _MEAN: Look = {"linestyle": "-", "linewidth": 1.6, "alpha": 0.6, "zorder": 1.5, "marker": ""}
 
 
 @fixed_style()
-def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> Figure:
+def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCOL) -> Figure:
     """The four numbers of every method: a marker per seed, and a line at their mean.
 
     Limits are dashed, their firing sides shaded. Controls are left out. Means of growth and ‖g_L‖
     are geometric; a number that is not finite has no mean.
     """
-    thresholds = thresholds or DiagnosticThresholds()
     if not table.controls.all():
         table = table.select(~table.controls)
     groups = conditions(table)
@@ -184,11 +182,11 @@ def _mean(table: AuditTable, what: Quantity, mine: Sequence[int]) -> float:
     """The mean over some runs; NaN if a number is not finite."""
     if (table.nonfinite[mine] & BIT[what.letter]).any():
         return math.nan
-    return mean_of(column_of(table, what)[mine], what.log)
+    return mean_of(table.column(what)[mine], what.log)
 
 
 @fixed_style()
-def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> Figure:
+def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCOL) -> Figure:
     """Accuracy, growth and ‖g_L‖ against the penalty λ, a marker per seed.
 
     A line per family joins the means over seeds of runs that differ in λ only (`families`).
@@ -205,14 +203,14 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
     places = sorted({levels[i] for i in names})
     xs = np.zeros(len(table))
     xs[rows] = [places.index(levels[i]) for i in names]
-    markers = Markers(table, thresholds or DiagnosticThresholds(), names, styles, xs, rows)
+    markers = Markers(table, thresholds, names, styles, xs, rows)
     signs: Signs = {**panels.FACES, **panels.BASELINES, "mean over seeds": {"linestyle": "-"}}
     figure, axes = page("Penalty rescue", styles, 1, 3, signs)
     for panel, what in zip(axes, COURSES, strict=True):
         markers.draw(panel, what)
         panel.set_xlabel("penalty λ")
         panels.name_places(panel, [brief(place) if place else "none" for place in places])
-        values = column_of(table, what)
+        values = table.column(what)
         for (_, family), name in zip(drawn, named, strict=True):
             mine = np.array(family)
             known = mine[np.isfinite(values[mine])]
@@ -222,7 +220,7 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
     return laid_out(figure)
 
 
-FIGURES: Mapping[str, Callable[[AuditTable, DiagnosticThresholds | None], Figure]] = {
+FIGURES: Mapping[str, Callable[[AuditTable, DiagnosticThresholds], Figure]] = {
     "methods": methods_figure,
     "rescue": rescue_figure,
 }
@@ -231,10 +229,9 @@ FIGURES: Mapping[str, Callable[[AuditTable, DiagnosticThresholds | None], Figure
 
 @fixed_style()
 def timeline_figure(
-    timelines: Sequence[Timeline], thresholds: DiagnosticThresholds | None = None
+    timelines: Sequence[Timeline], thresholds: DiagnosticThresholds = PROTOCOL
 ) -> Figure:
     """Accuracy, ‖h_L‖, growth and ‖g_L‖ over epochs, a curve per run; dotted: first fires."""
-    thresholds = thresholds or DiagnosticThresholds()
     names, styles = variants((one.method, one.axes) for one in timelines)
     kinds: dict[str, str] = {}
     for one in timelines:
@@ -268,7 +265,8 @@ def gamma_figure(timelines: Sequence[Timeline]) -> Figure:
     signs: Signs = {}
     if any(one.null or one.null_gamma for one in drawn):
         signs["under random feedback"] = {"linestyle": ":"}
-    figure, axes = page(f"Γ over {_unit(drawn)}s", styles, math.ceil(len(shown) / 3), 3, signs)
+    title = f"Γ over {_unit(drawn)}s"
+    figure, axes = page(title, styles, math.ceil(len(shown) / 3), 3, signs)
     for panel in axes[len(shown) :]:
         panel.set_visible(False)
     for panel, place in zip(axes, shown, strict=False):

@@ -265,13 +265,8 @@ def threshold_line(panel: Axes, what: Quantity, value: float) -> None:
     end = high if diagnostic.fires_above else low
     panel.axhspan(value, end, color=LIMIT, alpha=0.06, linewidth=0)
     panel.set_ylim(low, high)
-    _name_line(panel, value, f"{diagnostic.bound}\n{number}", LIMIT)
-
-
-def _name_line(panel: Axes, level: float, name: str, colour: str) -> None:
-    """Name a horizontal line at its right end."""
-    across = panel.get_yaxis_transform()
-    panel.text(1.01, level, name, transform=across, color=colour, va="center", fontsize=6)
+    name = panel.text(1.01, value, f"{diagnostic.bound}\n{number}", color=LIMIT, fontsize=6)
+    name.set(transform=panel.get_yaxis_transform(), va="center")
 
 
 def name_places(panel: Axes, names: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ import msgspec
 from fa_core import option_values
 from fa_core.errors import UsageError
 from fa_core.files.decode import Json
-from fa_core.option_values import ARCHS, check_data_set, unknown_name
+from fa_core.option_values import ARCHS, check_data_set, check_known
 from fa_core.report.method_style import (
     CONTROLS,
     FROZEN,
@@ -56,10 +56,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
 
     def __post_init__(self) -> None:
-        if self.optimizer not in OPTIMIZERS:
-            raise unknown_name("optimizer", self.optimizer, OPTIMIZERS)
-        if self.schedule not in SCHEDULES:
-            raise unknown_name("schedule", self.schedule, SCHEDULES)
+        check_known("optimizer", self.optimizer, OPTIMIZERS)
+        check_known("schedule", self.schedule, SCHEDULES)
         _check_at_least("epochs", self.epochs, 0)
         _check_at_least("batch_size", self.batch_size, 1)
         _check_at_least("weight_decay", self.weight_decay, 0)
@@ -75,7 +73,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         """
         if self.schedule == "constant":
             return self.lr
-        return self.lr * 0.5 * (1.0 + math.cos(math.pi * step / max(total, 1)))
+        angle = math.pi * step / max(total, 1)
+        return self.lr * 0.5 * (1.0 + math.cos(angle))
 
 
 def _check_at_least(name: str, value: float, lowest: int) -> None:
@@ -264,10 +263,8 @@ def check_names(method: str, arch: str, data: str) -> None:
     """
     name = canonical_method(method)
     known = [*METHODS, *sorted(option_values.plugins(option_values.METHODS))]
-    if name not in known:
-        raise unknown_name("method", name, known)
-    if arch not in ARCHS:
-        raise unknown_name("network", arch, ARCHS)
+    check_known("method", name, known)
+    check_known("network", arch, ARCHS)
     check_data_set(data)
 
 
@@ -314,6 +311,5 @@ def experiment(name: str) -> Experiment:
         UsageError: unknown name.
     """
     by_name = {one.name: one for one in experiments()}
-    if name not in by_name:
-        raise unknown_name("experiment", name, by_name)
+    check_known("experiment", name, by_name)
     return by_name[name]

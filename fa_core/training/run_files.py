@@ -47,7 +47,8 @@ class RunWriter:
         }
         if credit:
             write_bytes(self.folder / CREDIT, save(_plain(credit), label))
-        write_bytes(self.folder / WEIGHTS, save(_plain(net), label | {"arch": manifest.arch}))
+        label["arch"] = manifest.arch
+        write_bytes(self.folder / WEIGHTS, save(_plain(net), label))
 
     def trace(self, epochs: Sequence[Mapping[str, object]]) -> None:
         """Write ``trace.jsonl``, one epoch per line; no file without epochs."""

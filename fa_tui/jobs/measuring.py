@@ -30,11 +30,11 @@ from fa_core.audit.devices import (
     workers_for,
 )
 from fa_core.audit.jobs import MeasureOptions, job_for
-from fa_core.audit.journal import Journal
 from fa_core.errors import FaError, UsageError
 from fa_core.files.atomic import keep_old
 from fa_core.files.opening import real_path
 from fa_core.formats import scan
+from fa_core.formats.audit_table import Journal
 from fa_core.formats.rows import AuditRow, measured, with_baselines
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import AUDIT, is_run

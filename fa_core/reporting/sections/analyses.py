@@ -37,9 +37,6 @@ _RANGE_CELLS, _END_CELLS = 7, 6
 def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
     """Mean and spread per method, numbers of seeds that fire, and disagreement."""
     groups = analysis.groups
-    notes: list[tuple[str, str]] = []
-    for group in groups:
-        notes += [(note, group_name(group)) for note in group.notes]
     if groups:
         records = [_seed_record(group, analysis.thresholds) for group in groups]
         yield Grid.of(
@@ -55,7 +52,8 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
         caption = "Range over seeds: min … max; n: of how many, where not of all."
         yield Grid.of([_range_record(one, analysis.thresholds) for one in groups], caption)
     yield from _credit_grid(groups)
-    yield from bullets((*analysis.notes, *by_note(notes)))
+    notes = by_note((group_name(group), group.notes) for group in groups)
+    yield from bullets((*analysis.notes, *notes))
 
 
 def _seed_record(group: SeedGroup, thresholds: DiagnosticThresholds) -> dict[str, str]:
@@ -185,11 +183,11 @@ def sensitivity_blocks(analysis: Sequence[Sensitivity]) -> Iterator[Block]:
         if first.neither:
             groups += f" Neither: {', '.join(first.neither)}."
         yield Paragraph(groups)
-    notes: list[tuple[str, str]] = []
+    said = []
     for one in analysis:
         letter = f"({one.letter})"
-        notes += [(note.removeprefix(f"{letter} "), letter) for note in one.skipped]
-    yield from bullets(by_note(notes, "{} {}"))
+        said.append((letter, [note.removeprefix(f"{letter} ") for note in one.skipped]))
+    yield from bullets(by_note(said, "{} {}"))
 
 
 def _sensitivity_record(one: Sensitivity, grouped: bool) -> dict[str, str]:
@@ -312,10 +310,7 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
         words=2 + len(LETTERS),
         marked=[one.stop for one in timelines],
     )
-    pairs: list[tuple[str, str]] = []
-    for one in timelines:
-        pairs += [(note, one.key) for note in one.skipped]
-    yield from bullets(by_note(pairs))
+    yield from bullets(by_note((one.key, one.skipped) for one in timelines))
 
 
 def _method_record(one: MethodTimeline) -> dict[str, str]:

@@ -26,7 +26,7 @@ from fa_core.report.notes import baseline_text, caveats
 from fa_core.report.numbers import MISSING, brief, count_text, listed, on_its_side, significant
 from fa_core.report.quantities import JUDGED
 from fa_core.report.report_facts import layers_in_order
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
 from fa_core.report.verdict import NOT_MEASURED, UNDECIDED, cell_legend
 from fa_core.report.verdict_text import counted, counts_text, second_reading, verdict_words
 from fa_core.reporting.blocks import (
@@ -47,11 +47,10 @@ Run: TypeAlias = tuple[str, DiagnosticReport]
 """A run in a per-run table: its unique name and its report."""
 
 
-def shown_runs(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> list[Run]:
+def shown_runs(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCOL) -> list[Run]:
     """The runs of per-run tables, judged by these thresholds (default: the protocol's)."""
-    judged_by = thresholds or DiagnosticThresholds()
     names = run_names(table.key.tolist(), table.source.tolist())[:ROWS_AT_MOST]
-    return [(name, table.report(i).with_thresholds(judged_by)) for i, name in enumerate(names)]
+    return [(name, table.report(i).with_thresholds(thresholds)) for i, name in enumerate(names)]
 
 
 def thresholds_table(thresholds: DiagnosticThresholds) -> Block:
@@ -84,7 +83,7 @@ def second_readings(table: AuditTable, thresholds: DiagnosticThresholds) -> Iter
 def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     """Numbers of runs, their judgements, and caveats."""
     methods = list(dict.fromkeys(map(str, table.method)))
-    seeds = [seed for seed in table.seeds if seed is not None]
+    seeds = sorted({seed for seed in table.seed if seed is not None})
     runs = count_text(len(table), "run")
     of = count_text(len(methods), "method")
     contents = f"{runs} of {of} ({listed(methods, 24)})"
@@ -113,10 +112,10 @@ def _caveats(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Bl
 def notes_on_runs(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     """What the numbers of single runs rest on."""
     runs = shown_runs(table, thresholds)
-    pairs = [(caveat, name) for name, run in runs for caveat in caveats(run)]
-    if pairs:
+    notes = by_note((name, caveats(run)) for name, run in runs)
+    if notes:
         yield Heading("Notes on runs", 2)
-        yield from bullets(by_note(pairs))
+        yield from bullets(notes)
 
 
 def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:

@@ -71,7 +71,8 @@ def _array(content: Mapping[object, object], key: str) -> NDArray[Any]:
     _, shape, dtype, _, raw = value.state
     if isinstance(raw, str):  # written by Python 2
         raw = raw.encode("latin1")
-    array: NDArray[Any] = np.frombuffer(bytearray(raw), dtype.args[0]).reshape(shape)
+    values = np.frombuffer(bytearray(raw), dtype.args[0])
+    array: NDArray[Any] = values.reshape(shape)
     return array
 
 

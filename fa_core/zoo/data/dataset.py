@@ -18,7 +18,7 @@ from torch import Tensor
 
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.files.opening import real_path, typed_path
-from fa_core.option_values import split_place, unknown_name
+from fa_core.option_values import check_known, split_place
 
 Options = TypeVar("Options", bound=msgspec.Struct)
 
@@ -47,8 +47,7 @@ def parse_options(name: str, text: str, defaults: Options) -> Options:
             raise UsageError(
                 f"{item!r} is not key=value", where=name, hint=f"options: {', '.join(known)}"
             )
-        if key not in known:
-            raise unknown_name(f"option of {name}", key, known)
+        check_known(f"option of {name}", key, known)
         given: object = value
         if key in _PER_CHANNEL:
             given = value.split("/")
@@ -146,9 +145,12 @@ class DataSet:
         for part, (x, y) in parts.items():
             if y.ndim != 1 or len(x) != len(y):
                 problem = f"{part} samples {tuple(x.shape)} and labels {tuple(y.shape)} do not fit"
-            elif len(y) and not 0 <= int(y.min()) <= int(y.max()) < self.num_classes:
-                labels = f"run from {int(y.min())} to {int(y.max())}"
-                problem = f"{part} labels {labels}, with {self.num_classes} classes"
+            elif len(y):
+                least = int(y.min())
+                most = int(y.max())
+                if least < 0 or most >= self.num_classes:
+                    labels = f"run from {least} to {most}"
+                    problem = f"{part} labels {labels}, with {self.num_classes} classes"
         if problem:
             raise UnreadableInput(problem, where=self.spec)
 
@@ -320,7 +322,8 @@ def made_data(spec: str, made: object) -> DataSet | GivenBatches:
     if isinstance(made, Iterable) and not isinstance(made, _NO_BATCHES):
         items = list(made)
         pairs = [one for one in items if isinstance(one, tuple | list) and len(one) == 2]
-        if items and len(pairs) + sum(isinstance(one, Mapping) for one in items) == len(items):
+        mappings = [one for one in items if isinstance(one, Mapping)]
+        if items and len(pairs) + len(mappings) == len(items):
             return GivenBatches(spec, items)
         if isinstance(made, tuple | list) and len(items) == len(NAMES):
             return from_arrays(spec, *items)

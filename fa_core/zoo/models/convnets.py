@@ -3,7 +3,6 @@ connections, and residual ones, whose tensors have BioTorch's names."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import pairwise
 from math import isqrt
 from typing import ClassVar
@@ -12,7 +11,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fa_core.errors import UsageError
-from fa_core.zoo.models.base import Shape, StreamNet, checked_args, common_args, terminal_norm
+from fa_core.zoo.models.base import (
+    Shape,
+    Shapes,
+    StreamNet,
+    checked_args,
+    common_args,
+    terminal_norm,
+)
 
 
 class ConvBlock(nn.Module):
@@ -73,9 +79,12 @@ class SmallCNN(StreamNet):
         if L not in (0, 3):
             what = f"smallcnn has 3 blocks after its first convolution, L is {L}"
             raise UsageError(what, hint="use L=3, or L=0")
-        maps = [(width << l, image >> (l + 1), image >> (l + 1)) for l in range(3)]
-        states: list[Shape] = [*maps, (d,)][: L + 1]
-        super().__init__(args, (channels, image, image), states)
+        states: list[Shape] = []
+        for l in range(3):
+            side = image >> (l + 1)
+            states.append((width << l, side, side))
+        states.append((d,))
+        super().__init__(args, (channels, image, image), states[: L + 1])
         self.embed = ConvBlock(channels, width)
         dense = DenseBlock(4 * width * (image // 8) ** 2, d)
         blocks = [ConvBlock(width, 2 * width), ConvBlock(2 * width, 4 * width), dense]
@@ -88,7 +97,7 @@ class SmallCNN(StreamNet):
         return h.flatten(1)
 
     @classmethod
-    def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, int]:
+    def infer_args(cls, shapes: Shapes) -> dict[str, int]:
         """Arguments from the convolutions and the first layer after a flattened map."""
         width, channels, _, _ = shapes["embed.conv.weight"]
         common = common_args(shapes)
@@ -123,11 +132,13 @@ class BasicBlock(nn.Module):
         self.bn2 = nn.BatchNorm2d(outputs)
 
     def forward(self, h: Tensor) -> Tensor:
-        inner = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(h)))))
+        inner = F.relu(self.bn1(self.conv1(h)))
+        branch = self.bn2(self.conv2(inner))
         if self.added:
             before = self.added // 2
-            h = F.pad(h[:, :, ::2, ::2], (0, 0, 0, 0, before, self.added - before))
-        return F.relu(inner + h)
+            every_other = h[:, :, ::2, ::2]
+            h = F.pad(every_other, (0, 0, 0, 0, before, self.added - before))
+        return F.relu(branch + h)
 
 
 class SmallResNet(StreamNet):
@@ -219,7 +230,7 @@ class SmallResNet(StreamNet):
         return h.mean(dim=(2, 3))
 
     @classmethod
-    def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, int]:
+    def infer_args(cls, shapes: Shapes) -> dict[str, int]:
         """Arguments from ``conv1``, ``fc`` and the blocks; no tensor shows the image's side."""
         width, channels, _, _ = shapes["conv1.weight"]
         L = sum(name.startswith("layer") and name.endswith(".conv1.weight") for name in shapes)
