@@ -193,7 +193,7 @@ def axes_of_methods(rows: Sequence[AuditRow]) -> dict[str, list[str]]:
     known: dict[tuple[str, str, str, str], object] = {}
     for home, row in zip(homes([row.source for row in rows]), rows, strict=True):
         recipe = recipe_of(row)
-        own = recipe and str(sorted(row.axes.items()))
+        own = str(sorted(row.axes.items())) if recipe else ""
         for name, value in recipe.items():
             first = known.setdefault((home, row.method, own, name), value)
             if value != first and name not in found[row.method]:
