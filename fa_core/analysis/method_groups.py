@@ -157,7 +157,7 @@ def conditions(table: AuditTable) -> list[tuple[Condition, list[int]]]:
     Source: docs/protocol.md §9, seeds.
     """
     methods = [str(method) for method in table.method]
-    axes = list(differing_axes(("", axes) for axes in table.axes).get("", ()))
+    axes = differing_axes(("", axes) for axes in table.axes).get("", [])
     names = [*zip(methods, *([repr(row.get(x)) for row in table.axes] for x in axes), strict=True)]
     places = collections(names, table.seed.tolist(), table.source.tolist())
     keys: list[Hashable] = list(zip(names, places, strict=True))

@@ -14,11 +14,11 @@ from fa_core.errors import UsageError
 from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import ASSUMED, BOUND, PROXY, block_growths
-from fa_core.report.numbers import plain, scientific, short
+from fa_core.report.numbers import axis_sign, plain, scientific, short
 from fa_core.report.quantities import BY_NAME, QUANTITIES, Quantity
 from fa_core.sanitize import sanitize
 from fa_tui.session import Runs, Scope, Session
-from fa_tui.views.grid import own_axes, rank, sign
+from fa_tui.views.grid import own_axes, rank
 from fa_tui.views.scale import drawable
 from fa_tui.views.text import cut_start, width_of
 
@@ -285,7 +285,7 @@ def _of_axis(name: str) -> Column:
             return ""
         return plain(value)
 
-    return Column(name, sign(name), 10, key, text, right=True)
+    return Column(name, axis_sign(name), 10, key, text, right=True)
 
 
 def _source(session: Session, row: int) -> str:

@@ -39,7 +39,7 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
     groups = analysis.groups
     notes: list[tuple[str, str]] = []
     for group in groups:
-        notes += [(note, group_name(group)) for note in group.notes]
+        notes += [(note, with_axes(group.method, group.axes)) for note in group.notes]
     if groups:
         records = [_seed_record(group, analysis.thresholds) for group in groups]
         yield Grid.of(
@@ -86,7 +86,7 @@ def _range_record(group: SeedGroup, thresholds: DiagnosticThresholds) -> dict[st
 
 def full_name(group: SeedGroup | MethodTimeline) -> str:
     """The method with its second axes, and its file or folder if several hold the same runs."""
-    name = group_name(group)
+    name = with_axes(group.method, group.axes)
     if group.collection:
         return f"{name} in {PurePath(group.collection).name}"
     return name
@@ -99,11 +99,6 @@ def _verdict(group: SeedGroup) -> str:
     n = max(group.measured.values())
     on_all = [letter for letter, runs in group.measured.items() if runs == n]
     return f"{group.verdict} {grounds_text(on_all, group.evidence)}".rstrip()
-
-
-def group_name(group: SeedGroup | MethodTimeline) -> str:
-    """The method with its second axes."""
-    return with_axes(group.method, group.axes)
 
 
 def _credit_grid(groups: Sequence[SeedGroup]) -> Iterator[Grid]:
