@@ -497,8 +497,9 @@ def _batches(report: DiagnosticReport) -> str:
 def _flat(facts: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     """Provenance as names and values; a mapping as `key value, key value`, hashes abbreviated."""
     for name, value in facts.items():
-        # a file may have been moved since: the row has its current path
-        if name == "checkpoint" or value is None:
+        # a file may have been moved since: the row has its current path; sizes and times of files
+        # say nothing to a reader
+        if name in ("checkpoint", "files") or value is None:
             continue
         if isinstance(value, Mapping):
             parts = [f"{key} {one}" for key, one in value.items() if one not in _EMPTY]

@@ -326,7 +326,7 @@ def _timeline_record(one: Timeline) -> dict[str, str]:
         acc = one.stop.acc
     count = str(one.epochs)
     if one.unfinished:
-        count += " (growing)"
+        count += " (last line incomplete)"
     record = {"run": one.key, "epochs" if one.unit == EPOCH else "records": count}
     for letter in LETTERS:
         record[f"({letter})"] = _fire_text(one, letter)
