@@ -160,7 +160,7 @@ def conditions(table: AuditTable) -> list[tuple[Condition, list[int]]]:
     Source: docs/protocol.md §9, seeds.
     """
     methods = [str(method) for method in table.method]
-    axes = list(differing_axes(("", axes) for axes in table.axes).get("", ()))
+    axes = differing_axes(("", axes) for axes in table.axes).get("", [])
     columns = [methods]
     for axis in axes:
         columns.append([repr(own.get(axis)) for own in table.axes])

@@ -191,7 +191,7 @@ def unique_keys(rows: Sequence[AuditRow]) -> list[str]:
     keys = []
     for row in rows:
         axes = {axis: row.axes[axis] for axis in differing[row.method] if axis in row.axes}
-        keys.append(key_of(row.method, dict(sorted(axes.items())), row.seed))
+        keys.append(key_of(row.method, axes, row.seed))
     return unique_names(keys, [row.checkpoint or "" for row in rows])
 
 

@@ -164,18 +164,20 @@ def plain(value: object) -> str:
     return str(value)
 
 
+def axis_sign(axis: str) -> str:
+    """An axis as it is written before its value: ``λ`` for ``lam``."""
+    return "λ" if axis == "lam" else axis
+
+
 def with_axes(name: str, axes: Mapping[str, object]) -> str:
     """A name with axes that have a value.
 
-    >>> with_axes("dfa", {"lam": 0.01, "d": None}), with_axes("bp", {})
-    ('dfa (lam 0.01)', 'bp')
+    >>> with_axes("dfa", {"lam": 0.01, "d": 64, "lr": None}), with_axes("bp", {})
+    ('dfa d=64 λ=0.01', 'bp')
     """
-    words = []
-    for axis, value in axes.items():
+    for axis, value in sorted(axes.items()):
         if value is not None:
-            words.append(f"{axis} {plain(value)}")
-    if words:
-        return f"{name} ({', '.join(words)})"
+            name += f" {axis_sign(axis)}={plain(value)}"
     return name
 
 

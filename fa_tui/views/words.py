@@ -15,7 +15,7 @@ from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.report.verdict import cell_text
 from fa_core.sanitize import sanitize
 from fa_tui.session import Flip, RunFilter, Session
-from fa_tui.views.grid import some_axes
+from fa_tui.views.grid import named_with
 from fa_tui.views.text import width_of
 
 Pieces = list[tuple[str, str]]
@@ -242,7 +242,7 @@ def disambiguate(
     names = []
     for row in rows:
         seed = "" if row.seed is None else f" s{row.seed}"
-        names.append(f"{row.method}{seed} {some_axes(row, axes[row.method])}".rstrip())
+        names.append(named_with(f"{row.method}{seed}", row, axes[row.method]))
     places = [run_place(row.source) for row in rows]
     files = [place if is_file_name(place) else str(Path(place).parent) for place in places]
     names = unique_names(names, files, places, form="{} ({})")

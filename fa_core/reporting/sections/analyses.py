@@ -52,7 +52,7 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
         caption = "Range over seeds: min … max; n: of how many, where not of all."
         yield Grid.of([_range_record(one, analysis.thresholds) for one in groups], caption)
     yield from _credit_grid(groups)
-    notes = by_note((group_name(group), group.notes) for group in groups)
+    notes = by_note((with_axes(group.method, group.axes), group.notes) for group in groups)
     yield from bullets((*analysis.notes, *notes))
 
 
@@ -84,7 +84,7 @@ def _range_record(group: SeedGroup, thresholds: DiagnosticThresholds) -> dict[st
 
 def full_name(group: SeedGroup | MethodTimeline) -> str:
     """The method with its second axes, and its file or folder if several hold the same runs."""
-    name = group_name(group)
+    name = with_axes(group.method, group.axes)
     if group.collection:
         return f"{name} in {PurePath(group.collection).name}"
     return name
@@ -97,11 +97,6 @@ def _verdict(group: SeedGroup) -> str:
     n = max(group.measured.values())
     on_all = [letter for letter, runs in group.measured.items() if runs == n]
     return f"{group.verdict} {grounds_text(on_all, group.evidence)}".rstrip()
-
-
-def group_name(group: SeedGroup | MethodTimeline) -> str:
-    """The method with its second axes."""
-    return with_axes(group.method, group.axes)
 
 
 def _credit_grid(groups: Sequence[SeedGroup]) -> Iterator[Grid]:
@@ -331,7 +326,7 @@ def _timeline_record(one: Timeline) -> dict[str, str]:
         acc = one.stop.acc
     count = str(one.epochs)
     if one.unfinished:
-        count += " (growing)"
+        count += " (last line incomplete)"
     record = {"run": one.key, "epochs" if one.unit == EPOCH else "records": count}
     for letter in LETTERS:
         record[f"({letter})"] = _fire_text(one, letter)

@@ -217,10 +217,9 @@ def _beyond_record(run: Run) -> dict[str, str]:
 def _room(report: DiagnosticReport, record: DiagnosticRecord) -> str:
     if record.state == NOT_MEASURED:
         return MISSING
-    doubt = "?" if report.kinds.get(record.letter) == ASSUMED else ""
-    if record.state == UNDECIDED:
-        doubt += " ~"
-    return (record.brief_distance or "fires always") + doubt
+    mark = "?" if report.kinds.get(record.letter) == ASSUMED else ""
+    end = " ~" if record.state == UNDECIDED else ""
+    return f"{mark}{record.brief_distance or 'fires always'}{end}"
 
 
 PITFALLS = (
