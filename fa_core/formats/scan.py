@@ -33,7 +33,7 @@ from fa_core.formats.rows import AuditRow, Problem, with_baselines
 from fa_core.formats.trace import Trace
 from fa_core.option_values import listed
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.manifest import CREDIT, DISTRIBUTED, RUN_FILES
+from fa_core.report.manifest import CREDIT, DISTRIBUTED, RESULTS, RUN_FILES
 from fa_core.report.names import one_per_run
 from fa_core.sanitize import sanitize
 
@@ -51,7 +51,7 @@ _OF_LOGGERS = re.compile(rb'CREATE TABLE "?metrics\b|^:W&B')
 
 _JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
 _TABLE_SUFFIXES = (".csv", ".tsv")
-NOTHING_HERE = "nothing here that this project reads"
+NOTHING_HERE = "nothing here yet that this project reads"
 """Message for a folder without a run (yet)."""
 
 
@@ -100,7 +100,19 @@ def scan(
     # an empty table would hide the reason
     if lone and not found.rows and not found.traces and found.problems and is_file(paths[0]):
         raise UnreadableInput(found.problems[0].message)
-    found = _one_per_run(found, {os.fspath(path) for path in paths})
+    named = {os.fspath(path) for path in paths}
+    alone = {
+        str(real_path(row.source)): str(Path(row.source).with_name(RESULTS))
+        for row in found.rows
+        if row.source in named and row.source == row.checkpoint and is_file(row.source)
+    }
+    # a checkpoint that is opened alone was perhaps measured before, with others
+    for path in dict.fromkeys(alone.values()):
+        beside = _collected(_under(path, seen, False, read, paths))
+        audited = with_baselines(beside.rows)
+        found.rows.extend(row for row in audited if row.checkpoint in alone)
+        found.problems.extend(beside.problems)
+    found = _one_per_run(found, named)
     return found if as_recorded else _judged(found)
 
 

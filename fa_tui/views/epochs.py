@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fa_core.errors import UsageError
+from fa_core.files.opening import real_path
 from fa_core.formats.rows import AuditRow
 from fa_core.formats.trace import Trace, TraceEpoch
 from fa_core.option_values import listed
@@ -51,7 +52,7 @@ def traces_of(rows: Sequence[AuditRow], traces: Sequence[Trace]) -> list[Trace]:
         if named_place(trace.source, trace.key) in named:
             return True
         folder = Path(trace.source).parent
-        return str(folder) in places or str(folder.absolute()) in places
+        return str(folder) in places or str(real_path(folder)) in places
 
     return [trace for trace in traces if is_own(trace)]
 
