@@ -101,16 +101,12 @@ def scan(
     if lone and not found.rows and not found.traces and found.problems and is_file(paths[0]):
         raise UnreadableInput(found.problems[0].message)
     named = {os.fspath(path) for path in paths}
-    alone = {
-        str(real_path(row.source)): str(Path(row.source).with_name(RESULTS))
-        for row in found.rows
-        if row.source in named and row.source == row.checkpoint and is_file(row.source)
-    }
     # a checkpoint that is opened alone was perhaps measured before, with others
-    for path in dict.fromkeys(alone.values()):
-        beside = _collected(_under(path, seen, False, read, paths))
-        audited = with_baselines(beside.rows)
-        found.rows.extend(row for row in audited if row.checkpoint in alone)
+    alone = named.intersection(str(row.checkpoint) for row in found.rows)
+    real = {str(real_path(path)) for path in alone}
+    for path in sorted(filter(is_file, {Path(path).with_name(RESULTS) for path in alone})):
+        beside = _collected(_under(str(path), seen, False, read, paths))
+        found.rows.extend(row for row in with_baselines(beside.rows) if row.checkpoint in real)
         found.problems.extend(beside.problems)
     found = _one_per_run(found, named)
     return found if as_recorded else _judged(found)

@@ -34,8 +34,8 @@ def test_a_reason_that_runs_share_is_one_line_whatever_their_paths_and_logs(
     none = [Problem(f"/r/{i}", "no worker could start on cpu") for i in range(3)]
     report_failures([*died, *none, Problem("x", "x: is empty")])
     assert capsys.readouterr().err.splitlines() == [
-        "fa-tui: its worker on cpu died; log: /tmp/worker-0.log (39 runs, the first /r/0)",
-        "fa-tui: no worker could start on cpu (3 runs)",
+        "fa-tui: its worker on cpu died; log: … (39 runs: /r/0, /r/1, /r/2, /r/3 and 35 more)",
+        "fa-tui: no worker could start on cpu (3 runs: /r/0, /r/1, /r/2)",
         "fa-tui: x: is empty",
     ]
     report_failures(none, {"no worker could start on cpu"})
