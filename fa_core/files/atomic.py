@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fa_core.errors import FaError, UsageError
+from fa_core.files.opening import real_path
 from fa_core.sanitize import in_json
 
 
@@ -105,7 +106,7 @@ def place_of(path: Path) -> Path:
             raise UsageError(
                 f"is a {kind}, no file that can be replaced", where=path, hint="name a regular file"
             )
-    return Path(os.path.realpath(path))
+    return real_path(path)
 
 
 _MOST_LINKS = 40

@@ -32,7 +32,7 @@ from fa_core.formats.readers import HEAD, KNOWN, format_of, may_be_known, plugin
 from fa_core.formats.rows import AuditRow, Problem, with_baselines
 from fa_core.formats.trace import Trace
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.manifest import CREDIT, DISTRIBUTED, RUN_FILES
+from fa_core.report.manifest import CREDIT, DISTRIBUTED, RESULTS, RUN_FILES
 from fa_core.report.names import one_per_run
 from fa_core.report.numbers import listed
 from fa_core.sanitize import sanitize
@@ -51,7 +51,7 @@ _OF_LOGGERS = re.compile(rb'CREATE TABLE "?metrics\b|^:W&B')
 
 _JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
 _TABLE_SUFFIXES = (".csv", ".tsv")
-NOTHING_HERE = "nothing here that this project reads"
+NOTHING_HERE = "nothing here yet that this project reads"
 """Message for a folder without a run (yet)."""
 
 
@@ -100,7 +100,15 @@ def scan(
     # an empty table would hide the reason
     if lone and not found.rows and not found.traces and found.problems and is_file(paths[0]):
         raise UnreadableInput(found.problems[0].message)
-    found = _one_per_run(found, {os.fspath(path) for path in paths})
+    named = {os.fspath(path) for path in paths}
+    # a checkpoint that is opened alone was perhaps measured before, with others
+    alone = named.intersection(str(row.checkpoint) for row in found.rows)
+    real = {str(real_path(path)) for path in alone}
+    for path in sorted(filter(is_file, {Path(path).with_name(RESULTS) for path in alone})):
+        beside = _collected(_under(str(path), seen, False, read, paths))
+        found.rows.extend(row for row in with_baselines(beside.rows) if row.checkpoint in real)
+        found.problems.extend(beside.problems)
+    found = _one_per_run(found, named)
     if as_recorded:
         return found
     return _judged(found)

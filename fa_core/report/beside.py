@@ -76,20 +76,12 @@ def cause_of_floor(run: JudgedRun) -> str | None:
         return None
     if run.loss != CE:
         return "undetermined"
-    gains = backward_gain(run)
-    if gains:
-        deepest = gains[-1]
-    else:
-        deepest = None
-    cancelled = deepest is not None and deepest < CANCELLED_BELOW
-    if run.error_norm is not None and run.error_norm < CONVERGED_BELOW:
-        if cancelled:
-            return "both"
-        if "a" in run.flags:
-            return "saturated"
-        return "converged"
-    if cancelled:
-        return "cancelled"
+    deepest = (backward_gain(run) or [None])[-1]
+    is_gone = run.error_norm is not None and run.error_norm < CONVERGED_BELOW
+    if deepest is not None and deepest < CANCELLED_BELOW:
+        return "both" if is_gone else "cancelled"
+    if is_gone:
+        return "saturated" if "a" in run.flags else "converged"
     return "undetermined"
 
 
@@ -327,26 +319,14 @@ def _gain_text(run: JudgedRun) -> str:
     return f"γ_L {brief(deepest, 2)}"
 
 
-def failure_mode(run: JudgedRun, *, cosine: bool = True) -> str:
+def failure_mode(run: JudgedRun) -> str:
     """The failure modes of a run (`failure_modes`); ``""`` for none.
-
-    Args:
-        run: judged by its thresholds.
-        cosine: whether to add (c)'s cosine to drift or noise.
 
     >>> failure_mode(JudgedRun(residual_norms=[1, 400], bp_grad_norms=[4e-10],
     ...     cross_batch_stability=0.992))
-    'scale failure; drift (cosine +0.992)'
+    'scale failure; drift'
     >>> failure_mode(JudgedRun("", "", [1, 2], [4e-3], headline_acc=0.36,
     ...     frozen_baseline_acc=0.349))
     'depth unused'
     """
-    modes = failure_modes(run)
-    words = []
-    if modes.failure:
-        words.append(modes.failure)
-    if modes.direction and cosine:
-        words.append(f"{modes.direction} (cosine {run.cross_batch_stability:+.3f})")
-    elif modes.direction:
-        words.append(modes.direction)
-    return "; ".join(words)
+    return "; ".join(filter(None, failure_modes(run)))

@@ -17,7 +17,6 @@ from fa_core.audit.pool import OnEvent, Pool
 from fa_core.errors import FaError, UsageError
 from fa_core.files.decode import Json
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import diagnostic_letters
 from fa_core.report.manifest import is_run
 from fa_core.report.method_style import FROZEN
 from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
@@ -90,7 +89,6 @@ def check_orders(orders: Sequence[Order], data: DataSet, out: Path) -> None:
             "is a file, not a folder", where=out, hint="--out names the folder of the run folders"
         )
     for order in orders:
-        diagnostic_letters(order.stop_on, "--stop-on")
         folder = out / order.plan.name
         with memory_for(folder, "cpu"):
             run = Training(order.plan, data, folder, torch.device("cpu"), PROTOCOL)

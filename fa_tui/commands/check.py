@@ -90,11 +90,10 @@ def check_command(
         raise inputs.nothing_to_analyse(paths, found.traces)
     criteria, rows = chosen.criteria, inputs.selected(found, chosen)
     doubts: list[str] = []
-    detailed = format == "json"
     if protocol == "v2":
-        runs, summary = _second_reading(rows, criteria, detailed)
+        runs, summary = _second_reading(rows, criteria)
     else:
-        runs, doubts, summary = _first_reading(rows, criteria, required, detailed)
+        runs, doubts, summary = _first_reading(rows, criteria, required)
     checks: list[Case] = []
     if claims:
         with _said_in_form(format):
@@ -138,16 +137,16 @@ def _claims(
     claims = read_claims(path)
     refuse_unknown_names(claims, every, path)
     results = check_claims(claims, rows)
-    cases = []
-    for result in results:
-        case = Case(
+    cases = [
+        Case(
             name=result.claim.title,
             file=str(path),
             outcome=outcomes.get(result.outcome, OPEN),
             lines=[claim_line(result)],
             record=result.to_dict(),
         )
-        cases.append(case)
+        for result in results
+    ]
     return cases, counts_of_claims(results)
 
 
@@ -164,7 +163,7 @@ def _print(checked: Checked, format: str) -> None:
 
 
 def _first_reading(
-    rows: Sequence[AuditRow], criteria: Criteria, required: frozenset[str], detailed: bool
+    rows: Sequence[AuditRow], criteria: Criteria, required: frozenset[str]
 ) -> tuple[list[Case], list[str], str]:
     """The runs but for controls, the doubts, and the counts."""
     doubts, judgements, fired = NotesByRun(), Counter[tuple[str, str]](), Counter[str]()
@@ -176,7 +175,7 @@ def _first_reading(
         name = with_seed(label, row)
         lines = list(_says(row, name, required, as_read))
         outcome = _outcome(row, required)
-        cases.append(_case(row, name, outcome, lines, detailed))
+        cases.append(_case(row, name, outcome, lines))
         for doubt in doubts_of(row.report):
             doubts.add(doubt, name)
         fired.update(row.report.flags)
@@ -185,9 +184,8 @@ def _first_reading(
     return cases, list(doubts.lines(len(cases))), summary
 
 
-def _case(row: AuditRow, name: str, outcome: str, lines: list[str], detailed: bool) -> Case:
-    """A run; with its numbers if they are printed, as there may be thousands of runs."""
-    record = recorded(row, row.report) if detailed else {}
+def _case(row: AuditRow, name: str, outcome: str, lines: list[str]) -> Case:
+    record = recorded(row, row.report)
     return Case(name=name, file=row.source, outcome=outcome, lines=lines, record=record)
 
 
@@ -200,9 +198,7 @@ def _outcome(row: AuditRow, required: frozenset[str]) -> str:
     return PASSED
 
 
-def _second_reading(
-    rows: Sequence[AuditRow], criteria: Criteria, detailed: bool
-) -> tuple[list[Case], str]:
+def _second_reading(rows: Sequence[AuditRow], criteria: Criteria) -> tuple[list[Case], str]:
     """The runs but for controls by the successor's verdict, and the counts."""
     cases = []
     for row, label in named(rows, criteria):
@@ -214,7 +210,7 @@ def _second_reading(
             outcome, lines = PASSED, []
         elif text.startswith("FAIL"):
             outcome = FAILED
-        cases.append(_case(row, name, outcome, lines, detailed))
+        cases.append(_case(row, name, outcome, lines))
     passed = sum(case.outcome == PASSED for case in cases)
     return cases, f"{runs_words(len(cases))}: {passed} PASS"
 

@@ -18,7 +18,7 @@ from fa_core.formats import scan
 from fa_core.formats.rows import AuditRow, Problem, with_assumed_baseline
 from fa_core.formats.table import AuditTable
 from fa_core.report.names import canonical_method
-from fa_core.report.numbers import listed
+from fa_core.report.numbers import count_text, listed
 from fa_core.reporting.blocks import Block, bullets
 from fa_tui.commands.output import complain
 from fa_tui.option_groups import Chosen
@@ -61,11 +61,9 @@ def report_problems(problems: Iterable[Problem], at_most: int | None = None) -> 
     left = counts.total()
     for message, times in islice(counts.items(), at_most):
         left -= times
-        concerns = f" ({times} runs)" if times > 1 else ""
-        complain(f"{message}{concerns}")
+        complain(message + f" ({times} runs)" * (times > 1))
     if left:
-        more = "1 more problem" if left == 1 else f"{left} more problems"
-        complain(f"and {more}; the explorer lists them all (P)")
+        complain(f"and {count_text(left, 'more problem')}; the explorer lists them all (P)")
 
 
 def report_failures(failures: Iterable[Problem], said: Collection[object] = ()) -> None:
@@ -79,14 +77,13 @@ def report_failures(failures: Iterable[Problem], said: Collection[object] = ()) 
     for failure in failures:
         alike[cause_of(failure.message, failure.path)].append(failure)
     for cause, failed in alike.items():
-        first, count = failed[0], len(failed)
-        why = first.message.removeprefix(f"{first.path}: ")
-        where = "" if why == first.message else f", the first {first.path}"
-        text = first.message if count == 1 else f"{why} ({count} runs{where})"
+        runs, paths = runs_words(len(failed)), listed([one.path for one in failed], 4)
         if cause in said:
-            paths = listed([one.path for one in failed], 4)
-            text = f"{runs_words(count)} not measured, for the reason above: {paths}"
-        complain(text)
+            complain(f"{runs} not measured, for the reason above: {paths}")
+        elif len(failed) == 1:
+            complain(failed[0].message)
+        else:
+            complain(f"{cause} ({runs}: {paths})")
 
 
 def cause_of(error: str, path: str) -> str:

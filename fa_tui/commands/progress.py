@@ -151,10 +151,7 @@ class AuditProgress(_Bars):
     def plan(self, todo: int, skipped: int) -> None:
         """Print the number of runs to measure and skipped runs."""
         self._total = todo
-        if skipped:
-            again = f", {skipped} measured before"
-        else:
-            again = ""
+        again = f", {skipped} measured before" if skipped else ""
         self.say(f"{runs_words(todo)} to measure{again}")
         if todo:
             self._overall = self._bars.add_task("all", total=todo)
@@ -189,8 +186,7 @@ class AuditProgress(_Bars):
     def _name(self, view: JobView) -> str:
         """A run's short name, e.g. ``dfa λ=0.01 seed 42``."""
         job = view.job
-        name = self._names.get(job.checkpoint)
-        if name:
+        if name := self._names.get(job.checkpoint):
             return name
         name = with_axes(job.method or job.checkpoint, job.axes)
         return one_line(name if job.seed is None else f"{name} seed {job.seed}")
@@ -208,9 +204,7 @@ class AuditProgress(_Bars):
         cause = cause_of(view.error, view.job.checkpoint)
         known = cause in self.said
         self.said.add(cause)
-        if known:
-            return "the same"
-        return view.error
+        return "the same" if known else view.error
 
 
 class TrainingProgress(_Bars):

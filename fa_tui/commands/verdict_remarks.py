@@ -118,7 +118,7 @@ class Remarks:
                 self._has_evidence = True
         for caveat in caveats(report, only_decisive=True):
             self._caveats.add(caveat, name)
-        cause, mode = floor_text(report), failure_mode(report, cosine=False)
+        cause, mode = floor_text(report), failure_mode(report)
         if cause:
             texts = [cause, reference_text(report)]
             self._causes.add(f"(b) fires: {'; '.join(filter(None, texts))}", name)

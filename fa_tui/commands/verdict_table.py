@@ -139,9 +139,7 @@ def print_paths(
         complain(f"only traces over epochs, no audit; {inputs.TRACES_HINT}")
     rows = inputs.selected(found, chosen, look, may_be_none=True)
     print_rows(rows, form, chosen.criteria, verdict)
-    if found.problems:
-        return 3
-    return 0
+    return 3 if found.problems else 0
 
 
 def print_rows(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from fa_core.errors import FaError
+from fa_core.files.opening import real_path
 from fa_core.report.numbers import listed
 from fa_tui.jobs.listing import Listed
 from fa_tui.jobs.measuring import Measured, Measuring, Setup
@@ -262,7 +263,7 @@ class JobControl:
         indices = [*rows]
         app.show(session)
         out = self.measuring.results.out
-        found = any(out.is_relative_to(path.absolute()) for path in app.paths)
+        found = any(out.is_relative_to(real_path(path)) for path in app.paths)
         if not found and str(out) in [measured.saved for measured in arrived]:
             # commands on what is shown read it, too
             app.paths.append(out)

@@ -37,7 +37,7 @@ from fa_core.formats import scan
 from fa_core.formats.audit_table import Journal
 from fa_core.formats.rows import AuditRow, measured, with_baselines
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.manifest import AUDIT, is_run
+from fa_core.report.manifest import AUDIT, RESULTS, is_run
 from fa_core.report.numbers import count_text
 from fa_tui.jobs.listing import Listed, Pace
 from fa_tui.views.words import disambiguate
@@ -49,16 +49,12 @@ if TYPE_CHECKING:
     from fa_tui.settings import MeasureAnswer
 
 
-RESULTS = "fa-tui-audit.json"
-"""The results file for checkpoints that are not in a run folder."""
-
-
 def results_file(paths: Iterable[Path]) -> Path:
     """Where `RESULTS` is found again with the open paths: in the first one's folder; in the current
     one, if nothing can be written there."""
     folders = [path if path.is_dir() else path.parent for path in paths]
     usable = (folder for folder in folders[:1] if os.access(folder, os.W_OK))
-    return next(usable, Path()).absolute() / RESULTS
+    return real_path(next(usable, Path())) / RESULTS
 
 
 class Setup(msgspec.Struct, frozen=True):
@@ -157,10 +153,7 @@ class Results:
 
 def _identity(row: AuditRow) -> object:
     """Key of a run: a later measurement with this key replaces an earlier one."""
-    if row.checkpoint is None:
-        checkpoint = None
-    else:
-        checkpoint = os.path.realpath(row.checkpoint)
+    checkpoint = row.checkpoint and str(real_path(row.checkpoint))
     return row.method, row.seed, json.dumps(row.axes, sort_keys=True, default=str), checkpoint
 
 

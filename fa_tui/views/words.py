@@ -218,12 +218,8 @@ def _turned(before: tuple[int, int], after: tuple[int, int]) -> str:
 
 def labels(rows: Sequence[AuditRow]) -> list[str]:
     """A name per row, without the seed: ``dfa``, ``dfa λ=0.01``, ``bp (main/bp_s42)``."""
-    found = []
-    for row, (method, rest) in zip(rows, disambiguate(rows), strict=True):
-        if row.seed is not None:
-            rest = rest.removeprefix(f" s{row.seed}")
-        found.append(method + rest)
-    return found
+    names = zip(rows, disambiguate(rows), strict=True)
+    return [method + rest.removeprefix(f" s{row.seed}") for row, (method, rest) in names]
 
 
 def disambiguate(

@@ -270,7 +270,7 @@ class RunPage:
             if known != f"{LETTERS} measured":
                 words = f"{words}; {known}"
             lines += self._wrapped(words, self._tone)
-        cause = failure_mode(report, cosine=False)
+        cause = failure_mode(report)
         if cause:
             lines += self._wrapped(f"cause: {cause}", "note")
         if report.recorded_differs:

@@ -133,13 +133,6 @@ def test_every_analysis_command_says_it(
     assert "assumed" not in printed(capsys, command, published_table)
 
 
-def test_check_names_what_was_measured(
-    published_table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = printed(capsys, "check", published_table, "--frozen-baseline", "0.349")
-    assert "[abc measured, d by a baseline of 0.349 assumed]" in out and "[abcd measured]" in out
-
-
 COMMANDS = ("show", "check", "seeds", "sweep", "utility", "timeline")
 
 

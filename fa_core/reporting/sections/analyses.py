@@ -281,27 +281,16 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
         yield Paragraph("No traces here (epoch logs such as trace.jsonl): nothing to replay.")
         return
     unit = common_unit(one.unit for one in timelines)
-    kinds = set[str]()
-    for one in timelines:
-        kinds.update(one.evidence.values())
-    basis = undecided = ""
-    if kinds:
-        basis = (
-            f" A bound, a proxy or an assumed baseline is named beside the {unit}; "
-            "all else is exact."
-        )
-    if any(one.undecided for one in timelines):
-        undecided = " ~: undecided at the end."
     yield Grid.of(
         list(map(_method_record, by_method(timelines))),
-        caption=f"First {unit} at which each diagnostic fires, one number per seed (–: never); "
-        f"saved and accuracies: means of the runs that stop, else of all.{basis}{undecided}",
+        caption=f"First {unit} at which each diagnostic fires, one number per seed (–: never, ~: "
+        f"undecided at the end; what is not exact is named beside the {unit})"
+        "; saved and accuracies: means of the runs that stop, else of all.",
         words=2 + len(LETTERS),
     )
     yield Grid.of(
         list(map(_timeline_record, timelines)),
-        caption=f"Per run; in brackets the {unit} since which it fires to the end.{basis}"
-        f"{undecided}",
+        caption=f"Per run; in brackets the {unit} since which it fires to the end.",
         words=2 + len(LETTERS),
         marked=[one.stop for one in timelines],
     )

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from fa_core.formats import scan
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.manifest import AUDIT, MANIFEST
+from fa_core.report.manifest import AUDIT, MANIFEST, RESULTS
 from fa_tui.app import ExplorerApp
-from fa_tui.jobs.measuring import RESULTS, Measured
+from fa_tui.jobs.measuring import Measured
 from fa_tui.screens.questions import SureScreen
 from fa_tui.session import Session, with_rows
 from tests.fa_tui.looks import SIZE, screen_text

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -92,6 +94,21 @@ async def test_runs_that_appear_and_go_while_open_are_shown(runs: Path) -> None:
         (runs.parent / "away").rename(runs)
         await until(pilot, lambda: app.session.gone == {0})
         assert app.session.problems == [wrong], "it belongs to no place"
+
+
+async def test_a_current_folder_that_goes_ends_no_explorer_and_commands_in_one_line(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(runs)
+    app = following(Path())
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        shutil.rmtree(runs)
+        await until(pilot, lambda: "1 gone: dfa s42" in said(app))
+        await pilot.press("r", "T", "escape", "e")
+    done = subprocess.run([sys.executable, "-m", "fa_tui", "doctor"], capture_output=True)
+    wrong = b"fa-tui: the current folder is gone; change to one that is there\n"
+    assert (done.returncode, done.stderr) == (3, wrong)
 
 
 async def test_where_the_system_reports_nothing_it_is_said_and_r_looks_again(
