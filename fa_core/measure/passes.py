@@ -164,25 +164,18 @@ class PassRunner:
         return replace(done, dtype=self._dtype)
 
     def _run(self, batch: _Batch, layers: Layers) -> Pass:
-        if layers is None:
-            return self._run_all(batch)
+        if self.proof is None:
+            self._tapped = self._tapped.chosen(self._model, batch.x)
+            return self._first(batch)
+        own = self._own
+        if own is not None and layers is None:
+            return self._run_both(batch, own)
         derived = self._derived(batch, layers)
         if derived is not None:
             return derived
         stream = self._tapped.forward(self._model, batch.x, layers)
         done = self._checked_backward(stream, batch, layers)
-        if self._own is None:
-            return done
-        return replace(done, gradient_unknown=self._own.why)
-
-    def _run_all(self, batch: _Batch) -> Pass:
-        if self.proof is None:
-            self._tapped = self._tapped.chosen(self._model, batch.x)
-            return self._first(batch)
-        if self._own is not None:
-            return self._run_both(batch, self._own)
-        stream = self._tapped.forward(self._model, batch.x)
-        return self._checked_backward(stream, batch, None)
+        return done if own is None else replace(done, gradient_unknown=own.why)
 
     def _first(self, batch: _Batch) -> Pass:
         """Run the first batch: prove the stream, and find what its backward pass has of its own."""
@@ -252,8 +245,7 @@ class PassRunner:
             MeasureError: samples depend on each other, the network keeps state, or its logits
                 depend on the input past h_L.
         """
-        if self._trials is None or self.proof is None:
-            return
+        assert self._trials and self.proof, "after the first batch"
         if self._trials.check() and not self.proof.side_inputs:
             self.proof = replace(self.proof, side_inputs=["the input"])
 

@@ -36,22 +36,20 @@ class _Pinned(Flow):  # type: ignore[no-untyped-call]
         places: the states.
 
     Attributes:
-        pinned: the layers that were overwritten.
-        differing: those that differed between samples before.
+        pinned: the layers that were overwritten, and whether they differed between samples before.
     """
 
     def __init__(self, model: nn.Module, x: Inputs, places: Places) -> None:
         super().__init__(model, x)
         self._places = places
         self._size = len(first_of(x))
-        self.pinned: set[int] = set()
-        self.differing: set[int] = set()
+        self.pinned: dict[int, bool] = {}
 
     def gave(self, node: int, given: list[Tensor]) -> None:
         layer, name = self._places.get(node - self.begin, (-1, ""))
         if name != self.operations[node].name:
             return
-        self.pinned.add(layer)
+        self.pinned.setdefault(layer, False)
         for tensor in filter(Tensor.is_floating_point, given):
             before = tensor.clone()
             # a state that is written part by part is overwritten as a whole
@@ -61,8 +59,8 @@ class _Pinned(Flow):  # type: ignore[no-untyped-call]
                 touched = _touched(self._size)
                 tensor[:touched] = torch.linspace(0.5, 2, tensor.shape[-1])
                 tensor[touched:] = before[touched:]
-                if not agree(before[:1].expand_as(before[:touched]), before[:touched]):
-                    self.differing.add(layer)
+                others = before[1:touched]
+                self.pinned[layer] |= not agree(before[:1].expand_as(others), others)
 
 
 def _touched(size: int) -> int:
@@ -181,7 +179,7 @@ class Trials:
                 one = logits.take_along_dim(counted.int().argmax(0)[None, ..., None], 0)
                 proven = agree(one.expand_as(logits)[counted], logits[counted])
                 if proven:
-                    return any(l - 1 in run.pinned for l in run.differing)
+                    return any(l - 1 in run.pinned for l, differs in run.pinned.items() if differs)
         if proven:
             return False
         raise no_stream(
@@ -196,7 +194,4 @@ class Trials:
 
     def _run(self, x: Inputs) -> Stream:
         with RngState().isolated():
-            stream = self.forward(x)
-        # without its graph
-        hidden = [h.detach() for h in stream.hidden]
-        return replace(stream, logits=stream.logits.detach(), hidden=hidden, edges=())
+            return self.forward(x)
