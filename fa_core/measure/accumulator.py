@@ -308,6 +308,8 @@ class Accumulator:
             unreached = (norms.g == 0).all(dim=-1).tolist()
         notes = dead_stream_notes((norms.h == 0).all(dim=-1).tolist(), unreached)
         error = lower_median(norms.error).item()
+        if "inside" in self._dtype:
+            notes.append(f"arithmetic: {self._dtype}")
         predictions = sum(self._sizes)
         if predictions < FEWEST_PREDICTIONS or not math.isfinite(error):
             return notes
@@ -354,15 +356,12 @@ class Accumulator:
     def _add_norms(self, done: Pass, flattening: Flattening) -> None:
         # stacked first, as each small operation takes 40 µs with the caches just emptied by a pass
         states = (*done.hidden, *done.gradients)
-        vectors = [flattening.vectors(state) for state in states]
-        depth = len(done.hidden)
-        norms = torch.stack([vector_norms(rows) for rows in vectors], dim=-2)
+        norms = torch.stack([vector_norms(flattening.vectors(state)) for state in states], dim=-2)
         error = vector_norms(done.error)
         if done.label_mask is not None:
             norms = medians_of_samples(norms, done.label_mask)
             error = medians_of_samples(error[done.label_mask], done.label_mask)
-        h = norms[..., :depth, :]
-        g = norms[..., depth:, :]
+        h, g = norms.chunk(2, dim=-2)
         first, terms = self._sizes[0], self._sizes[-1]
         if terms != first:
             # a smaller last batch has a larger 1/B; scale to the first batch's

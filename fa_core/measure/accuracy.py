@@ -50,7 +50,7 @@ def near_ties(logits: Tensor) -> Tensor:
     """
     if logits.dtype == torch.float64:
         return torch.zeros(logits.shape[:-1], dtype=torch.bool, device=logits.device)
-    top, second = logits.detach().float().topk(2, dim=-1).values.unbind(-1)
+    top, second = logits.float().topk(2, dim=-1).values.unbind(-1)
     return (top - second) < NEAR_TIE * top.abs().clamp(min=1.0)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import accumulate
+from itertools import islice
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -89,9 +89,8 @@ class BatchLog:
         Raises:
             MeasureError: two batches hold the same samples, in any order.
         """
-        all_labels = torch.cat(self._labels).cpu().numpy()
-        ends = list(accumulate(map(len, self._labels)))
-        labels = np.split(all_labels, ends[:-1])
+        labels = [y.cpu().numpy() for y in self._labels]
+        all_labels = np.concatenate(labels)
         prints = torch.cat(self._prints).tolist()
         if self._again and len({*prints}) < len(prints):
             exact = [_exact(_bits(again()[0])) for again in self._again]
@@ -105,9 +104,8 @@ class BatchLog:
         if sorted_by_class(labels):
             notes.append(SORTED)
         if repeated:
-            _check_different(
-                [samples[end - len(y) : end] for end, y in zip(ends, labels, strict=True)]
-            )
+            following = iter(samples)
+            _check_different([list(islice(following, len(y))) for y in labels])
             notes.append(
                 f"{repeated} eval samples repeat others: (c) is higher than on different ones"
             )

@@ -230,10 +230,7 @@ class ReadTaps(ReturnedStream):
                     return state
             read.append((state, state._version))
             labels.append(name)
-            kept = state
-            if self._copies:
-                kept = state.clone()
-            states.append(kept)
+            states.append(state.clone() if self._copies else state)
             return state
 
         with tapped(model, self._modules, tap):

@@ -68,15 +68,6 @@ def _touched(size: int) -> int:
     return size - (size > 2)
 
 
-def _dependent() -> MeasureError:
-    return MeasureError(
-        "samples along axis 0 of a batch depend on each other, also in eval mode",
-        hint="where the batch is axis 1, give x.transpose(0, 1) and y.transpose(0, 1), and wrap "
-        "the network in a module that turns x, logits and states back; else fix what is computed "
-        "over the batch, as statistics of a norm are",
-    )
-
-
 @dataclass
 class Trials:
     """Three more runs of the first batch, after all others.
@@ -144,7 +135,12 @@ class Trials:
         stream = self._run(x)
         if not agree(self.first.logits[kept], stream.logits[to]):
             self._check_state(stream.logits, self._run(x).logits)
-            raise _dependent()
+            raise MeasureError(
+                "samples along axis 0 of a batch depend on each other, also in eval mode",
+                hint="where the batch is axis 1, give x.transpose(0, 1) and y.transpose(0, 1), and "
+                "wrap the network in a module that turns x, logits and states back; else fix what "
+                "is computed over the batch, as statistics of a norm are",
+            )
         for name, h, moved in zip(stream.names, self.first.hidden, stream.hidden, strict=False):
             if not agree(h[end], moved[to[0]]):
                 raise wrong_axis(name, moved, len(circle))
