@@ -201,8 +201,7 @@ class PassRunner:
         if of_modules:
             # torch itself reads nodes of the graph to attach these hooks
             hooks.hooks.pop(NODE_HOOK, None)
-        certain = custom_functions(nodes)
-        certain += [*hooks.hooks, *of_modules]
+        certain = [*custom_functions(nodes), *hooks.hooks, *of_modules]
         if any(STRAIGHT_THROUGH.search(operation.name) for operation in flow.operations):
             certain.append("fake_quantize")
         lost += [*hooks.read, *[".item()"] * flow.numbers]

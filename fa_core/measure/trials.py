@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.errors import MeasureError
-from fa_core.measure.flow import Flow
+from fa_core.measure.flow import Flow, entries
 from fa_core.measure.gradients import IGNORED
 from fa_core.measure.isolate import Inputs, RngState, first_of, select_samples
 from fa_core.measure.norms import agree, wrong_axis
@@ -53,8 +53,7 @@ class _Pinned(Flow):  # type: ignore[no-untyped-call]
         for tensor in filter(Tensor.is_floating_point, given):
             before = tensor.clone()
             # a state that is written part by part is overwritten as a whole
-            whole = tensor.untyped_storage().nbytes() // tensor.element_size()
-            tensor.as_strided((whole,), (1,), 0).fill_(1)
+            tensor.as_strided((entries(tensor),), (1,), 0).fill_(1)
             if tensor.dim() > 1 and len(tensor) == self._size:
                 touched = _touched(self._size)
                 tensor[:touched] = torch.linspace(0.5, 2, tensor.shape[-1])
