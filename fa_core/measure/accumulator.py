@@ -129,7 +129,8 @@ def drift_layer(asked: int | None, states: int) -> int:
 
 
 class Accumulator:
-    """Accumulates batches: `add` each one, then `measured`; only the latter waits for the device.
+    """Accumulates batches: `add` each one, then `measured`; of labels (B,), only that waits for the
+    device.
 
     Args:
         stability_layer: layer of (c); None = L//2.
