@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import lru_cache
-from itertools import accumulate
+from itertools import islice
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -67,7 +66,6 @@ class BatchLog:
         self._prints: list[Tensor] = []
         self._labels: list[Tensor] = []
         self._again: list[Callable[[], Batch]] = []
-        self._per_token = False
 
     def add(self, x: Inputs, y: Tensor, again: Callable[[], Batch] | None = None) -> None:
         """Add one batch: inputs, whose first tensor is used, and labels (B,) or (B, T).
@@ -78,11 +76,7 @@ class BatchLog:
             again: gives the same batch again; None where nothing does.
         """
         bits = _bits(x)
-        self._per_token = y.dim() == 2
-        if self._per_token:
-            # samples of different lengths are different samples
-            y = y.new_full((len(y),), bits.shape[1])
-        self._labels.append(y)
+        self._labels.append(y if y.dim() == 1 else y.new_full((len(y),), IGNORED))
         if again is None:
             self._prints.append(_exact(bits))
         else:
@@ -95,22 +89,23 @@ class BatchLog:
         Raises:
             MeasureError: two batches hold the same samples, in any order.
         """
-        all_labels = torch.cat(self._labels).cpu().numpy()
-        ends = list(accumulate(map(len, self._labels)))
-        labels = np.split(all_labels, ends[:-1])
-        samples = _samples(self._prints, all_labels)
-        if self._again and len(set(samples)) < len(samples):
-            samples = _samples([_exact(_bits(again()[0])) for again in self._again], all_labels)
-        repeated = len(samples) - len(set(samples))
+        labels = [y.cpu().numpy() for y in self._labels]
+        all_labels = np.concatenate(labels)
+        prints = torch.cat(self._prints).tolist()
+        if self._again and len({*prints}) < len(prints):
+            exact = [_exact(_bits(again()[0])) for again in self._again]
+            prints = torch.cat(exact).tolist()
+        samples = list(zip(prints, all_labels.tolist(), strict=True))
+        repeated = len(samples) - len({*samples})
         notes = []
-        if not self._per_token and len(all_labels) >= _BY_CHANCE and not np.ptp(all_labels):
-            notes.append(f"all eval labels are {all_labels[0]}, {SHUFFLE}")
-        if not self._per_token and sorted_by_class(labels):
+        label = all_labels[0]
+        if label != IGNORED and len(all_labels) >= _BY_CHANCE and not np.ptp(all_labels):
+            notes.append(f"all eval labels are {label}, {SHUFFLE}")
+        if sorted_by_class(labels):
             notes.append(SORTED)
         if repeated:
-            _check_different(
-                [samples[end - len(y) : end] for end, y in zip(ends, labels, strict=True)]
-            )
+            following = iter(samples)
+            _check_different([list(islice(following, len(y))) for y in labels])
             notes.append(
                 f"{repeated} eval samples repeat others: (c) is higher than on different ones"
             )
@@ -124,23 +119,16 @@ def _bits(x: Inputs) -> Tensor:
 
 
 def _exact(bits: Tensor) -> Tensor:
-    """Σ_k v_k·b_k modulo 2⁶⁴, v_k random integers, of each sample.
+    """Σ_k v_k·b_k modulo 2⁶⁴ of each sample, v_k random integers, others for another length.
 
     For two different samples it is the same with a probability of 2⁻³³ or less, whatever their
     values are, also NaN and inf.
     """
+    length, device = bits.shape[1], bits.device
+    draws = torch.Generator(device).manual_seed(length)
+    factors = torch.randint(-(2**63), 2**63 - 1, (length,), generator=draws, device=device)
     # in place: four times as fast as bits * factors
-    return bits.long().mul_(_factors(bits.shape[1], bits.device)).sum(dim=1)
-
-
-@lru_cache(maxsize=8)
-def _factors(length: int, device: torch.device) -> Tensor:
-    draws = torch.Generator().manual_seed(length)
-    return torch.randint(-(2**63), 2**63 - 1, (length,), generator=draws).to(device)
-
-
-def _samples(prints: Sequence[Tensor], labels: Labels) -> list[tuple[int, int]]:
-    return list(zip(torch.cat([*prints]).tolist(), labels.tolist(), strict=True))
+    return bits.long().mul_(factors).sum(dim=1)
 
 
 def _check_different(batches: Sequence[Sequence[tuple[int, int]]]) -> None:
@@ -176,10 +164,9 @@ def sorted_by_class(labels: Sequence[Labels]) -> bool:
     >>> sorted_by_class([np.array([0, 1]), np.array([1, 1])])
     False
     """
-    classes, place = np.unique(np.concatenate(labels), return_inverse=True)
-    batch = np.repeat(np.arange(len(labels)), [len(y) for y in labels])
-    counts = np.zeros((len(labels), len(classes)))
-    np.add.at(counts, (batch, place), 1)
+    classes = np.unique(np.concatenate(labels))
+    places = [np.searchsorted(classes, y) for y in labels]
+    counts = np.stack([np.bincount(place, minlength=len(classes)) for place in places])
     expected = counts.sum(axis=1, keepdims=True) * counts.sum(axis=0) / counts.sum()
     dof = (len(labels) - 1) * (len(classes) - 1)
     if not dof:

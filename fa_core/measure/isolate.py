@@ -115,9 +115,9 @@ class GeneratorStates:
 
     def same(self, other: GeneratorStates) -> bool:
         """Whether two snapshots are equal, compared over the generators that both have."""
-        for (_, a), (_, b) in zip(self._torch, other._torch, strict=False):
-            if not torch.equal(a, b):
-                return False
+        pairs = zip(self._torch, other._torch, strict=False)
+        if not all(torch.equal(a, b) for (_, a), (_, b) in pairs):
+            return False
         same_numpy = all(map(np.array_equal, self._numpy, other._numpy))
         return same_numpy and self._python == other._python
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.errors import MeasureError
-from fa_core.measure.flow import Flow
+from fa_core.measure.flow import Flow, entries
 from fa_core.measure.gradients import IGNORED
 from fa_core.measure.isolate import Inputs, RngState, first_of, select_samples
 from fa_core.measure.norms import agree, wrong_axis
@@ -36,47 +36,35 @@ class _Pinned(Flow):  # type: ignore[no-untyped-call]
         places: the states.
 
     Attributes:
-        pinned: the layers that were overwritten.
-        differing: those that differed between samples before.
+        pinned: the layers that were overwritten, and whether they differed between samples before.
     """
 
     def __init__(self, model: nn.Module, x: Inputs, places: Places) -> None:
         super().__init__(model, x)
         self._places = places
         self._size = len(first_of(x))
-        self.pinned: set[int] = set()
-        self.differing: set[int] = set()
+        self.pinned: dict[int, bool] = {}
 
     def gave(self, node: int, given: list[Tensor]) -> None:
         layer, name = self._places.get(node - self.begin, (-1, ""))
         if name != self.operations[node].name:
             return
-        self.pinned.add(layer)
+        self.pinned.setdefault(layer, False)
         for tensor in filter(Tensor.is_floating_point, given):
             before = tensor.clone()
             # a state that is written part by part is overwritten as a whole
-            whole = tensor.untyped_storage().nbytes() // tensor.element_size()
-            tensor.as_strided((whole,), (1,), 0).fill_(1)
+            tensor.as_strided((entries(tensor),), (1,), 0).fill_(1)
             if tensor.dim() > 1 and len(tensor) == self._size:
                 touched = _touched(self._size)
                 tensor[:touched] = torch.linspace(0.5, 2, tensor.shape[-1])
                 tensor[touched:] = before[touched:]
-                if not agree(before[:1].expand_as(before[:touched]), before[:touched]):
-                    self.differing.add(layer)
+                others = before[1:touched]
+                self.pinned[layer] |= not agree(before[:1].expand_as(others), others)
 
 
 def _touched(size: int) -> int:
     """All samples but one; of two both, as else none would be compared with another."""
     return size - (size > 2)
-
-
-def _dependent() -> MeasureError:
-    return MeasureError(
-        "samples along axis 0 of a batch depend on each other, also in eval mode",
-        hint="where the batch is axis 1, give x.transpose(0, 1) and y.transpose(0, 1), and wrap "
-        "the network in a module that turns x, logits and states back; else fix what is computed "
-        "over the batch, as statistics of a norm are",
-    )
 
 
 @dataclass
@@ -146,7 +134,12 @@ class Trials:
         stream = self._run(x)
         if not agree(self.first.logits[kept], stream.logits[to]):
             self._check_state(stream.logits, self._run(x).logits)
-            raise _dependent()
+            raise MeasureError(
+                "samples along axis 0 of a batch depend on each other, also in eval mode",
+                hint="where the batch is axis 1, give x.transpose(0, 1) and y.transpose(0, 1), and "
+                "wrap the network in a module that turns x, logits and states back; else fix what "
+                "is computed over the batch, as statistics of a norm are",
+            )
         for name, h, moved in zip(stream.names, self.first.hidden, stream.hidden, strict=False):
             if not agree(h[end], moved[to[0]]):
                 raise wrong_axis(name, moved, len(circle))
@@ -181,7 +174,7 @@ class Trials:
                 one = logits.take_along_dim(counted.int().argmax(0)[None, ..., None], 0)
                 proven = agree(one.expand_as(logits)[counted], logits[counted])
                 if proven:
-                    return any(l - 1 in run.pinned for l in run.differing)
+                    return any(l - 1 in run.pinned for l, differs in run.pinned.items() if differs)
         if proven:
             return False
         raise no_stream(
@@ -196,7 +189,4 @@ class Trials:
 
     def _run(self, x: Inputs) -> Stream:
         with RngState().isolated():
-            stream = self.forward(x)
-        # without its graph
-        hidden = [h.detach() for h in stream.hidden]
-        return replace(stream, logits=stream.logits.detach(), hidden=hidden, edges=())
+            return self.forward(x)
