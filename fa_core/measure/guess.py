@@ -27,6 +27,7 @@ from fa_core.measure.stream import (
     is_scaling,
     module_of,
     no_stream,
+    normed,
 )
 
 _DEEP = 3
@@ -83,23 +84,28 @@ def left_out(flow: Flow, proof: Proof) -> str:
     _refuse_conditions(flow, taps)
     merges, whole = Merges(flow, taps[:1]), Merges(flow, flow.sources)
     path = path_to(merges.above, proof.logits)
-    # the outermost calls that give states
-    tapped = [
-        place
-        for place, call in enumerate(flow.calls)
-        if flow.origin(call.gave) in taps and flow.calls[call.around].gave != call.gave
-    ]
+    tapped = _tapped(flow, taps)
     blocks = _blocks_on(flow, merges, path, tapped)
-    before = [module_of(flow, node) for node in sorted(behind(flow, taps[:1])) if node in whole]
-    others = _without_sums(flow, whole, path_to(whole.above, proof.logits), tapped)
-    before += [flow.calls[call].name for gave, call in others.items() if gave <= taps[0]]
+    sums = [node for node in sorted(behind(flow, taps[:1])) if node in whole]
+    before = [module_of(flow, node) for node in sums if flow.is_activation(whole.above[node])]
+    path_from_input = path_to(whole.above, proof.logits)
+    others = _blocks_on(flow, whole, path_from_input, tapped)
+    before += [flow.calls[one.call].name for one in others if flow.origin(one.gave) <= taps[0]]
+    states = [block.read for block in blocks[:1]] + [block.gave for block in blocks]
+    if not blocks:
+        lists = {_pattern(flow.calls[place].name) for place in tapped}
+        states = _read_by_layers(flow, whole, path_from_input, tapped)
+        names = [name_of(flow, node) for node in states if node < taps[0]]
+        before += [name for name in names if _pattern(name) in lists - {name}]
+        states = [node for node in states if node > taps[0]]
     missing = []
-    for node in [block.read for block in blocks[:1]] + [block.gave for block in blocks]:
+    for node in states:
         place = bisect_left(taps, node)
         for tap in taps[max(place - 1, 0) : place + 1]:
             start, stop = sorted((node, tap))
             # a tap may end a block at its sum; a final norm is looked for by itself
-            only_blocks = node != blocks[0].read and tap in (taps[-1], start)
+            is_first = bool(blocks) and node == blocks[0].read
+            only_blocks = tap == taps[-1] or (tap == start) != is_first
             if not _changes(flow, merges, path, start, stop, only_blocks):
                 break
         else:
@@ -111,6 +117,21 @@ def left_out(flow: Flow, proof: Proof) -> str:
         "what the final norm reads": [] if norm is None else [module_of(flow, norm)],
     }
     return "; ".join(f"{what}{_listed(names)}" for what, names in found.items() if names)
+
+
+def _tapped(flow: Flow, taps: Sequence[int]) -> list[int]:
+    """The outermost calls that give states, or read and change them, and have none inside."""
+    found: list[int] = []
+    within = {ROOT: False}
+    for place, call in enumerate(flow.calls):
+        gave, read = flow.origin(call.gave), flow.origin(call.read)
+        others = {tap for tap in taps if call.begin <= tap < call.end} - {gave}
+        reads = read in taps[:-1] and any(call.module.children())
+        is_tapped = (gave in taps or reads) and not others
+        if is_tapped and not within[call.around]:
+            found.append(place)
+        within[place] = is_tapped or within[call.around]
+    return found
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -236,12 +257,24 @@ def _blocks_on(
     does what the block itself runs.
     """
     sums = merges.on(path)
+    forks = {merges.above[node] for node in sums}
     calls = dict(zip(sums, _blocks(flow, merges, sums), strict=True))
+    lists = Counter(_pattern(flow.calls[call].name) for call in calls.values())
+    for node in sums:
+        # a sum of the raw input is an embedding, unless a block of the list makes it
+        if (
+            not flow.is_activation(merges.above[node])
+            and lists[_pattern(flow.calls[calls[node]].name)] < 2
+        ):
+            del calls[node]
+    sums = list(calls)
     calls |= _without_sums(flow, merges, path, [*tapped, *calls.values()])
     tails: dict[int, list[int]] = {}
     for node, following in pairwise([*sorted(calls), path[-1] + 1]):
         call = calls.get(following, ROOT)
         begins = following if call in (ROOT, calls[node]) else flow.calls[call].begin
+        if call != ROOT and following not in merges:
+            begins = _before_norm(flow, merges, flow.calls[call].read) + 1
         tails[node] = [each for each in path if node < each < begins]
     alike = [[flow.operations[each].name for each in tails[node]] for node in sums]
     blocks: list[_Block] = []
@@ -263,6 +296,8 @@ def _blocks_on(
             asked = flow.calls[call].read if call != ROOT else ROOT
             # of a block that reads the input, or no state first, where its first sum forks
             read = asked if asked in between and flow.is_activation(asked) else between[-1]
+            if read not in forks:
+                read = max(start, _before_norm(flow, merges, read))
         blocks.append(_Block(read, gave, call))
         start = node
     return blocks
@@ -289,22 +324,33 @@ def _without_sums(
             continue
         inside = range(call.begin, call.end)
         is_block = type(call.module) in kinds or any(call.module.children())
-        layers = flow.is_activation(call.read) and any(operations[n].is_product for n in inside)
+        read = _before_norm(flow, merges, call.read)
+        layers = flow.is_activation(read) and any(operations[n].is_product for n in inside)
         is_block = (is_block and layers) or operations[call.gave].adds
         if is_block and not any(node in merges for node in states.intersection(inside)):
             found.setdefault(call.gave, place)
     return found
 
 
-def _read_by_layers(flow: Flow, merges: Merges, path: Sequence[int]) -> list[int]:
-    """What each layer on a path reads, without the input."""
-    operations = [flow.operations[node] for node in behind(flow, path[-1:])]
-    read = {flow.origin(node) for one in operations if one.is_product for node in one.reads}
-    states = [node for node in path if node in read and flow.is_activation(node)]
-    norm = final_norm(flow, merges, states, path[-1]) if len(states) > 2 else None
-    if norm is not None:
-        states[-1] = flow.operations[norm].reads[0]
-    return states
+def _read_by_layers(
+    flow: Flow, merges: Merges, path: Sequence[int], tapped: Iterable[int] = ()
+) -> list[int]:
+    """What each layer on a path reads, without the input and what tapped calls have inside."""
+    layers = {node for node in behind(flow, path[-1:]) if flow.operations[node].is_product}
+    read: set[int] = set()
+    for call in (flow.calls[place] for place in tapped):
+        inside = layers.intersection(range(call.begin, call.end))
+        layers -= inside
+        read |= {call.read} if inside else set()
+    read.update(*(flow.operations[node].reads for node in layers))
+    before = {_before_norm(flow, merges, flow.origin(node)) for node in read}
+    return [node for node in path if node in before and flow.is_activation(node)]
+
+
+def _before_norm(flow: Flow, merges: Merges, node: int) -> int:
+    """What the norm that gave a state reads; the state itself without one."""
+    norm = normed(flow, merges.above, node)
+    return node if norm is None else flow.origin(flow.operations[norm].reads[0])
 
 
 def _has_trunks(flow: Flow, merges: Merges, path: Sequence[int]) -> bool:

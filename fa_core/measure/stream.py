@@ -82,7 +82,9 @@ class Merges:
         flow = self._flow
         fork = self.above.get(node, ROOT)
         paths = self.above.keys() & flow.operations[node].reads
-        if not flow.operations[node].adds or not flow.is_activation(fork) or len(paths) < 2:
+        if not flow.operations[node].adds or fork == ROOT or len(paths) < 2:
+            return False
+        if not flow.is_activation(fork) and not self._skips(node):
             return False
         return any(flow.operations[n].is_product for n in behind(flow, [node], {fork}) - {fork})
 
