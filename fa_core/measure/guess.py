@@ -22,7 +22,6 @@ from fa_core.measure.isolate import Inputs
 from fa_core.measure.stream import (
     Merges,
     Proof,
-    final_norm,
     is_norm,
     is_scaling,
     module_of,
@@ -86,31 +85,30 @@ def left_out(flow: Flow, proof: Proof) -> str:
     path = path_to(merges.above, proof.logits)
     tapped = _tapped(flow, taps)
     blocks = _blocks_on(flow, merges, path, tapped)
+    whole_path = path_to(whole.above, proof.logits)
+    others = _blocks_on(flow, whole, whole_path, tapped)
     sums = [node for node in sorted(behind(flow, taps[:1])) if node in whole]
     before = [module_of(flow, node) for node in sums if flow.is_activation(whole.above[node])]
-    path_from_input = path_to(whole.above, proof.logits)
-    others = _blocks_on(flow, whole, path_from_input, tapped)
-    before += [flow.calls[one.call].name for one in others if flow.origin(one.gave) <= taps[0]]
-    states = [block.read for block in blocks[:1]] + [block.gave for block in blocks]
-    if not blocks:
-        lists = {_pattern(flow.calls[place].name) for place in tapped}
-        states = _read_by_layers(flow, whole, path_from_input, tapped)
-        names = [name_of(flow, node) for node in states if node < taps[0]]
-        before += [name for name in names if _pattern(name) in lists - {name}]
-        states = [node for node in states if node > taps[0]]
+    lists = {_pattern(flow.calls[place].name) for place in tapped}
+    for one in others:
+        name = name_of(flow, one.gave) if one.call == ROOT else flow.calls[one.call].name
+        is_before = _changes(flow, whole, whole_path, one.read, taps[0], only_blocks=True)
+        if is_before and _pattern(name) in lists - {name}:
+            before.append(name)
     missing = []
-    for node in states:
+    for node in [block.read for block in blocks[:1]] + [block.gave for block in blocks]:
         place = bisect_left(taps, node)
         for tap in taps[max(place - 1, 0) : place + 1]:
             start, stop = sorted((node, tap))
             # a tap may end a block at its sum; a final norm is looked for by itself
-            is_first = bool(blocks) and node == blocks[0].read
-            only_blocks = tap == taps[-1] or (tap == start) != is_first
+            only_blocks = tap == taps[-1] or (tap == start) != (node == blocks[0].read)
             if not _changes(flow, merges, path, start, stop, only_blocks):
                 break
         else:
             missing.append(name_of(flow, node))
-    norm = final_norm(flow, whole, taps, proof.logits)
+    norm = normed(flow, whole.above, taps[-1])
+    if norm is not None and norm <= max((one.gave for one in others), default=ROOT):
+        norm = None
     found = {
         "blocks before h_0": before,
         "states that no tap gives": missing,
@@ -223,14 +221,12 @@ def _states(flow: Flow, logits: int) -> list[int]:
 
 def _on_path(flow: Flow, merges: Merges, path: Sequence[int]) -> list[int]:
     blocks = _blocks_on(flow, merges, path)
-    if not blocks:
-        return _read_by_layers(flow, merges, path)
-    states = [blocks[0].read]
+    states = [block.read for block in blocks[:1]]
     for one, other in pairwise(blocks):
         if _changes(flow, merges, path, one.gave, other.read):
             states.append(one.gave)
         states.append(other.read)
-    return [*states, blocks[-1].gave]
+    return states + [block.gave for block in blocks[-1:]]
 
 
 @dataclass(frozen=True)
@@ -251,7 +247,8 @@ class _Block:
 def _blocks_on(
     flow: Flow, merges: Merges, path: Sequence[int], tapped: Iterable[int] = ()
 ) -> list[_Block]:
-    """The blocks on a path: its sums, and members of their lists that have none.
+    """The blocks on a path: its sums, and members of their lists that have none; without these,
+    from what one layer reads to what the next one reads.
 
     What follows every sum before the next block, such as a ReLU or a norm, ends its block, and so
     does what the block itself runs.
@@ -300,7 +297,8 @@ def _blocks_on(
                 read = max(start, _before_norm(flow, merges, read))
         blocks.append(_Block(read, gave, call))
         start = node
-    return blocks
+    rows = pairwise(_read_by_layers(flow, merges, path, tapped))
+    return blocks or [_Block(read, gave, ROOT) for read, gave in rows]
 
 
 def _without_sums(
@@ -326,14 +324,14 @@ def _without_sums(
         is_block = type(call.module) in kinds or any(call.module.children())
         read = _before_norm(flow, merges, call.read)
         layers = flow.is_activation(read) and any(operations[n].is_product for n in inside)
-        is_block = (is_block and layers) or operations[call.gave].adds
+        is_block = (is_block and layers) or merges.skips(call.gave)
         if is_block and not any(node in merges for node in states.intersection(inside)):
             found.setdefault(call.gave, place)
     return found
 
 
 def _read_by_layers(
-    flow: Flow, merges: Merges, path: Sequence[int], tapped: Iterable[int] = ()
+    flow: Flow, merges: Merges, path: Sequence[int], tapped: Iterable[int]
 ) -> list[int]:
     """What each layer on a path reads, without the input and what tapped calls have inside."""
     layers = {node for node in behind(flow, path[-1:]) if flow.operations[node].is_product}

@@ -84,7 +84,7 @@ class Merges:
         paths = self.above.keys() & flow.operations[node].reads
         if not flow.operations[node].adds or fork == ROOT or len(paths) < 2:
             return False
-        if not flow.is_activation(fork) and not self._skips(node):
+        if not flow.is_activation(fork) and not self.skips(node):
             return False
         return any(flow.operations[n].is_product for n in behind(flow, [node], {fork}) - {fork})
 
@@ -96,11 +96,14 @@ class Merges:
     def on(self, path: Sequence[int]) -> list[int]:
         """Those on a path that add to a whole state as it is, or lie before the readout."""
         last = self.readout(path)
-        return [node for node in path if node in self and (node < last or self._skips(node))]
+        return [node for node in path if node in self and (node < last or self.skips(node))]
 
-    def _skips(self, node: int) -> bool:
+    def skips(self, node: int) -> bool:
+        """Whether an operation adds to a whole state as it is."""
+        if not self._flow.operations[node].adds:
+            return False
         origin, one = self._flow.origin, self._flow.operations[node]
-        return origin(self.above[node]) in map(origin, {*one.reads} - {*one.parts})
+        return origin(self.above.get(node, ROOT)) in map(origin, {*one.reads} - {*one.parts})
 
 
 def prove(flow: Flow, stream: Stream) -> Proof:
@@ -209,26 +212,6 @@ def _name_of_side_input(flow: Flow, path: Sequence[int]) -> str:
     given = filter(flow.is_activation, reversed(path))
     names = [call.name for node in given for call in flow.calls if call.gave == node]
     return next(filter(None, names), "the input")
-
-
-def final_norm(flow: Flow, merges: Merges, states: Sequence[int], logits: int) -> int | None:
-    """The final norm, if h_L is its output rather than that of a post-norm block.
-
-    With post-norm blocks every state but perhaps h_0 is normed. With L ≤ 1, the block's own norm
-    runs inside the module that runs its sum.
-    """
-    norm = normed(flow, merges.above, states[-1])
-    if norm is None:
-        return None
-    between = states[1:-1]
-    if between:
-        is_final = any(normed(flow, merges.above, node) is None for node in between)
-        return norm if is_final else None
-    for node in merges.on([*path_to(merges.above, norm), logits])[-1:]:
-        call = flow.operations[node].call
-        if call != ROOT and flow.calls[call].begin <= norm < flow.calls[call].end:
-            return None
-    return norm
 
 
 def module_of(flow: Flow, node: int) -> str:
