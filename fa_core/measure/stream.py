@@ -79,14 +79,13 @@ class Merges:
         self.above = dominators(flow, sources)
 
     def __contains__(self, node: int) -> bool:
-        flow = self._flow
-        fork = self.above.get(node, ROOT)
-        paths = self.above.keys() & flow.operations[node].reads
-        if not flow.operations[node].adds or fork == ROOT or len(paths) < 2:
+        operations, fork = self._flow.operations, self.above.get(node, ROOT)
+        paths = self.above.keys() & operations[node].reads
+        if not operations[node].adds or fork == ROOT or len(paths) < 2:
             return False
-        if not flow.is_activation(fork) and not self.skips(node):
-            return False
-        return any(flow.operations[n].is_product for n in behind(flow, [node], {fork}) - {fork})
+        way = behind(self._flow, [node], {fork}) - {fork}
+        has_layer = any(operations[each].is_product for each in way)
+        return has_layer and (self._flow.is_activation(fork) or self.skips(node))
 
     def readout(self, path: Sequence[int]) -> int:
         """The last layer behind which the logits are."""
@@ -100,10 +99,9 @@ class Merges:
 
     def skips(self, node: int) -> bool:
         """Whether an operation adds to a whole state as it is."""
-        if not self._flow.operations[node].adds:
-            return False
         origin, one = self._flow.origin, self._flow.operations[node]
-        return origin(self.above.get(node, ROOT)) in map(origin, {*one.reads} - {*one.parts})
+        fork = origin(self.above.get(node, ROOT))
+        return one.adds and fork in map(origin, {*one.reads} - {*one.parts})
 
 
 def prove(flow: Flow, stream: Stream) -> Proof:
@@ -220,18 +218,19 @@ def module_of(flow: Flow, node: int) -> str:
     return flow.calls[call].name if call >= 0 else ""
 
 
-def normed(flow: Flow, above: Mapping[int, int], node: int) -> int | None:
-    """The norm that gave a state, up to gains, shifts and copies; None if there is none.
+def before_norm(flow: Flow, above: Mapping[int, int], state: int) -> int:
+    """What the norm that gave a state, up to gains, shifts and copies, reads; else the state.
 
     A norm is an operation of torch by that name, or a product or quotient of a tensor and a smaller
     one computed from it without weights.
     """
+    node = state
     while not is_norm(flow, above, node):
         operation = flow.operations[node]
         if len(operation.reads) != 1 or not _AFFINE.fullmatch(operation.name):
-            return None
+            return state
         node = operation.reads[0]
-    return node
+    return flow.origin(flow.operations[node].reads[0])
 
 
 def is_scaling(operation: Operation) -> bool:
@@ -240,7 +239,7 @@ def is_scaling(operation: Operation) -> bool:
 
 
 def is_norm(flow: Flow, above: Mapping[int, int], node: int) -> bool:
-    """Whether an operation is a norm (see `normed`)."""
+    """Whether an operation is a norm (see `before_norm`)."""
     operations = flow.operations
     one = operations[node]
     smallest = min((operations[read].size for read in one.reads), default=one.size)

@@ -19,7 +19,7 @@ from fa_core.errors import TapError
 from fa_core.measure.flow import ROOT, Flow, recording
 from fa_core.measure.gradients import Layers, first_without_positions, read_by
 from fa_core.measure.graph import read_in_another_form
-from fa_core.measure.guess import left_out, name_of, no_guess, possible_taps
+from fa_core.measure.guess import left_out, name_of, no_guess, pattern_of, possible_taps
 from fa_core.measure.hooks import (
     READS,
     described,
@@ -30,7 +30,7 @@ from fa_core.measure.hooks import (
     tapped,
 )
 from fa_core.measure.isolate import Inputs, call_model, detached_inputs
-from fa_core.measure.stream import Stream, prove
+from fa_core.measure.stream import Stream, no_stream, prove
 
 StreamFunction: TypeAlias = Callable[[nn.Module, Any], tuple[Tensor, Sequence[Tensor]]]
 """``(model, x) -> (logits, [h_0..h_L])``."""
@@ -222,8 +222,9 @@ class ReadTaps(ReturnedStream):
 
         def tap(name: str, state: Tensor) -> Tensor:
             ran.append(name)
-            for earlier, version in read:
+            for other, (earlier, version) in zip(labels, read, strict=True):
                 if state is earlier and state._version == version:
+                    _refuse_alike(other, name)
                     return state
             read.append((state, state._version))
             labels.append(name)
@@ -243,6 +244,20 @@ class ReadTaps(ReturnedStream):
         _check_ran(self._modules, ran)
         self._labels = labels
         return logits, states
+
+
+def _refuse_alike(one: str, other: str) -> None:
+    """Refuse two modules of a list that read one tensor, as blocks that read a condition do.
+
+    Raises:
+        TapError: names both.
+    """
+    pattern = pattern_of(one)
+    if one != other and pattern == pattern_of(other):
+        raise no_stream(
+            f"{one} and {other} are one tensor",
+            hint=f"tap what the blocks give: '{pattern.removesuffix(READS)}'",
+        )
 
 
 def _check_ran(modules: Sequence[str], ran: Collection[str]) -> None:

@@ -41,7 +41,7 @@ TABLE = [
         res.ConditionFirst,
         {"taps": "blocks.*:in, head:in"},
         "refusal",
-        "tap what they give: 'blocks.*'",
+        "tap what the blocks give: 'blocks.*'",
     ),
     (res.LocalLosses, {}, "numbers", "no Γ: its own backward pass (.detach()) is cut"),
     (res.ReversesGradients, {}, "numbers", "taps guessed: 'blocks.*:in,norm:in'"),
