@@ -98,7 +98,8 @@ def left_out(flow: Flow, proof: Proof) -> str:
         for tap in taps[max(place - 1, 0) : place + 1]:
             # a tap may end a block at its sum; a final norm is looked for by itself
             only_blocks = tap == taps[-1] or (tap <= node) != (node == blocks[0].read)
-            if not _changes(flow, merges, path, *sorted((node, tap)), only_blocks):
+            start, stop = sorted((node, tap))
+            if not _changes(flow, merges, path, start, stop, only_blocks):
                 break
         else:
             missing.append(name_of(flow, node))
