@@ -16,11 +16,16 @@ def leave(number: int, frame: FrameType | None) -> None:
 
 
 def main() -> int:
-    """Run the command line; returns its exit code."""
+    """Run the command line; returns its exit code: 3 where the current folder is gone."""
     # collections during imports cost more than they free; enabled again after the first paint or
     # parsing
     gc.disable()
-    if sys.path[0] in ("", os.getcwd()):  # noqa: PTH109 (pathlib takes a millisecond to import)
+    try:
+        here = os.getcwd()  # noqa: PTH109 (pathlib takes a millisecond to import)
+    except OSError:
+        os.write(2, b"fa-tui: the current folder is gone; change to one that is there\n")
+        return 3
+    if sys.path[0] in ("", here):
         # a numpy.py in the current folder must not run; a checkout finds its own packages
         sys.path.pop(0)
         sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120

@@ -223,10 +223,7 @@ def _catch_misspelling(args: Sequence[str]) -> None:
     Raises:
         UsageError: the first word is not a path but close to a command.
     """
-    if len(args) > 1:
-        word = args[1]
-    else:
-        word = ""
+    word = "".join(args[1:2])
     if not word or word.startswith("-") or Path(word).exists():
         return
     near = difflib.get_close_matches(word, COMMANDS, n=1, cutoff=0.7)
@@ -236,11 +233,7 @@ def _catch_misspelling(args: Sequence[str]) -> None:
 
 def _take(args: list[str], flag: str) -> bool:
     """Remove a flag before ``--``; returns whether it was there."""
-    if "--" in args:
-        end = args.index("--")
-    else:
-        end = len(args)
-    if flag not in args[:end]:
+    if flag not in itertools.takewhile("--".__ne__, args):
         return False
     args.remove(flag)
     return True
@@ -252,7 +245,5 @@ def _flush(code: int, keep_code: bool = False) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         output.silence()
-        if keep_code:
-            return code
-        return 0
+        return code if keep_code else 0
     return code

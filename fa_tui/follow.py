@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
+from fa_core.files.opening import real_path
 from fa_core.formats import Scan, Trace, scan_again
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.formats.run_folder import sniff
@@ -154,7 +155,7 @@ class Folders:
 
     def _is_own(self, path: str) -> bool:
         own = self._own
-        return own is not None and path.endswith(own.name) and Path(path).absolute() == own
+        return own is not None and path.endswith(own.name) and real_path(path) == own
 
     def _is_run(self, folder: str) -> bool:
         """Whether a folder is a run; its manifest is read again where it changed."""
@@ -272,7 +273,8 @@ class Following:
             await self.look()
             try:
                 await self._watch()
-            except (OSError, RuntimeError) as error:
+            # watchfiles raises groups of its own errors, as of a name that is no UTF-8
+            except Exception as error:
                 if not said and all(path.exists() for path in self._app.paths):
                     said = True
                     self._app.say(
@@ -289,7 +291,7 @@ class Following:
         paths = self._app.paths
         folders = [path for path in paths if path.is_dir()]
         # of a replaced file only its folder knows
-        watched = folders or {path.absolute().parent for path in paths}
+        watched = folders or {real_path(path).parent for path in paths}
         before = [_identity(path) for path in folders]
         looked, is_due = time.monotonic(), False
         async for changes in awatch(

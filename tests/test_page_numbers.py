@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ import pytest
 
 from fa_core.formats.scan import scan
 from fa_core.formats.table import AuditTable
+from fa_core.report.beside import backward_gain
 from fa_core.report.diagnostics import BIT
 from fa_core.report.gamma import deep_over_epochs, null_gamma
 from fa_core.report.intervals import median_ranks, packed, paired_margin, share_interval
+from fa_core.report.numbers import brief
+from fa_core.report.quantities import BY_NAME
 from tests.conftest import REPOSITORY
 
 PROTOCOL = REPOSITORY / "docs" / "protocol"
@@ -61,9 +65,56 @@ def test_what_the_page_of_drift_counts_on_the_sample_runs(weighed: AuditTable) -
         f"Of the {calm} with c < 0.1",
         f"On the {len(runs)} sample runs with weights, {undecided} are undecided on (c) at K = 10",
     )
-    for method in ("random_init", "credit_bridge", "ep"):
-        drifts = of(runs, "stability", "main", method)
-        says("drift", *(f"{drift:+.3f}" for drift in drifts if drift > 0.1))
+
+
+def table_of(page: str) -> Iterator[list[str]]:
+    """The rows of the tables of a page or section, as cells without quotes of code."""
+    for line in page.splitlines():
+        if line.startswith("| "):
+            yield [cell.strip("` ") for cell in line.strip("|").split("|")]
+
+
+def test_the_tables_of_drift_and_of_the_reference_have_the_numbers_of_the_audits(
+    weighed: AuditTable,
+) -> None:
+    reports = {"/".join(Path(row.source).parts[-2:]): row.report for row in weighed.rows()}
+    page = (PROTOCOL / "additions.md").read_text(encoding="utf-8")
+    found = [cells for cells in table_of(page) if cells[0] in reports]
+    for name, gradient, _, _, error, scale in found:
+        report = reports[name]
+        gain = (backward_gain(report)[-1] or 0) * report.residual_norms[-1]
+        numbers = (report.bp_grad_norms[-1], report.error_norm, gain)
+        assert [gradient, error, scale] == [brief(number, 2) for number in numbers]
+    assert {name for name, *_ in found} == {
+        name for name, report in reports.items() if "b" in report.flags
+    }
+    for name, drift, *_ in table_of((PROTOCOL / "drift.md").read_text(encoding="utf-8")):
+        run, _, seeds = name.partition("`, seeds ")
+        if "/" in run:
+            own = [reports[f"{run}_s{seed}"] for seed in (seeds or "42").split(", ")]
+            assert drift == ", ".join(f"{one.cross_batch_stability:+.3f}" for one in own)
+
+
+@pytest.mark.parametrize(
+    ("title", "file"),
+    [
+        ("The 5 × 3 audit", "audit_table_s42_s123_s456.json"),
+        ("The CNN audit", "audit_cnn_3seed.json"),
+    ],
+)
+def test_the_published_figures_are_those_of_the_published_audits(title: str, file: str) -> None:
+    page = (REPOSITORY / "docs" / "cifar.md").read_text(encoding="utf-8")
+    (section,) = (part for part in page.split("\n## ") if part.startswith(title))
+    reports = {(row.method, row.seed): row.report for row in scan([SAMPLES / file]).rows}
+    _, *found = (cells for cells in table_of(section) if len(cells) == 3)
+    assert {method for method, *_ in found} == {method for method, _ in reports}
+    for method, name, published in found:
+        own = [reports[method, seed] for seed in (42, 123, 456)]
+        if name.startswith("fires of "):
+            fires = ["".join(sorted(one.flags & {*name[9:]})) or "–" for one in own]
+        else:
+            fires = [brief(BY_NAME[name].of(one)) for one in own]
+        assert published == "/".join(fires), (method, name)
 
 
 def test_what_the_pages_count_of_b_of_depth_and_of_the_stream(weighed: AuditTable) -> None:

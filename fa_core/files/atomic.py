@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fa_core.errors import FaError, UsageError
+from fa_core.files.opening import real_path
 from fa_core.sanitize import in_json
 
 
@@ -22,7 +23,8 @@ def write_bytes(path: Path, content: bytes) -> None:
         FaError: the folder is not writable, or the disk is full; the old file is kept.
     """
     path = place_of(path)
-    temporary = path.with_name(f".{path.name}.{os.urandom(8).hex()}.tmp")
+    mark = os.urandom(8).hex()
+    temporary = path.with_name(f".{path.name}.{mark}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("xb") as file:
@@ -104,7 +106,7 @@ def place_of(path: Path) -> Path:
             raise UsageError(
                 f"is a {kind}, no file that can be replaced", where=path, hint="name a regular file"
             )
-    return Path(os.path.realpath(path))
+    return real_path(path)
 
 
 _MOST_LINKS = 40
@@ -113,7 +115,8 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 def _links_to(path: Path) -> Iterator[Path]:
     """The links in a path, folders included, in the order the system follows them."""
-    place, found = Path(), 0
+    place = Path()
+    found = 0
     parts = [*reversed(path.absolute().parts)]
     while parts and found < _MOST_LINKS:
         part = parts.pop()

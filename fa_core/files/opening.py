@@ -181,16 +181,20 @@ def typed_path(text: str) -> Path:
 
 
 def real_path(path: Name) -> Path:
-    """A path without links; loops are kept, for which `Path.resolve` raises before Python 3.13."""
-    return Path(os.path.realpath(path))
+    """A path without links; loops are kept, for which `Path.resolve` raises before Python 3.13, and
+    so is a relative path while there is no current folder."""
+    try:
+        return Path(os.path.realpath(path))
+    except OSError:
+        return Path(path)
 
 
 def cannot_open(path: Name, error: Exception) -> UnreadableInput:
     """The error for a path that cannot be opened."""
     where = os.fspath(path)
     if isinstance(error, FileNotFoundError):
-        parents = Path(where).absolute().parents
-        nearest = next((parent for parent in parents if is_folder(parent)), parents[-1])
+        parents = real_path(where).parents
+        nearest = next(filter(is_folder, parents), "gone, too")
         hint = f"the nearest folder that exists is {nearest}"
         return MissingFile("no such file or folder", where=where, hint=hint)
     if isinstance(error, PermissionError):

@@ -24,6 +24,9 @@ from fa_core.report.provenance import (
 )
 from fa_core.report.report_facts import ReportFacts
 
+GIVE_ONE = " (give a frozen run, or its accuracy)"
+"""Hint for (d) without a baseline."""
+
 Facts = TypeVar("Facts", bound=ReportFacts)
 
 
@@ -185,8 +188,8 @@ class FrozenRuns:
         rule.
 
         Else one of another rule is, noted in `BASELINE_RULE`; the others are kept as
-        `OTHER_BASELINES`. One of another recipe, network or data is never used, only named in the
-        reason why (d) was not measured.
+        `OTHER_BASELINES`. One of another recipe, network or data is never used; why (d) was not
+        measured names it, or what was looked for.
         """
         if not facts:
             return report
@@ -195,9 +198,10 @@ class FrozenRuns:
         if best:
             return _judged_by(best, report, rule, alike)
         near = self._same_net.get((facts["seed"], facts["arch"]), [])[:_AT_MOST]
-        if not near:
-            return report
-        _, why = min((_difference(run, facts) for run in near), key=itemgetter(0))
+        differing = (_difference(run, facts) for run in near)
+        wanted = f"{facts['arch']}, seed {facts['seed']}"
+        none = f"no readable frozen run of {wanted}, is here or beside it{GIVE_ONE}"
+        _, why = min(differing, key=itemgetter(0), default=(0, none))
         return replace(report, unmeasured={**report.unmeasured, "d": why})
 
 

@@ -10,7 +10,7 @@ from fa_core.report.diagnostics import StreamScale, stream_scale
 from fa_core.report.gamma import null_gamma, null_of, within_null
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.method_style import known_method
-from fa_core.report.names import canonical_method, is_control
+from fa_core.report.names import canonical_method
 from fa_core.report.numbers import brief
 from fa_core.report.provenance import CE
 
@@ -60,7 +60,7 @@ def cause_of_floor(run: JudgedRun) -> str | None:
         ``"cancelled"`` (γ_L < 1e-3); where median ‖e_T‖ < 1e-2, ``"saturated"`` if (a) fires (the
         logits grew with the stream until the softmax was certain), else ``"converged"``;
         ``"both"``; or ``"undetermined"``, as under any loss but CE, whose limits these are. None
-        where (b) did not fire. Show γ_L and ‖e_T‖ next to the word.
+        where (b) did not fire, and for a control. Show γ_L and ‖e_T‖ next to the word.
 
     Source: docs/protocol.md §8.
 
@@ -72,24 +72,16 @@ def cause_of_floor(run: JudgedRun) -> str | None:
     >>> cause_of_floor(JudgedRun(bp_grad_norms=[5e-8], provenance={"loss": "mse"}))
     'undetermined'
     """
-    if "b" not in run.flags:
+    if "b" not in run.flags or run.is_control:
         return None
     if run.loss != CE:
         return "undetermined"
-    gains = backward_gain(run)
-    if gains:
-        deepest = gains[-1]
-    else:
-        deepest = None
-    cancelled = deepest is not None and deepest < CANCELLED_BELOW
-    if run.error_norm is not None and run.error_norm < CONVERGED_BELOW:
-        if cancelled:
-            return "both"
-        if "a" in run.flags:
-            return "saturated"
-        return "converged"
-    if cancelled:
-        return "cancelled"
+    deepest = (backward_gain(run) or [None])[-1]
+    is_gone = run.error_norm is not None and run.error_norm < CONVERGED_BELOW
+    if deepest is not None and deepest < CANCELLED_BELOW:
+        return "both" if is_gone else "cancelled"
+    if is_gone:
+        return "saturated" if "a" in run.flags else "converged"
     return "undetermined"
 
 
@@ -107,15 +99,15 @@ class FailureModes(NamedTuple):
 
 
 def failure_modes(run: JudgedRun) -> FailureModes:
-    """The failure modes of a run.
+    """The failure modes of a run; a control, which makes no claim, has none.
 
     *Scale*: (a) fires, or (b) does under CE while there is an error to send back. *Depth unused*:
     (d) fires while (a) and (b) are decided and do not fail so. It is a *direction* failure only
     if deep Γ was measured and lies within its null: the credit is then no better than that of fresh
     feedback.
-    BP, whose credit is the gradient, and controls never have it. If (b) or (c) fires, (c)
-    interprets the gradient unless it is undecided: *drift* if it fires (one direction in every
-    batch), *noise* if it is below 0.1 (no common one), else neither.
+    BP, whose credit is the gradient, never has it. If (b) or (c) fires, (c) interprets the gradient
+    unless it is undecided: *drift* if it fires (one direction in every batch), *noise* if it is
+    below 0.1 (no common one), else neither.
 
     Source: docs/protocol.md §9, modes.
 
@@ -123,11 +115,16 @@ def failure_modes(run: JudgedRun) -> FailureModes:
     FailureModes(failure='scale failure', direction='')
     >>> failure_modes(JudgedRun(bp_grad_norms=[5e-8], provenance={"loss": "mse"})).failure
     ''
+    >>> failure_modes(JudgedRun("random_init", residual_norms=[1, 400]))
+    FailureModes(failure='', direction='')
     """
+    if run.is_control:
+        return FailureModes("", "")
     floored = "b" in run.flags and run.loss == CE and cause_of_floor(run) != "converged"
+    decided = set(run.coverage) - run.undecided
     if "a" in run.flags or floored:
         failure = "scale failure"
-    elif "d" not in run.flags or not {"a", "b"} <= set(run.coverage) - run.undecided:
+    elif "d" not in run.flags or not {"a", "b"} <= decided:
         failure = ""
     elif _credit_is_chance(run):
         failure = "direction failure"
@@ -152,7 +149,7 @@ def _direction(run: JudgedRun) -> str:
 def _credit_is_chance(run: JudgedRun) -> bool:
     """Whether the method's credit was measured and is no better aligned than fresh feedback."""
     method = run.method_name
-    if known_method(canonical_method(method)) == "bp" or is_control(method):
+    if known_method(canonical_method(method)) == "bp":
         return False
     # the null of shuffled samples is none of fresh feedback
     fresh = not null_of(run.credit)
@@ -322,26 +319,14 @@ def _gain_text(run: JudgedRun) -> str:
     return f"γ_L {brief(deepest, 2)}"
 
 
-def failure_mode(run: JudgedRun, *, cosine: bool = True) -> str:
+def failure_mode(run: JudgedRun) -> str:
     """The failure modes of a run (`failure_modes`); ``""`` for none.
-
-    Args:
-        run: judged by its thresholds.
-        cosine: whether to add (c)'s cosine to drift or noise.
 
     >>> failure_mode(JudgedRun(residual_norms=[1, 400], bp_grad_norms=[4e-10],
     ...     cross_batch_stability=0.992))
-    'scale failure; drift (cosine +0.992)'
+    'scale failure; drift'
     >>> failure_mode(JudgedRun("", "", [1, 2], [4e-3], headline_acc=0.36,
     ...     frozen_baseline_acc=0.349))
     'depth unused'
     """
-    modes = failure_modes(run)
-    words = []
-    if modes.failure:
-        words.append(modes.failure)
-    if modes.direction and cosine:
-        words.append(f"{modes.direction} (cosine {run.cross_batch_stability:+.3f})")
-    elif modes.direction:
-        words.append(modes.direction)
-    return "; ".join(words)
+    return "; ".join(filter(None, failure_modes(run)))

@@ -31,6 +31,9 @@ PROGRESS = "progress.json"
 RUN_FILES = frozenset({MANIFEST, WEIGHTS, CREDIT, TRACE, AUDIT, RESUME, PROGRESS})
 """What is part of a run folder; further files in it are files like any other."""
 
+RESULTS = "fa-tui-audit.json"
+"""The audits that the explorer wrote beside checkpoints which are in no run folder."""
+
 DISTRIBUTED = ".metadata"
 HUB_FILES = frozenset(
     {f"{WEIGHTS}.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json", DISTRIBUTED}

@@ -167,7 +167,7 @@ def audit_command(  # noqa: PLR0913 (options of a command)
         result = audit(
             targets, out, settings, how, resume=resume, replace_old=replace, adjust=adjust
         )
-    inputs.report_failures(result.failures)
+    inputs.report_failures(result.failures, progress.said)
     print_rows(result.rows, format, as_recorded)
     if result.interrupted:
         kept = (
@@ -275,7 +275,7 @@ def verify_command(
         )
         check_options(typed)
         result = verify(rows, how, typed)
-    inputs.report_failures([*result.skipped, *result.failures])
+    inputs.report_failures([*result.skipped, *result.failures], progress.said)
     lines = chain.from_iterable(map(verification_lines, result.runs))
     output.print_result(format, list(map(verification_record, result.runs)), lines)
     if result.interrupted:

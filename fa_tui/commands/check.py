@@ -13,12 +13,14 @@ import typer
 from fa_core.analysis.claims import FAILS, HOLDS, check_claims, read_claims, refuse_unknown_names
 from fa_core.errors import FaError, UsageError
 from fa_core.formats.rows import AuditRow, Problem, recorded
+from fa_core.report.baseline import GIVE_ONE
+from fa_core.report.diagnostic_record import records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import diagnostic_letters
-from fa_core.report.notes import GIVE_ONE, why_inexact
+from fa_core.report.notes import why_inexact
 from fa_core.report.verdict import TRUSTWORTHY, WALKS_BACK
 from fa_core.report.verdict_text import PASS, counted, known_text, recorded_text, second_reading
-from fa_core.reporting.sections.claims import claim_line, counts_of_claims
+from fa_core.reporting.sections.runs import claim_line, counts_of_claims
 from fa_tui import options
 from fa_tui.commands import check_forms, inputs, output
 from fa_tui.commands.check_forms import FAILED, OPEN, PASSED, Case, Checked
@@ -88,11 +90,10 @@ def check_command(
         raise inputs.nothing_to_analyse(paths, found.traces)
     criteria, rows = chosen.criteria, inputs.selected(found, chosen)
     doubts: list[str] = []
-    detailed = format == "json"
     if protocol == "v2":
-        runs, summary = _second_reading(rows, criteria, detailed)
+        runs, summary = _second_reading(rows, criteria)
     else:
-        runs, doubts, summary = _first_reading(rows, criteria, required, detailed)
+        runs, doubts, summary = _first_reading(rows, criteria, required)
     checks: list[Case] = []
     if claims:
         with _said_in_form(format):
@@ -136,16 +137,16 @@ def _claims(
     claims = read_claims(path)
     refuse_unknown_names(claims, every, path)
     results = check_claims(claims, rows)
-    cases = []
-    for result in results:
-        case = Case(
+    cases = [
+        Case(
             name=result.claim.title,
             file=str(path),
             outcome=outcomes.get(result.outcome, OPEN),
             lines=[claim_line(result)],
             record=result.to_dict(),
         )
-        cases.append(case)
+        for result in results
+    ]
     return cases, counts_of_claims(results)
 
 
@@ -162,7 +163,7 @@ def _print(checked: Checked, format: str) -> None:
 
 
 def _first_reading(
-    rows: Sequence[AuditRow], criteria: Criteria, required: frozenset[str], detailed: bool
+    rows: Sequence[AuditRow], criteria: Criteria, required: frozenset[str]
 ) -> tuple[list[Case], list[str], str]:
     """The runs but for controls, the doubts, and the counts."""
     doubts, judgements, fired = NotesByRun(), Counter[tuple[str, str]](), Counter[str]()
@@ -174,7 +175,7 @@ def _first_reading(
         name = with_seed(label, row)
         lines = list(_says(row, name, required, as_read))
         outcome = _outcome(row, required)
-        cases.append(_case(row, name, outcome, lines, detailed))
+        cases.append(_case(row, name, outcome, lines))
         for doubt in doubts_of(row.report):
             doubts.add(doubt, name)
         fired.update(row.report.flags)
@@ -183,9 +184,8 @@ def _first_reading(
     return cases, list(doubts.lines(len(cases))), summary
 
 
-def _case(row: AuditRow, name: str, outcome: str, lines: list[str], detailed: bool) -> Case:
-    """A run; with its numbers if they are printed, as there may be thousands of runs."""
-    record = recorded(row, row.report) if detailed else {}
+def _case(row: AuditRow, name: str, outcome: str, lines: list[str]) -> Case:
+    record = recorded(row, row.report)
     return Case(name=name, file=row.source, outcome=outcome, lines=lines, record=record)
 
 
@@ -198,9 +198,7 @@ def _outcome(row: AuditRow, required: frozenset[str]) -> str:
     return PASSED
 
 
-def _second_reading(
-    rows: Sequence[AuditRow], criteria: Criteria, detailed: bool
-) -> tuple[list[Case], str]:
+def _second_reading(rows: Sequence[AuditRow], criteria: Criteria) -> tuple[list[Case], str]:
     """The runs but for controls by the successor's verdict, and the counts."""
     cases = []
     for row, label in named(rows, criteria):
@@ -212,7 +210,7 @@ def _second_reading(
             outcome, lines = PASSED, []
         elif text.startswith("FAIL"):
             outcome = FAILED
-        cases.append(_case(row, name, outcome, lines, detailed))
+        cases.append(_case(row, name, outcome, lines))
     passed = sum(case.outcome == PASSED for case in cases)
     return cases, f"{runs_words(len(cases))}: {passed} PASS"
 
@@ -229,8 +227,9 @@ def _says(row: AuditRow, name: str, required: frozenset[str], as_read: AuditRow)
     report, source = row.report, row.source
     if report.claim != TRUSTWORTHY:
         yield f"{name}: {report.words} [{known_text(report)}] ({source})"
-        for what in report.nonfinite.values():
-            yield f"  {what}"
+        for one in records_of(report):
+            if one.letter in report.undecided | report.nonfinite.keys():
+                yield f"  ({one.letter}) {one.state}: {one.text}"
     missing = _lacks(report, required) if report.coverage else ""
     if missing:
         yield f"{name}: required and not measured: {missing} [{known_text(report)}] ({source})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from fa_core.formats import scan
 from fa_core.formats.rows import AuditRow, Problem, with_assumed_baseline
 from fa_core.formats.table import AuditTable
 from fa_core.report.names import canonical_method
+from fa_core.report.numbers import count_text, listed
 from fa_core.reporting.blocks import Block, bullets
 from fa_tui.commands.output import complain
 from fa_tui.option_groups import Chosen
@@ -25,7 +26,7 @@ from fa_tui.options import numbers, split_list
 from fa_tui.samples import default_paths
 from fa_tui.views.epochs import traces_of
 from fa_tui.views.filters import ViewState, arranged
-from fa_tui.views.words import left_out_words
+from fa_tui.views.words import left_out_words, runs_words
 
 if TYPE_CHECKING:
     from fa_core.formats import Scan, Trace
@@ -60,24 +61,29 @@ def report_problems(problems: Iterable[Problem], at_most: int | None = None) -> 
     left = counts.total()
     for message, times in islice(counts.items(), at_most):
         left -= times
-        concerns = f" ({times} runs)" if times > 1 else ""
-        complain(f"{message}{concerns}")
+        complain(message + f" ({times} runs)" * (times > 1))
     if left:
-        more = "1 more problem" if left == 1 else f"{left} more problems"
-        complain(f"and {more}; the explorer lists them all (P)")
+        complain(f"and {count_text(left, 'more problem')}; the explorer lists them all (P)")
 
 
-def report_failures(failures: Iterable[Problem]) -> None:
-    """Report failures on stderr, one line per reason with its number of runs."""
+def report_failures(failures: Iterable[Problem], said: Collection[object] = ()) -> None:
+    """Report failures on stderr, one line per reason with its number of runs.
+
+    Args:
+        failures: the runs that could not be measured.
+        said: causes that were printed with their first run.
+    """
     alike: defaultdict[str, list[Problem]] = defaultdict(list)
     for failure in failures:
         alike[cause_of(failure.message, failure.path)].append(failure)
-    for failed in alike.values():
-        first, count = failed[0], len(failed)
-        why = first.message.removeprefix(f"{first.path}: ")
-        where = "" if why == first.message else f", the first {first.path}"
-        text = first.message if count == 1 else f"{why} ({count} runs{where})"
-        complain(text)
+    for cause, failed in alike.items():
+        runs, paths = runs_words(len(failed)), listed([one.path for one in failed], 4)
+        if cause in said:
+            complain(f"{runs} not measured, for the reason above: {paths}")
+        elif len(failed) == 1:
+            complain(failed[0].message)
+        else:
+            complain(f"{cause} ({runs}: {paths})")
 
 
 def cause_of(error: str, path: str) -> str:

@@ -25,12 +25,13 @@ from rich.progress import (
 )
 
 from fa_core.audit.jobs import JobState, JobView
+from fa_core.report.numbers import with_axes
 from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.verdict import TRUSTWORTHY
 from fa_core.sanitize import one_line
 from fa_tui.commands.inputs import cause_of
 from fa_tui.commands.output import say
 from fa_tui.terminal.abilities import detect
-from fa_tui.views.grid import axes_text
 from fa_tui.views.words import runs_words
 
 if TYPE_CHECKING:
@@ -132,6 +133,9 @@ class AuditProgress(_Bars):
     Args:
         names: checkpoint → name of its run.
         thresholds: judge measured runs (default: the protocol's).
+
+    Attributes:
+        said: notes and errors that were printed.
     """
 
     def __init__(
@@ -141,16 +145,13 @@ class AuditProgress(_Bars):
         self._names, self._thresholds = names or {}, thresholds or DiagnosticThresholds()
         self._ascii_only = not detect().unicode
         self._total = self._over = 0
-        self._printed: set[object] = set()
+        self.said: set[object] = set()
         self._overall: TaskID | None = None
 
     def plan(self, todo: int, skipped: int) -> None:
         """Print the number of runs to measure and skipped runs."""
         self._total = todo
-        if skipped:
-            again = f", {skipped} measured before"
-        else:
-            again = ""
+        again = f", {skipped} measured before" if skipped else ""
         self.say(f"{runs_words(todo)} to measure{again}")
         if todo:
             self._overall = self._bars.add_task("all", total=todo)
@@ -161,13 +162,13 @@ class AuditProgress(_Bars):
 
     def notice(self, text: str) -> None:
         """Print a note on the whole audit; equal notes of runs are not repeated."""
-        self._printed.add(text)
+        self.said.add(text)
         self.say(text)
 
     def _take(self, view: JobView) -> None:
         # a cluster's waiting runs have equal notes
-        if view.note and self._printed.isdisjoint((view.note, (view.note, view.log))):
-            self._printed.add((view.note, view.log))
+        if view.note and self.said.isdisjoint((view.note, (view.note, view.log))):
+            self.said.add((view.note, view.log))
             self.say(f"{self._name(view)}: {view.note}")
         self._show(view, f"{self._name(view)} {view.device}")
         if view.state.final:
@@ -185,27 +186,25 @@ class AuditProgress(_Bars):
     def _name(self, view: JobView) -> str:
         """A run's short name, e.g. ``dfa λ=0.01 seed 42``."""
         job = view.job
-        name = self._names.get(job.checkpoint)
-        if name:
+        if name := self._names.get(job.checkpoint):
             return name
-        words = [job.method or job.checkpoint, axes_text(job.axes)]
-        if job.seed is not None:
-            words.append(f"seed {job.seed}")
-        return one_line(" ".join(filter(None, words)))
+        name = with_axes(job.method or job.checkpoint, job.axes)
+        return one_line(name if job.seed is None else f"{name} seed {job.seed}")
 
     def _outcome(self, view: JobView) -> str:
         if view.report is not None:
             report = view.report.with_thresholds(self._thresholds)
-            return report.cell(ascii_only=self._ascii_only)
+            cell = report.cell(ascii_only=self._ascii_only)
+            # its frozen run may be measured after it
+            is_open = report.claim == TRUSTWORTHY and "d" not in report.coverage
+            return f"?{cell[1:]}" if is_open else cell
         if not view.error:
             return view.state.value
         # an error of --model or --data holds for all runs
         cause = cause_of(view.error, view.job.checkpoint)
-        known = cause in self._printed
-        self._printed.add(cause)
-        if known:
-            return "the same"
-        return view.error
+        known = cause in self.said
+        self.said.add(cause)
+        return "the same" if known else view.error
 
 
 class TrainingProgress(_Bars):

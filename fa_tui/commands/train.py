@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,7 @@ import typer
 from fa_core.audit.devices import resolve_devices
 from fa_core.errors import FaError, UsageError
 from fa_core.files.decode import Json, reason_of
+from fa_core.report.diagnostics import diagnostic_letters
 from fa_core.report.names import canonical_method
 from fa_core.training.plan import Recipe, check_names, plan_runs
 from fa_tui import options
@@ -112,9 +114,14 @@ def train_command(  # noqa: PLR0913 (options of a command)
         "stop_on": stop_on,
         "thresholds": limits.thresholds(),
     }
+    diagnostic_letters(stop_on, "--stop-on")
+    devices = resolve_devices(device, jobs)
+    with contextlib.suppress(OSError):
+        # a second terminal may open it at once: torch takes seconds
+        out.mkdir(parents=True, exist_ok=True)
     try:
         with stoppable():
-            _train(plans, out, resolve_devices(device, jobs), threads, choice)
+            _train(plans, out, devices, threads, choice)
     except KeyboardInterrupt:
         output.complain(f"every complete epoch is in {out}; add --resume to go on")
         raise

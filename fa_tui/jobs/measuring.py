@@ -30,14 +30,14 @@ from fa_core.audit.devices import (
     workers_for,
 )
 from fa_core.audit.jobs import MeasureOptions, job_for
-from fa_core.audit.journal import Journal
-from fa_core.errors import FaError
+from fa_core.errors import FaError, UsageError
 from fa_core.files.atomic import keep_old
 from fa_core.files.opening import real_path
 from fa_core.formats import scan
+from fa_core.formats.audit_table import Journal
 from fa_core.formats.rows import AuditRow, measured, with_baselines
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.manifest import AUDIT, is_run
+from fa_core.report.manifest import AUDIT, RESULTS, is_run
 from fa_core.report.numbers import count_text
 from fa_tui.jobs.listing import Listed, Pace
 from fa_tui.views.words import disambiguate
@@ -49,16 +49,12 @@ if TYPE_CHECKING:
     from fa_tui.settings import MeasureAnswer
 
 
-RESULTS = "fa-tui-audit.json"
-"""The results file for checkpoints that are not in a run folder."""
-
-
 def results_file(paths: Iterable[Path]) -> Path:
     """Where `RESULTS` is found again with the open paths: in the first one's folder; in the current
     one, if nothing can be written there."""
     folders = [path if path.is_dir() else path.parent for path in paths]
     usable = (folder for folder in folders[:1] if os.access(folder, os.W_OK))
-    return next(usable, Path()).absolute() / RESULTS
+    return real_path(next(usable, Path())) / RESULTS
 
 
 class Setup(msgspec.Struct, frozen=True):
@@ -157,10 +153,7 @@ class Results:
 
 def _identity(row: AuditRow) -> object:
     """Key of a run: a later measurement with this key replaces an earlier one."""
-    if row.checkpoint is None:
-        checkpoint = None
-    else:
-        checkpoint = os.path.realpath(row.checkpoint)
+    checkpoint = row.checkpoint and str(real_path(row.checkpoint))
     return row.method, row.seed, json.dumps(row.axes, sort_keys=True, default=str), checkpoint
 
 
@@ -255,6 +248,20 @@ class Measuring:
             there = msgspec.structs.replace(row, checkpoint=str(checkpoint))
             self._follow(str(index), pool.submit(job_for(there, str(index), options)))
         return [str(index) for index, _ in new]
+
+    def is_described(self, row: AuditRow) -> bool:
+        """Whether a run's files say what to measure it with, and name no code to be typed again."""
+        from fa_core.audit.verify import recorded_options  # imports NumPy
+
+        if not row.report.coverage:
+            return is_run(Path(row.checkpoint or ""))
+        try:
+            recorded_options(row, self._setup.options or MeasureOptions())
+        except UsageError:
+            return False
+        except FaError:
+            pass  # no answer mends it: `start` says so
+        return True
 
     @property
     def has_data(self) -> bool:
@@ -361,6 +368,11 @@ class Measuring:
             self._on_measured(Measured(index, row, again=again))
             return
         (row,) = with_baselines([measured(row, future.result())])
+        # as its file is read again
+        said = msgspec.structs.replace(
+            row.report, recorded_verdict=row.report.as_recorded().verdict
+        )
+        row = msgspec.structs.replace(row, report=said)
         self._on_saving(index)
         try:
             done = Measured(index, row, saved=str(self.results.save(row)))

@@ -27,18 +27,15 @@ def difference_grid(runs: Sequence[RunDifference]) -> Grid:
     names = disambiguate([run.row for run in runs])
     rows = []
     for run, name in zip(runs, names, strict=True):
-        numbers = ""
-        if run.state == CHANGED:
-            numbers = ", ".join(map(change_text, run.numbers))
+        changes = run.numbers if run.state == CHANGED else ()
+        numbers = ", ".join(map(change_text, changes))
         rows.append(("".join(name), _cell(run.before), _cell(run.after), numbers))
     marked = frozenset(place for place, run in enumerate(runs) if run.verdict_changed)
     return Grid(("run", "A", "B", "numbers, A → B"), tuple(rows), words=4, marked=marked)
 
 
 def _cell(row: AuditRow | None) -> str:
-    if row is None:
-        return NOTHING
-    return row.report.cell()
+    return NOTHING if row is None else row.report.cell()
 
 
 def change_text(change: NumberChange) -> str:

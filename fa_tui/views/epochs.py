@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fa_core.errors import UsageError
+from fa_core.files.opening import real_path
 from fa_core.formats.rows import AuditRow
 from fa_core.formats.trace import Trace, TraceEpoch
-from fa_core.option_values import listed
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.names import named_place, run_place
-from fa_core.report.numbers import short
+from fa_core.report.numbers import listed, short
 from fa_tui.session import Session
 from fa_tui.views.grid import homes_of
 
@@ -39,21 +39,15 @@ def traces_of(rows: Sequence[AuditRow], traces: Sequence[Trace]) -> list[Trace]:
         rows: the runs.
         traces: of these runs and others.
     """
-    places = set()
-    named = set()
-    for row in rows:
-        named.add(named_place(row.source, row.key))
-        places.add(run_place(row.source))
-        if row.checkpoint:
-            places.add(run_place(row.checkpoint))
-
-    def is_own(trace: Trace) -> bool:
-        if named_place(trace.source, trace.key) in named:
-            return True
+    places = {run_place(place) for row in rows for place in (row.source, row.checkpoint) if place}
+    named = {named_place(row.source, row.key) for row in rows}
+    own = []
+    for trace in traces:
         folder = Path(trace.source).parent
-        return str(folder) in places or str(folder.absolute()) in places
-
-    return [trace for trace in traces if is_own(trace)]
+        folders = {str(folder), str(real_path(folder))}
+        if named_place(trace.source, trace.key) in named or folders & places:
+            own.append(trace)
+    return own
 
 
 def without_traces(session: Session) -> UsageError:
@@ -74,9 +68,7 @@ _EPOCHS_SHOWN = 4
 def cell_so_far(session: Session, row: int, *, ascii_only: bool = False) -> str:
     """The letters of a run in training, by the last epoch of its trace; a mark in front says that
     they are not its verdict: ``▸ab··``."""
-    mark = "▸"
-    if ascii_only:
-        mark = ">"
+    mark = ">" if ascii_only else "▸"
     return mark + _letters(session, session.epochs_of(row)[-1:], ascii_only)
 
 

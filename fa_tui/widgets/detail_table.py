@@ -12,16 +12,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from fa_core.report.baseline import GIVE_ONE
 from fa_core.report.beside import floor_text
 from fa_core.report.diagnostic_record import DiagnosticRecord, record_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import BOUND, DIAGNOSTICS, PROXY
-from fa_core.report.notes import GIVE_ONE, basis_text
+from fa_core.report.notes import basis_text
 from fa_core.report.numbers import brief
 from fa_core.report.quantities import JUDGED
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.report.verdict import NOT_MEASURED
-from fa_tui.views.columns import peak_block
+from fa_tui.views.columns import mark_before, peak_block
 from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.text import cut, fitted, width_of
 from fa_tui.widgets.painted import Piece, Row
@@ -94,8 +95,8 @@ class DiagnosticTable:
         """What has no room in the table, as texts with tones."""
         report = self._report
         for letter, record in self._records.items():
-            if letter == "b" and letter in report.flags:
-                yield f"cause of b: {floor_text(report)}", "note"
+            if letter == "b" and (cause := floor_text(report)):
+                yield f"cause of b: {cause}", "note"
             basis = basis_text(report, letter)
             more = list(record.remarks)
             if basis:
@@ -118,9 +119,8 @@ class DiagnosticTable:
             if record.state == NOT_MEASURED:
                 reason = f"{NOT_MEASURED}: {reason}"
             return TableLine(letter, quantity.words, says=reason)
-        number = f"{quantity.text(value)}{quantity.suffix}"
-        if letter in self._report.kinds:
-            number += "?"
+        mark = mark_before(quantity, self._report)
+        number = f"{mark}{quantity.text(value)}{quantity.suffix}"
         return TableLine(letter, quantity.words, number, self._interval(letter))
 
     def _cells(self, line: TableLine, thresholds: DiagnosticThresholds) -> Sequence[str]:

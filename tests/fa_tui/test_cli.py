@@ -47,50 +47,18 @@ def test_a_margin_and_a_cosine_may_be_negative(published_table, capsys):
     assert {"c"} <= set(rows[0]["flags"]) and not any("d" in row["flags"] for row in rows)
 
 
-def test_published_verdicts_come_out_character_for_character(published_table, capsys):
-    rows = show_json(capsys, published_table)
-    assert len(rows) == 15
-    assert all(
-        row["verdict"].removesuffix(" on a, b, c") == row["recorded_verdict"] for row in rows
-    )
-    assert sum(row["judgement"] == "trustworthy" for row in rows) == 6
-
-
-def test_a_frozen_baseline_for_all_flips_ep_on_every_seed_and_bp_on_none(published_table, capsys):
-    rows = show_json(capsys, published_table, "--frozen-baseline", "0.349")
-    fired = {(row["method"], row["seed"]): row["flags"] for row in rows}
-    assert [fired["ep", seed] for seed in (42, 123, 456)] == ["d", "d", "d"]
-    assert [fired["bp", seed] for seed in (42, 123, 456)] == ["", "", ""]
-    margins = [row["margin_pp"] for row in rows if row["method"] == "ep"]
-    assert margins == [1.0, -5.66, -5.14]
-
-
-def test_the_cnn_audit_fires_a_on_dfa_and_credit_bridge_and_covers_a_and_b(published_cnn, capsys):
-    rows = show_json(capsys, published_cnn)
-    assert {row["coverage"] for row in rows} == {"ab"}
-    fired = {(row["method"], row["seed"]) for row in rows if row["flags"]}
-    assert fired == {
-        (method, seed) for method in ("dfa", "credit_bridge") for seed in (42, 123, 456)
-    }
-    assert {row["flags"] for row in rows if row["flags"]} == {"a"}
-    assert all(row["cross_batch_stability"] is None for row in rows)
-
-
-def test_thresholds_move_verdicts(published_table, capsys):
-    rows = show_json(capsys, published_table, "--h-norm-explosion-ratio", "5")
-    assert {row["seed"] for row in rows if row["method"] == "ep" and row["flags"] == "a"} == {
-        123,
-        456,
-    }
-
-
 def test_below_the_table_stands_why_b_fired_on_each_run(sample_runs, capsys):
     assert main(["show", str(sample_runs / "floor")]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line for line in lines if "(b) fires" in line] == [
+    fired, references = zip(
+        *(line.split("; the reference is exact ") for line in lines if "(b) fires" in line),
+        strict=True,
+    )
+    assert fired == (
         "bp seed 42: (b) fires: converged (γ_L 0.49, ‖e_T‖ 3.6e-6)",
         "dfa seed 42: (b) fires: cancelled (γ_L 5e-7, ‖e_T‖ 0.86)",
-    ]
+    )
+    assert set(references) == {"(cosine 1.000000, none lost): the gradient is small, not noise"}
 
 
 def test_runs_whose_cause_cannot_be_told_share_one_line(published_table, published_cnn, capsys):

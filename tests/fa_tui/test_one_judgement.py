@@ -22,7 +22,7 @@ from fa_core.formats import Trace, TraceEpoch
 from fa_core.formats.rows import AuditRow
 from fa_core.formats.table import AuditTable
 from fa_core.report.beside import failure_modes
-from fa_core.report.diagnostic_record import records_of
+from fa_core.report.diagnostic_record import range_text, records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import BIT, DIAGNOSTICS, LETTERS, mask_of
 from fa_core.report.method_style import method_style
@@ -242,11 +242,14 @@ def test_every_surface_has_the_same_letters_counts_and_words(found, limits):
     assert [line[1] for line in difference_grid(went).rows] == [row.report.cell() for row in judged]
     assert [one.to_dict()["before"]["judgement"] for one in went] == values
 
-    cases, _, summary = _first_reading(found, Criteria(limits, None), frozenset(), True)
+    cases, _, summary = _first_reading(found, Criteria(limits, None), frozenset())
     outcomes = {"walk-back": "failed", "trustworthy": "passed"}
     assert [case.outcome for case in cases] == [
         outcomes.get(value, "undecided") for value in values
     ]
+    for case, row, open_ in zip(cases, judged, undecided, strict=True):
+        said = "\n".join(case.lines)
+        assert all(range_text(row.report, letter) in said for letter in open_)
     checked = check_forms.Checked(runs=cases)
     open_runs = counted["undecided"] + counted["not measured"]
     assert checked.exit_code == (1 if counted["walk-back"] else 4 if open_runs else 0)

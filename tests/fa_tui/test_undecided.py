@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from fa_core.formats import scan
 from fa_core.formats.rows import AuditRow
 from fa_core.formats.table import AuditTable
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.reporting.records import COLUMNS, records
+from fa_core.reporting.records import records
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.session import Session
@@ -132,24 +131,14 @@ def test_orders_and_filters_that_follow_the_thresholds() -> None:
     [
         ({"bp": PASSES}, 0, ()),
         (
-            {"bp": DOUBTFUL},
-            4,
-            ("bp: (c) undecided: the 95% interval holds 0.3; more eval batches",),
-        ),
-        (
             {"bp": DOUBTFUL, "fa": DOUBTFUL},
             4,
-            ("all 2 runs: (c) undecided: the 95% interval holds 0.3",),
+            ("all 2 runs: (c) undecided: the 95% interval holds 0.3; more eval batches",),
         ),
         (
             {"bp": DOUBTFUL, "dfa": FIRES},
             1,
             ("needs walk-back: residual stream exploded [", "bp: (c) undecided"),
-        ),
-        (
-            {"dfa": ALMOST},
-            4,
-            ("dfa: undecided on c [", "dfa: (c) undecided"),
         ),
     ],
 )
@@ -182,22 +171,6 @@ def test_show_gives_the_intervals(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert bp["intervals"]["margin_pp"] == pytest.approx([5.0, 7.0])
     first, last = csv.DictReader(io.StringIO(shown("csv")))
     assert "stability=0.1..0.4" in first["intervals"] and not last["intervals"]
-
-
-def test_old_files_are_shown_as_before_but_for_the_cell(
-    published_table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for form in ("json", "csv"):
-        assert main(["show", str(published_table), "--format", form]) == 0
-        out = capsys.readouterr().out.replace(str(published_table), "")
-        assert "interval" not in out and "undecided on" not in out
-    table = AuditTable.from_rows(scan([published_table]).rows)
-    assert {
-        record[name]
-        for record in records(table)
-        for name in COLUMNS
-        if name.endswith(("_low", "_high"))
-    } == {None}
 
 
 def test_an_export_has_the_ends_of_every_interval() -> None:

@@ -13,6 +13,7 @@ from fa_core.formats import load_audits, scan, scan_again
 from fa_core.formats.audit_table import write_audit_table
 from fa_core.formats.rows import measured
 from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.manifest import RESULTS
 from fa_core.report.verdict_text import recorded_text
 
 MANIFEST = {
@@ -167,9 +168,14 @@ def test_further_checkpoints_in_a_run_folder_are_rows_of_their_own(tmp_path):
     ]
 
 
-def test_a_checkpoint_is_not_listed_beside_its_audit(tmp_path):
-    safetensors(tmp_path / "dfa_s1.safetensors")
-    [row] = scan([tmp_path]).rows
+def test_a_checkpoint_is_not_listed_beside_its_audit_and_is_opened_alone_with_it(tmp_path):
+    for seed in (1, 2):
+        safetensors(tmp_path / f"dfa_s{seed}.safetensors")
+    rows = scan([tmp_path]).rows
     report = DiagnosticReport(residual_norms=[1.0, 2.0], bp_grad_norms=[1.0, 1.0])
-    write_audit_table(tmp_path / "audits.json", [replace(row, report=report)])
-    assert [row.report.coverage for row in scan([tmp_path]).rows] == ["ab"]
+    write_audit_table(tmp_path / RESULTS, [replace(row, report=report) for row in rows])
+    for path, seeds in ((tmp_path, [1, 2]), (rows[1].source, [2])):
+        found = scan([path]).rows
+        assert [(row.report.coverage, row.seed) for row in found] == [
+            ("ab", seed) for seed in seeds
+        ]

@@ -102,7 +102,7 @@ def test_a_folder_with_nothing_of_ours_says_so(tmp_path):
     (tmp_path / "notes.txt").write_text("hello")
     found = scan([tmp_path])
     assert found.rows == []
-    assert "nothing here that this project reads" in found.problems[0].message
+    assert "nothing here yet that this project reads" in found.problems[0].message
 
 
 def test_a_walk_stays_in_the_named_folders_and_reads_nothing_twice(tmp_path):

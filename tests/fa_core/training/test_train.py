@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 
 from fa_core.errors import MeasureError, UsageError
 from fa_core.formats import scan
+from fa_core.formats.rows import row_of_manifest, with_baselines
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import (
     AUDIT,
@@ -88,6 +89,10 @@ def test_the_frozen_run_of_the_same_rule_goes_before_another_and_both_margins_ar
     assert both.report.provenance["other_frozen_baselines"] == {"dfa": by_dfa}
     low, high = both.report.intervals["margin_pp"]
     assert low <= both.report.margin_pp <= high
+    for name in ("frozen_s42", "frozen_of-bp_s42"):
+        (tmp_path / name / AUDIT).write_text("{")
+    (judged,) = with_baselines([row_of_manifest(both.manifest, str(both.folder))])
+    assert judged.report.unmeasured["d"].startswith("no readable frozen run of resmlp, seed 42,")
 
 
 @pytest.mark.parametrize(

@@ -34,32 +34,13 @@ def test_a_reason_that_runs_share_is_one_line_whatever_their_paths_and_logs(
     none = [Problem(f"/r/{i}", "no worker could start on cpu") for i in range(3)]
     report_failures([*died, *none, Problem("x", "x: is empty")])
     assert capsys.readouterr().err.splitlines() == [
-        "fa-tui: its worker on cpu died; log: /tmp/worker-0.log (39 runs, the first /r/0)",
-        "fa-tui: no worker could start on cpu (3 runs)",
+        "fa-tui: its worker on cpu died; log: … (39 runs: /r/0, /r/1, /r/2, /r/3 and 35 more)",
+        "fa-tui: no worker could start on cpu (3 runs: /r/0, /r/1, /r/2)",
         "fa-tui: x: is empty",
     ]
-
-
-def test_thousands_of_problems_are_some_lines_and_a_count(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    report_problems([Problem(str(i), f"{i}: is empty") for i in range(50)], at_most=2)
-    *told, rest = capsys.readouterr().err.splitlines()
-    assert told == ["fa-tui: 0: is empty", "fa-tui: 1: is empty"]
-    assert "48 more" in rest
-
-
-def test_reports_that_were_skipped_are_not_said_to_be_files_that_could_not_be_opened(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    problems = [
-        Problem("a.json", f"a.json: $.reports.{i}: not a report; the report is skipped")
-        for i in range(3)
-    ]
-    for at_most, rest in ((1, "and 2 more problems;"), (2, "and 1 more problem;")):
-        report_problems(problems, at_most)
-        last = capsys.readouterr().err.splitlines()[-1]
-        assert last == f"fa-tui: {rest} the explorer lists them all (P)"
+    report_failures(none, {"no worker could start on cpu"})
+    (again,) = capsys.readouterr().err.splitlines()
+    assert again == "fa-tui: 3 runs not measured, for the reason above: /r/0, /r/1, /r/2"
 
 
 @pytest.mark.parametrize(

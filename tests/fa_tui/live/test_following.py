@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -17,7 +20,7 @@ from fa_tui import follow
 from fa_tui.app import ExplorerApp
 from fa_tui.follow import Reading, news_of
 from fa_tui.session import Session, UnreadTraces, merged
-from fa_tui.settings import Loaded, Settings
+from fa_tui.settings import Loaded, Settings, remember_places
 from fa_tui.terminal.abilities import Terminal
 from tests.fa_tui.waiting import until
 
@@ -91,6 +94,21 @@ async def test_runs_that_appear_and_go_while_open_are_shown(runs: Path) -> None:
         (runs.parent / "away").rename(runs)
         await until(pilot, lambda: app.session.gone == {0})
         assert app.session.problems == [wrong], "it belongs to no place"
+
+
+async def test_a_current_folder_that_goes_ends_no_explorer_and_commands_in_one_line(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(runs)
+    app = following(Path())
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        shutil.rmtree(runs)
+        await until(pilot, lambda: "1 gone: dfa s42" in said(app))
+        await pilot.press("r", "T", "escape", "e")
+    done = subprocess.run([sys.executable, "-m", "fa_tui", "doctor"], capture_output=True)
+    wrong = b"fa-tui: the current folder is gone; change to one that is there\n"
+    assert (done.returncode, done.stderr) == (3, wrong)
 
 
 async def test_where_the_system_reports_nothing_it_is_said_and_r_looks_again(
@@ -192,3 +210,14 @@ class TestMerging:
         assert len(session.problems) == 2, "nothing is in it yet"
         session, _ = merged(session, [Reading(str(tmp_path / "a.json"), rows=self.rows(2))])
         assert session.problems == [locked]
+
+
+async def test_a_name_that_is_no_utf_8_ends_nothing(runs: Path) -> None:
+    strange = runs / os.fsdecode(b"\xff\xfe_s42")
+    shutil.copytree(runs / "dfa_s42", strange)
+    remember_places([strange])
+    app = following(runs)
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        shutil.copytree(strange, runs / os.fsdecode(b"\xfe_s43"))
+        await until(pilot, lambda: "the system reports no changes here" in said(app))
