@@ -198,9 +198,9 @@ class AuditProgress(_Bars):
         return one_line(" ".join(filter(None, words)))
 
     def _outcome(self, view: JobView) -> str:
-        if view.report is not None and self._thresholds is None:
-            return f"{', '.join(view.report.coverage)} again"
         if view.report is not None:
+            if self._thresholds is None:
+                return f"{', '.join(view.report.coverage)} again"
             report = view.report.with_thresholds(self._thresholds)
             cell = report.cell(ascii_only=self._ascii_only)
             # its frozen run may be measured after it
