@@ -118,10 +118,12 @@ def _once(found: Scan) -> Scan:
     for place, row in enumerate(found.rows):
         report = row.report
         known: object = place
-        if hashes := report.provenance.get("hashes"):
-            numbers = (*report.residual_norms, *report.bp_grad_norms, report.cross_batch_stability)
+        if row.checkpoint and (hashes := report.provenance.get("hashes")):
+            # an audit in a run folder knows no more than the folder's name
+            name = os.path.basename(row.checkpoint)  # noqa: PTH119 (thousands of times)
+            norms = *report.residual_norms, *report.bp_grad_norms, report.cross_batch_stability
             accuracies = report.headline_acc, report.frozen_baseline_acc
-            known = row.method, row.seed, str(row.axes), str(hashes), numbers, accuracies
+            known = name, row.method, row.seed, str(hashes), norms, accuracies
         last.pop(known, None)
         last[known] = row
     return Scan([*last.values()], found.traces, found.problems)

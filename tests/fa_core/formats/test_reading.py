@@ -126,9 +126,9 @@ def test_a_walk_stays_in_the_named_folders_and_reads_nothing_twice(tmp_path):
     assert found.problems == []
 
 
-def test_a_measurement_found_twice_is_one_run_and_another_of_the_same_files_is_a_second(tmp_path):
+def test_a_measurement_found_twice_is_one_run_and_another_of_its_checkpoint_is_a_second(tmp_path):
     for name, growth in (("a_s1", 2.0), ("copy/a_s1", 2.0), ("again/a_s1", 3.0)):
-        facts = {"hashes": {"weights": "sha256:aa"}}
+        facts = {"checkpoint": "/nets/a_s1.pt", "hashes": {"weights": "sha256:aa"}}
         report = {"residual_norms": [1.0, growth], "provenance": facts}
         put(tmp_path / f"{name}.json", report)
     paths = [tmp_path / name for name in ("a_s1.json", "again", "copy")]
