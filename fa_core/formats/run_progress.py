@@ -2,7 +2,7 @@
 
 `fa-tui train` and `fa-tui audit` write ``RUN/progress.json`` every few seconds while they work on a
 run, and remove it when the run is finished. One that is left behind shows a run that failed, was
-stopped, or whose process died. No torch.
+stopped, or whose process died; an audit leaves that of a training. No torch.
 """
 
 from __future__ import annotations
@@ -188,7 +188,11 @@ class ProgressFiles:
         return folder in self._at_work
 
     def begin(self, folder: Path, doing: Doing) -> None:
-        """This process works on a run from now on."""
+        """This process works on a run from now on; what its training wrote stays while it is
+        measured."""
+        before = read_progress(folder)
+        if doing == "measuring" and before and before.doing == "training":
+            return
         import psutil
 
         progress = RunProgress(
