@@ -77,12 +77,14 @@ def row_of(source: str, key: str, report: DiagnosticReport, where: str) -> Audit
     for axis, value in report.axes.items():
         plain = plain.replace(f"{named_axis(axis, value)}_", "_", 1)
     method, seed, axes = split_key(plain[:-1])
+    names_method = seed is not None or known_method(method)
+    said = {**axes, "arch": None, "method": method if names_method else None, "seed": seed}
+    check_run(report, said, "key", where)
     if seed is None:
         seed = report.seed
         if report.method_name.strip():
             method, trained_by = control_of(report.method_name)
             axes = {**trained_by, **axes}
-    check_run(report, {**axes, "arch": None, "method": method, "seed": seed}, "key", where)
     checkpoint = report.provenance.get("checkpoint")
     return AuditRow(
         source=source,
@@ -261,7 +263,7 @@ def _report(fields: Json, axes: Json, where: str) -> DiagnosticReport:
     for name, value in fields.items():
         field = _SPELLED.get(name, name)
         if field in _REPORTED and value is not None:
-            if found.get(field, value) != value and field != "method_name":
+            if str(found.get(field, value)) != str(value) and field != "method_name":
                 raise InvalidReport(f"{name} is {field}, which has another value", where=where)
             found[field] = value
         elif field not in {*_LAST, *_REPORTED, *axes, "key"}:
@@ -273,5 +275,4 @@ def _report(fields: Json, axes: Json, where: str) -> DiagnosticReport:
     if unused:
         note = f"in the list, not used: {listed(sorted(unused), 6)}"
         found["notes"] = "; ".join(filter(None, [str(found.get("notes", "")), note]))
-    report = convert({"layers": layers, **found, "axes": axes}, DiagnosticReport, where)
-    return report.check(where)
+    return DiagnosticReport.from_dict({"layers": layers, **found, "axes": axes}, where)

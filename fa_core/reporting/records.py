@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from unicodedata import normalize
 
 from fa_core.analysis import Result
 from fa_core.analysis.threshold_sweep import Sensitivity, verdict_curve
@@ -70,7 +71,7 @@ def _no_formula(cell: object) -> object:
     if not isinstance(cell, str):
         return cell
     text = one_line(cell)
-    if cell[:1] in ("=", "+", "-", "@", "\t", "\r") and not _NUMBER.fullmatch(cell):
+    if normalize("NFKC", cell[:1]) in (*"=+-@\t\r",) and not _NUMBER.fullmatch(cell):
         return f"'{text}"
     return text
 

@@ -71,7 +71,7 @@ def _array(content: Mapping[object, object], key: str) -> NDArray[Any]:
     _, shape, dtype, _, raw = value.state
     if isinstance(raw, str):  # written by Python 2
         raw = raw.encode("latin1")
-    array: NDArray[Any] = np.frombuffer(bytearray(raw), dtype.args[0]).reshape(shape)
+    array: NDArray[Any] = np.frombuffer(raw, dtype.args[0]).reshape(shape)
     return array
 
 
@@ -86,7 +86,7 @@ def read_binary_batch(path: Path, label_bytes: int) -> Batch:
         UnreadableInput: not a whole number of records.
     """
     record = label_bytes + PIXELS
-    raw = np.frombuffer(bytearray(read_file(path)), dtype=np.uint8)
+    raw = np.frombuffer(read_file(path), dtype=np.uint8)
     if raw.size == 0 or raw.size % record:
         raise UnreadableInput(
             f"{raw.size} bytes, not a whole number of records of {record}",
