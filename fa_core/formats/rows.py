@@ -312,12 +312,10 @@ def row_of_manifest(manifest: Manifest, place: str) -> AuditRow:
 
 def _rule(row: AuditRow) -> str:
     args = row.report.provenance.get("method_args")
-    if isinstance(args, Mapping):
-        return rule_of(row.method, args)
-    if "of" in row.axes:
+    if not isinstance(args, Mapping):
         # as the name of a checkpoint says
-        return rule_of(row.method, {"of": row.axes["of"]})
-    return rule_of(row.method, {})
+        args = {name: value for name, value in row.axes.items() if name == "of"}
+    return rule_of(row.method, args)
 
 
 def _facts(row: AuditRow, frozen: bool = False) -> Json:

@@ -65,8 +65,8 @@ def _no_formula(cell: object) -> object:
     """A cell of one line that no spreadsheet evaluates: what looks like a formula gets an
     apostrophe.
 
-    >>> _no_formula("=1+1"), _no_formula("-4.3 ± 0.8"), _no_formula("-1+cmd")
-    ("'=1+1", '-4.3 ± 0.8', "'-1+cmd")
+    >>> _no_formula("＝1+1"), _no_formula("-4.3 ± 0.8"), _no_formula("-1+cmd")
+    ("'＝1+1", '-4.3 ± 0.8', "'-1+cmd")
     """
     if not isinstance(cell, str):
         return cell

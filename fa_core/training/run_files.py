@@ -77,7 +77,7 @@ class ResumeState(TypedDict):
         method: ``state_dict()`` of the method.
         training: `Method.training_state`.
         optimizer: ``state_dict()`` of the optimizer; empty without one.
-        epochs_done, stopped, headline_acc: as in the `Manifest`.
+        epochs_done: as in the `Manifest`.
     """
 
     net: dict[str, Tensor]
@@ -85,8 +85,6 @@ class ResumeState(TypedDict):
     training: TrainingState
     optimizer: StateDict
     epochs_done: int
-    stopped: str | None
-    headline_acc: float | None
 
 
 def save_state(path: Path, state: ResumeState) -> None:

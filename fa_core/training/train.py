@@ -358,8 +358,6 @@ class Training:
             training=self.method.training_state(),
             optimizer=self.optimizer.state_dict() if self.optimizer else {},
             epochs_done=self.manifest.epochs_done,
-            stopped=self.manifest.stopped,
-            headline_acc=self.manifest.headline_acc,
         )
         self.writer.weights(self.manifest, state["net"], state["method"])
         self.writer.trace(self.trace)
@@ -377,14 +375,14 @@ class Training:
                 # rates and the like are the recipe's
                 own = self.optimizer.state_dict()["param_groups"]
                 self.optimizer.load_state_dict({**state["optimizer"], "param_groups": own})
-            names = ("epochs_done", "stopped", "headline_acc")
-            said = msgspec.to_builtins(found) | {name: state[name] for name in names}
-            self.manifest = msgspec.convert(said, Manifest)
-            done = self.manifest.epochs_done
-            lines = read_file(path.with_name(TRACE)).splitlines() if done else []
-            if not 0 <= done <= min(len(lines), self.recipe.epochs):
-                raise ValueError(f"{done} epochs done, and {len(lines)} in {TRACE}")
-            self.trace = [loads(line) for line in lines[:done]]
+            done = state["epochs_done"]
+            if done:
+                lines = read_file(path.with_name(TRACE)).splitlines()
+                self.trace = [loads(line) for line in lines[:done]]
+            if len(self.trace) != done or done > self.recipe.epochs:
+                of = f"of {self.recipe.epochs} epochs"
+                raise ValueError(f"{done} {of} are done, and {len(self.trace)} in {TRACE}")
+        self.manifest = msgspec.structs.replace(found, epochs_done=len(self.trace))
 
 
 _SAME_ON_RESUME = (

@@ -180,23 +180,18 @@ def _find(folder: Path, kind: Cifar) -> list[Path]:
     """
     if not is_folder(folder):
         raise UnreadableInput("no such folder", where=folder)
-    fewest: list[Path] = []
-    known = []
+    lacking: dict[Path, list[str]] = {}
     for name, suffix in zip(kind.folders, (".bin", ""), strict=True):
-        files = [f"{file}{suffix}" for file in (*kind.train, kind.test)]
-        known.append(f"{name} ({files[0]}, …, {files[-1]})")
         for place in (folder, folder / name):
-            paths = [place / file for file in files]
-            missing = [path for path in paths if not is_file(path)]
+            paths = [place / f"{file}{suffix}" for file in (*kind.train, kind.test)]
+            missing = [path.name for path in paths if not is_file(path)]
             if not missing:
                 return paths
-            if len(missing) < len(fewest or paths):
-                fewest = missing
-    if fewest:
-        what = f"missing {', '.join(path.name for path in fewest)}"
-        raise UnreadableInput(what, where=fewest[0].parent, hint="unpack the whole archive there")
-    what = f"none of the data set's files is here; missing {' or '.join(known)}"
-    raise UnreadableInput(what, where=folder)
+            if len(missing) < len(lacking.setdefault(place, missing)):
+                lacking[place] = missing
+    place = min(lacking, key=lambda place: len(lacking[place]))
+    what = f"missing {', '.join(lacking[place])}"
+    raise UnreadableInput(what, where=place, hint="unpack the whole archive there")
 
 
 def standardised(pixels: Tensor, scaling: Scaling) -> Tensor:

@@ -49,8 +49,6 @@ def read_images(folder: Path, size: int | None, typed: bool) -> tuple[Tensor, Te
         UnreadableInput: no folder, no images, an unreadable image, several sizes, or too little
             memory.
     """
-    if not is_folder(folder):
-        raise UnreadableInput("no such folder", where=folder)
     classes, files = _listed(folder)
     if not files:
         what = "has no images in a folder per class"
