@@ -72,7 +72,9 @@ def read(document: Document) -> Iterator[Finding]:
     if not isinstance(reports, dict):
         convert(reports, Json, f"{document.path}: $.reports")  # the error names the actual type
     lines = members.get("summary")
-    if not isinstance(lines, list) or len(lines) != len(reports):
+    if isinstance(lines, list) and len(lines) == len(reports):
+        lines = [line or {} for line in lines]
+    else:
         lines = [lines and "not a line for each report"] * len(reports)
     parts = (
         partial(_row, document.path, key, node, line)

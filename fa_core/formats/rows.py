@@ -279,8 +279,7 @@ def _lacks_one(row: AuditRow) -> bool:
     """Whether a run's record says of which network and data it is, and of no baseline."""
     facts = row.report.provenance
     acc = row.report.frozen_baseline_acc
-    is_open = acc is None and bool(facts) and BASELINE_FROM not in facts
-    return is_open and row.method not in WITHOUT_BASELINE
+    return acc is None and bool(facts) and row.method not in WITHOUT_BASELINE
 
 
 def _frozen_in(folder: Path) -> Iterator[AuditRow]:

@@ -20,7 +20,7 @@ import msgspec
 from msgspec.structs import replace
 
 from fa_core.errors import FaError
-from fa_core.files.atomic import write_json
+from fa_core.files.atomic import remove, write_json
 from fa_core.files.decode import loads, reading
 from fa_core.files.opening import is_file, read_file
 from fa_core.report.manifest import PROGRESS
@@ -158,8 +158,7 @@ def forget_measuring(folder: Path, pid: int) -> None:
     and a measurement is begun again."""
     found = read_progress(folder)
     if found and found.pid == pid and found.is_here and found.doing != "training":
-        with suppress(OSError):
-            (folder / PROGRESS).unlink()
+        _remove(folder)
 
 
 class ProgressFiles:
@@ -224,8 +223,7 @@ class ProgressFiles:
             if why:
                 _write(folder, replace(progress, heartbeat=time.time(), ended=why))
                 return
-            with suppress(OSError):
-                (folder / PROGRESS).unlink(missing_ok=True)
+            _remove(folder)
 
     @contextmanager
     def of(self, folder: Path, doing: Doing) -> Iterator[None]:
@@ -246,6 +244,11 @@ class ProgressFiles:
             with self._lock:
                 for folder, progress in self._at_work.items():
                     _write(folder, replace(progress, heartbeat=time.time()))
+
+
+def _remove(folder: Path) -> None:
+    with suppress(FaError, OSError):
+        remove(folder / PROGRESS)
 
 
 def _write(folder: Path, progress: RunProgress) -> None:

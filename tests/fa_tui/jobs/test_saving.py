@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from fa_core.audit.journal import Journal
 from fa_core.errors import UsageError
 from fa_core.formats import scan
+from fa_core.formats.audit_table import Journal
 from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import AUDIT, MANIFEST
