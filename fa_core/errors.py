@@ -54,7 +54,9 @@ class FaError(Exception):
             text = f"{self.where}: {self.what}"
         else:
             text = self.what
-        super().__init__(sanitize(" ".join((f"{text}; {hint}" if hint else text).split())))
+        if hint:
+            text += f"; {hint}"
+        super().__init__(sanitize(" ".join(text.split())))
 
 
 class UsageError(FaError):

@@ -26,7 +26,7 @@ from fa_core.errors import UsageError
 from fa_core.files.decode import Json
 from fa_core.formats.trace import EPOCH, STEP, trace_entry, write_trace
 from fa_core.measure.diagnose import diagnose
-from fa_core.option_values import unknown_name
+from fa_core.option_values import check_known
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import DIAGNOSTICS
 from fa_core.report.quantities import QUANTITIES
@@ -113,13 +113,11 @@ class ProtocolMonitor:
             raise UsageError(
                 f"every is {every}", hint="give the number of steps between measurements, 1 or more"
             )
-        if unit not in (EPOCH, STEP):
-            raise unknown_name("unit", str(unit), (EPOCH, STEP))
+        check_known("unit", str(unit), (EPOCH, STEP))
         known = [*signature(diagnose).parameters][2:]
+        # at the start, not at the first measurement
         for name in measure:
-            if name not in known:
-                # at the start, not at the first measurement
-                raise unknown_name("option", name, known)
+            check_known("option", name, known)
         self.reports: list[DiagnosticReport] = []
         self.first_fired: dict[str, int] = {}
         self._model = model

@@ -1,4 +1,4 @@
-"""Typed option values: hints for unknown names, specs, import of code by name, lists as text; and
+"""Typed option values: hints for unknown names, specs, import of code by name; and
 what other packages add to their names: methods, networks, data sets, formats."""
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import traceback
 from collections.abc import Callable, Collection, Iterable
 from contextlib import redirect_stderr
 from io import StringIO
-from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
@@ -55,14 +54,6 @@ def load_plugin(point: EntryPoint) -> Any:
         ) from error
 
 
-def tried(point: EntryPoint) -> tuple[Any, str]:
-    """Import an entry point; the second value is the error, or ``""``."""
-    try:
-        return load_plugin(point), ""
-    except UsageError as error:
-        return None, str(error)
-
-
 def place(point: EntryPoint) -> str:
     """An entry point's location, for messages."""
     return f"entry point {point.name} = {point.value}"
@@ -77,6 +68,16 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
     return UsageError(f"unknown {kind} {name!r}", hint=nearest(name, known))
 
 
+def check_known(kind: str, name: str, known: Collection[str]) -> None:
+    """Refuse an unknown name.
+
+    Raises:
+        UsageError: as `unknown_name` says.
+    """
+    if name not in known:
+        raise unknown_name(kind, name, known)
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """The hint for an unknown name: a similar known one, and all known ones in order.
 
@@ -85,19 +86,10 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """
     names = list(known)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.51)
-    return (f"did you mean {close[0]}? " if close else "") + f"known: {', '.join(names) or 'none'}"
-
-
-def listed(names: Collection[object], most: int = 8) -> str:
-    """Names with commas, at most so many, and the number of further ones.
-
-    >>> listed(["a", "b"]), listed("abcdef", most=4)
-    ('a, b', 'a, b, c, d and 2 more')
-    """
-    rest = len(names) - most
-    return ", ".join(str(name) for name in islice(names, most)) + (
-        f" and {rest} more" if rest > 0 else ""
-    )
+    hint = f"known: {', '.join(names) or 'none'}"
+    if close:
+        return f"did you mean {close[0]}? {hint}"
+    return hint
 
 
 _NAME = re.compile(
@@ -115,8 +107,14 @@ def is_callable_name(text: str) -> bool:
 
 
 ARCHS = (
-    *("resmlp", "resmlp_wide", "vit_mini", "studentnet", "smallcnn"),
-    *("small_resnet", "resnet56", "resnet20"),
+    "resmlp",
+    "resmlp_wide",
+    "vit_mini",
+    "studentnet",
+    "smallcnn",
+    "small_resnet",
+    "resnet56",
+    "resnet20",
 )
 """The built-in networks, as in `fa_core.zoo.models.ARCHS`, without importing torch."""
 
@@ -232,6 +230,19 @@ def import_callable(text: str, option: str) -> Callable[..., Any]:
     return found
 
 
+_SOURCES: dict[str, float] = {}
+"""Files that `import_callable` executed → when they were changed last."""
+
+
+def has_changed_sources() -> bool:
+    """Whether a file that `import_callable` executed was changed since, or is gone."""
+    return any(_changed_at(path) != since for path, since in _SOURCES.items())
+
+
+def _changed_at(path: str) -> float:
+    return Path(path).stat().st_mtime if Path(path).exists() else 0.0
+
+
 def _imported(name: str, wanted: str, option: str) -> ModuleType:
     """Import a module of the user as a script without arguments and input would see it.
 
@@ -239,12 +250,18 @@ def _imported(name: str, wanted: str, option: str) -> ModuleType:
         UsageError: what its import raised, with the file and line.
     """
     before = sys.argv, sys.stdin
-    here, words = str(Path.cwd()), StringIO()
+    here = str(Path.cwd())
+    words = StringIO()
+    known = {*sys.modules}
     sys.path.insert(0, here)
-    sys.argv, sys.stdin = [name], StringIO()
+    sys.argv = [name]
+    sys.stdin = StringIO()
     try:
         with redirect_stderr(words):
-            return importlib.import_module(name)
+            module = importlib.import_module(name)
+        paths = [getattr(sys.modules[new], "__file__", None) for new in {*sys.modules} - known]
+        _SOURCES.update((path, _changed_at(path)) for path in paths if path)
+        return module
     except ImportError as error:
         hint = "run from its folder, or install it"
         if name.endswith(".py"):
@@ -257,8 +274,11 @@ def _imported(name: str, wanted: str, option: str) -> ModuleType:
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame for frame in frames if "importlib" not in frame.filename]
         where = "".join(f", {frame.filename} line {frame.lineno}" for frame in lines[1:2])
-        said = words.getvalue().splitlines()[-1:] if isinstance(error, SystemExit) else []
-        what = " ".join(f"{type(error).__name__}: {'; '.join([str(error), *said])}".split())
+        said = [str(error)]
+        if isinstance(error, SystemExit):
+            said += words.getvalue().splitlines()[-1:]
+        reason = "; ".join(said)
+        what = " ".join(f"{type(error).__name__}: {reason}".split())
         raise UsageError(
             f"{option}: importing {name} fails{where}: {what}",
             hint='put what it runs as a script below if __name__ == "__main__":',

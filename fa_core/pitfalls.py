@@ -25,7 +25,7 @@ from fa_core.measure.checkpoint_network import network_for
 from fa_core.measure.credit import null_gamma
 from fa_core.measure.credit_metrics import NullGamma, pooled_gamma
 from fa_core.measure.norms import Signal, gamma, mean_over
-from fa_core.option_values import unknown_name
+from fa_core.option_values import check_known
 from fa_core.report.manifest import CREDIT, WEIGHTS, read_manifest
 from fa_core.zoo.data import eval_batches, load_data
 from fa_core.zoo.methods import Method, restore_method
@@ -160,9 +160,11 @@ def cosine_eps() -> Demonstration:
     small.
     """
     a = torch.tensor([1.0, 0.0], dtype=torch.float64)
-    b = SMALL_NORM * torch.tensor([TRUE_COSINE, (1 - TRUE_COSINE**2) ** 0.5], dtype=torch.float64)
+    sine = (1 - TRUE_COSINE**2) ** 0.5
+    b = SMALL_NORM * torch.tensor([TRUE_COSINE, sine], dtype=torch.float64)
+    cosine = a @ b / (a.norm() * b.norm())
     wrong = {"F.cosine_similarity(a, b)": float(F.cosine_similarity(a, b, dim=0))}
-    right = {"a·b / (‖a‖‖b‖) in float64": float(a @ b / (a.norm() * b.norm()))}
+    right = {"a·b / (‖a‖‖b‖) in float64": float(cosine)}
     ran_on = f"two vectors, ‖b‖ = {SMALL_NORM:g}, true cosine {TRUE_COSINE}"
     return Demonstration("cosine-eps", wrong, right, ran_on)
 
@@ -323,6 +325,5 @@ def demonstrate(names: Sequence[str] = PITFALLS, run: Path | None = None) -> lis
 def _full_name(name: str) -> str:
     if name.isdigit() and 1 <= int(name) <= len(PITFALLS):
         return PITFALLS[int(name) - 1]
-    if name not in PITFALLS:
-        raise unknown_name("pitfall", name, PITFALLS)
+    check_known("pitfall", name, PITFALLS)
     return name

@@ -68,7 +68,9 @@ def in_json(text: str) -> str:
 def _json_escape(found: re.Match[str]) -> str:
     if found[0] == "#":
         return r"\u0023"
-    return found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1]
+    if found[0].isprintable():
+        return found[0]
+    return json.dumps(found[0])[1:-1]
 
 
 def may_need_sanitizing(json_text: bytes) -> bool:

@@ -273,7 +273,8 @@ class Following:
             await self.look()
             try:
                 await self._watch()
-            except (OSError, RuntimeError) as error:
+            # watchfiles raises groups of its own errors, as of a name that is no UTF-8
+            except Exception as error:
                 if not said and all(path.exists() for path in self._app.paths):
                     said = True
                     self._app.say(

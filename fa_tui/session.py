@@ -452,7 +452,7 @@ def changed_cells(then: Session, now: Session) -> set[int]:
         if before is not after:
             every = {*before, *after}
             rows |= {row for row in every if before.get(row) != after.get(row)}
-    if then._judged is not now._judged:
+    if then._judged != now._judged:
         rows |= {row for row, differs in enumerate(_differing(then, now)) if differs}
     if then.since is not now.since:
         rows |= then.flipped_rows | now.flipped_rows

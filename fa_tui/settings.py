@@ -195,7 +195,11 @@ def _rewrite(path: Path, name: str, value: object) -> None:
         del document[name]
     else:
         document[name] = value
-    write_bytes(path, tomlkit.dumps(document).encode())
+    try:
+        content = tomlkit.dumps(document).encode()
+    except UnicodeEncodeError as error:
+        raise FaError("cannot keep a name that is no UTF-8", where=path) from error
+    write_bytes(path, content)
 
 
 class TomlFile:

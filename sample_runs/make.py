@@ -282,6 +282,8 @@ def store(folder: Path, plan: RunPlan) -> str:
     held = Evaluation(data.test_x, data.test_y, eval_batches(data), data.hash)
     audit = partial(audit_run, folder, torch.device("cpu"), held)
     trained = audit()
+    if weights_dtype(folder) == torch.float16:
+        return trained.verdict
     whole = {
         path: path.read_bytes() for path in (folder / WEIGHTS, folder / CREDIT) if path.exists()
     }
@@ -296,6 +298,12 @@ def store(folder: Path, plan: RunPlan) -> str:
     for path, content in whole.items():
         write_bytes(path, content)
     return f"{audit().verdict} (in float32: float16 says {report.verdict})"
+
+
+def weights_dtype(folder: Path) -> torch.dtype:
+    """What the first tensor of a run's weights is stored in."""
+    with safe_open(folder / WEIGHTS, "pt") as file:
+        return file.get_tensor(next(iter(file.keys()))).dtype
 
 
 def main() -> None:

@@ -25,10 +25,10 @@ import msgspec
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.files.decode import Json, read_toml
 from fa_core.formats.rows import AuditRow
-from fa_core.option_values import listed, nearest, unknown_name
+from fa_core.option_values import nearest, unknown_name
 from fa_core.report.diagnostics import BOUND
 from fa_core.report.names import canonical_method
-from fa_core.report.numbers import exact
+from fa_core.report.numbers import exact, listed
 from fa_core.report.quantities import BY_NAME
 from fa_core.report.verdict import NOT_MEASURED, UNDECIDED
 
@@ -65,7 +65,9 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def limit(self) -> float | None:
         """The number that is claimed."""
-        return self.at_most if self.at_least is None else self.at_least
+        if self.at_least is None:
+            return self.at_most
+        return self.at_least
 
     @property
     def needs(self) -> str:
@@ -87,10 +89,15 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     def outcome(self, low: float, high: float) -> str:
         """Whether every number from `low` to `high` meets the condition, or none does."""
         if self.at_least is not None:
-            holds, fails = low >= self.at_least, high < self.at_least
+            holds = low >= self.at_least
+            fails = high < self.at_least
         else:
-            limit = math.inf if self.at_most is None else self.at_most
-            holds, fails = high <= limit, low > limit
+            if self.at_most is None:
+                limit = math.inf
+            else:
+                limit = self.at_most
+            holds = high <= limit
+            fails = low > limit
         if holds:
             return HOLDS
         if fails:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 
 import msgspec
 
@@ -106,11 +106,17 @@ def differences(before: Sequence[AuditRow], after: Sequence[AuditRow]) -> list[R
     Returns:
         In the order of the first audit, then the runs that came.
     """
-    partners = _paired(before, after, range(len(before)), range(len(after)), _full_name)
-    rest_before = [place for place in range(len(before)) if place not in partners]
-    taken = set(partners.values())
-    rest_after = [place for place in range(len(after)) if place not in taken]
-    partners |= _paired(before, after, rest_before, rest_after, _short_name)
+    partners: dict[int, int] = {}
+    for name_of in (_full_name, _short_name):
+        taken = set(partners.values())
+        waiting: defaultdict[Hashable, list[int]] = defaultdict(list)
+        for place, row in enumerate(after):
+            if place not in taken:
+                waiting[name_of(row)].append(place)
+        for place, row in enumerate(before):
+            alike = waiting[name_of(row)]
+            if alike and place not in partners:
+                partners[place] = alike.pop(0)
     found = []
     for place, row in enumerate(before):
         if place in partners:
@@ -133,32 +139,14 @@ def _short_name(row: AuditRow) -> Hashable:
     return row.method, row.seed
 
 
-def _paired(
-    before: Sequence[AuditRow],
-    after: Sequence[AuditRow],
-    places_before: Iterable[int],
-    places_after: Iterable[int],
-    name_of: Callable[[AuditRow], Hashable],
-) -> dict[int, int]:
-    """Place in the first audit → place in the second, of runs that have one name."""
-    waiting: defaultdict[Hashable, list[int]] = defaultdict(list)
-    for place in places_after:
-        waiting[name_of(after[place])].append(place)
-    partners = {}
-    for place in places_before:
-        alike = waiting[name_of(before[place])]
-        if alike:
-            partners[place] = alike.pop(0)
-    return partners
-
-
 def _compared(before: AuditRow, after: AuditRow) -> RunDifference:
     """A run that both audits have."""
     relative = relative_tolerance(after.report)
     numbers = []
     is_rounding = True
     for quantity in COMPARED:
-        was, now = quantity.recorded(before.report), quantity.recorded(after.report)
+        was = quantity.recorded(before.report)
+        now = quantity.recorded(after.report)
         over = _over(was, now, quantity, relative)
         if over > 0:
             numbers.append(NumberChange(quantity, was, now))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import PurePath
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from fa_core.option_values import nearest
 from fa_core.report.diagnostics import ASSUMED
 from fa_core.report.method_style import CONTROLS
 from fa_core.report.names import canonical_method, differing_axes, homes
+
+Members: TypeAlias = Sequence[str] | None
+"""Methods of a group; None = the published ones."""
 
 HEALTHY, DEGENERATE = "healthy", "degenerate"
 """The group that should pass and the group that should fire."""
@@ -51,8 +54,8 @@ def published_groups(table: AuditTable) -> dict[str, str]:
 
 def split_groups(
     table: AuditTable,
-    healthy: Sequence[str] | None = None,
-    degenerate: Sequence[str] | None = None,
+    healthy: Members = None,
+    degenerate: Members = None,
 ) -> tuple[Mask, Mask]:
     """Masks of the healthy and of the degenerate runs.
 
@@ -79,8 +82,8 @@ def split_groups(
 def _group_mask(
     table: AuditTable,
     group: str,
-    chosen: Sequence[str] | None,
-    others: Sequence[str] | None,
+    chosen: Members,
+    others: Members,
     published: Mapping[str, str],
 ) -> Mask:
     """Mask of a group's runs: the chosen methods, or the published ones outside the other group."""
@@ -105,7 +108,7 @@ def controls_note(methods: Iterable[str]) -> tuple[str, ...]:
     return ()
 
 
-def _known(table: AuditTable, names: Sequence[str] | None) -> list[str] | None:
+def _known(table: AuditTable, names: Members) -> list[str] | None:
     """Canonical names of the table's methods.
 
     Raises:
@@ -157,8 +160,11 @@ def conditions(table: AuditTable) -> list[tuple[Condition, list[int]]]:
     Source: docs/protocol.md §9, seeds.
     """
     methods = [str(method) for method in table.method]
-    axes = list(differing_axes(("", axes) for axes in table.axes).get("", ()))
-    names = [*zip(methods, *([repr(row.get(x)) for row in table.axes] for x in axes), strict=True)]
+    axes = differing_axes(("", axes) for axes in table.axes).get("", [])
+    columns = [methods]
+    for axis in axes:
+        columns.append([repr(own.get(axis)) for own in table.axes])
+    names = list(zip(*columns, strict=True))
     places = collections(names, table.seed.tolist(), table.source.tolist())
     keys: list[Hashable] = list(zip(names, places, strict=True))
     facts = [_setup(row) | row.axes for row in table.rows()]
@@ -167,9 +173,12 @@ def conditions(table: AuditTable) -> list[tuple[Condition, list[int]]]:
     found = []
     for rows in groups:
         # facts that only some runs record are those of all
-        known = {x: v for i in reversed(rows) for x, v in facts[i].items() if v is not None}
+        known: Json = {}
+        for row in reversed(rows):
+            known |= {x: value for x, value in facts[row].items() if value is not None}
         values = {x: known.get(x) for x in axes}
-        found.append((Condition(methods[rows[0]], values, places[rows[0]]), rows))
+        first = rows[0]
+        found.append((Condition(methods[first], values, places[first]), rows))
     return found
 
 
@@ -246,15 +255,16 @@ def families(table: AuditTable) -> list[tuple[Condition, list[int]]]:
     for (one, _), first in zip(found, firsts, strict=True):
         keys.append((one.method, one.collection, repr(_but_penalty(first.axes))))
         facts.append(_but_penalty(_setup(first)))
-    alike = [[found[place] for place in places] for places in _grouped(keys, facts)[0]]
-    return [
-        (
-            Condition(own[0][0].method, _but_penalty(own[0][0].all_axes), ""),
-            sorted(row for _, rows in own for row in rows),
-        )
-        for own in alike
-        if len({repr(one.axes.get("lam")) for one, _ in own}) > 1
-    ]
+    groups, _ = _grouped(keys, facts)
+    families = []
+    for places in groups:
+        alike = [found[place] for place in places]
+        penalties = {repr(one.axes.get("lam")) for one, _ in alike}
+        if len(penalties) > 1:
+            one, _ = alike[0]
+            shared = Condition(one.method, _but_penalty(one.all_axes), "")
+            families.append((shared, sorted(row for _, rows in alike for row in rows)))
+    return families
 
 
 def _but_penalty(value: Json) -> Json:

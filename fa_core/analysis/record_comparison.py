@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from fa_core.files.decode import Json
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.numbers import brief, count_text, is_number
+from fa_core.report.numbers import brief, count_text, is_number, listed
 from fa_core.report.report_facts import UNSTATED
 
 UNIT_ROUNDOFF = {
@@ -173,15 +173,16 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def lines(self) -> list[str]:
         """A line per difference, what differs of the machine, and what is not compared."""
-        lines = [f"{'≠' if each.decides else '?'} {each}" for each in self.differences[:MOST_NAMED]]
+        lines = []
+        for each in self.differences[:MOST_NAMED]:
+            mark = "≠" if each.decides else "?"
+            lines.append(f"{mark} {each}")
         if len(self.differences) > MOST_NAMED:
             lines.append(f"… and {len(self.differences) - MOST_NAMED} more")
         if self.elsewhere:
             lines.append(f"· measured elsewhere: {', '.join(self.elsewhere)}")
         if self.not_compared:
-            names = ", ".join(self.not_compared[:MOST_NAMED])
-            more = len(self.not_compared) - MOST_NAMED
-            lines.append(f"· not compared: {names}" + (f" and {more} more" if more > 0 else ""))
+            lines.append(f"· not compared: {listed(self.not_compared, MOST_NAMED)}")
         return lines
 
 
@@ -201,13 +202,13 @@ def compare(
         summary: what its file's summary says of the record, and what it would have to say.
     """
     said, own = summary
-    before, after = _values(recorded, said), _values(measured, own)
+    before = _values(recorded, said)
+    after = _values(measured, own)
     elsewhere = _elsewhere(before, after)
-    relative = relative_tolerance(measured) if elsewhere else 0.0
-    lacks = {
-        FORMULAS: bool(_changed(before, after, _DECIDE)),
-        HERE: bool(elsewhere),
-    }
+    relative = 0.0
+    if elsewhere:
+        relative = relative_tolerance(measured)
+    lacks = {FORMULAS: bool(_changed(before, after, _DECIDE)), HERE: bool(elsewhere)}
     outside = _not_compared(after)
     differences: list[Difference] = []
     within: list[float] = []
@@ -224,8 +225,8 @@ def compare(
             within.append(found)
         elif lacks.get(rule.needs):
             why = _LACKS[rule.needs]
-            found = replace(found, kind=UNCHECKED, decides=False, why=why, tolerance=None)
-            differences.append(found)
+            unchecked = replace(found, kind=UNCHECKED, decides=False, why=why, tolerance=None)
+            differences.append(unchecked)
         else:
             differences.append(found)
     both = [None not in (each.recorded, each.measured) and each.decides for each in differences]
@@ -268,8 +269,12 @@ def _not_compared(measured: Json) -> Sequence[str]:
     """Quantities that a measurement says nothing of: names without a manifest, the name of data
     that were typed."""
     settings = "provenance.settings.data"
-    typed = ("provenance.data",) if {settings, f"{settings}_typed"} <= measured.keys() else ()
-    return (*typed, *(() if "method_name" in measured else _NAMES))
+    found: list[str] = []
+    if {settings, f"{settings}_typed"} <= measured.keys():
+        found.append("provenance.data")
+    if "method_name" not in measured:
+        found += _NAMES
+    return found
 
 
 def relative_tolerance(report: DiagnosticReport) -> float:
@@ -317,7 +322,9 @@ def _judged(name: str, was: object, now: object, rule: Rule, relative: float) ->
     if was is None:
         return replace(found, kind=LACKING)
     if not (is_number(was) and (now is None or is_number(now))):
-        return 0.0 if was == now else found
+        if was == now:
+            return 0.0
+        return found
     found = replace(found, kind="number")
     if now is None:
         return found
@@ -366,10 +373,12 @@ def _values(report: DiagnosticReport, summary: object) -> dict[str, object]:
     while waiting:
         name, value = waiting.pop()
         if isinstance(value, Mapping):
-            parts = [(f".{key}" if key.isidentifier() else f"[{key!r}]", key) for key in value]
-            waiting += [(name + part, value[key]) for part, key in parts][::-1]
+            for key in reversed(value):
+                place = f".{key}" if key.isidentifier() else f"[{key!r}]"
+                waiting.append((name + place, value[key]))
         elif isinstance(value, (list, tuple)):
-            waiting += [(f"{name}[{place}]", each) for place, each in enumerate(value)][::-1]
+            for number in reversed(range(len(value))):
+                waiting.append((f"{name}[{number}]", value[number]))
         elif value is not None and value != "":
             found[name] = value
     return found
@@ -377,12 +386,13 @@ def _values(report: DiagnosticReport, summary: object) -> dict[str, object]:
 
 def _changed(before: Json, now: Json, facts: Sequence[str]) -> list[str]:
     """Which facts of provenance differ."""
-    values = [(before.get(f"provenance.{name}"), now.get(f"provenance.{name}")) for name in facts]
-    return [
-        f"{name.removeprefix('versions.')} {was} → {is_now}"
-        for name, (was, is_now) in zip(facts, values, strict=True)
-        if was != is_now
-    ]
+    changed = []
+    for name in facts:
+        was = before.get(f"provenance.{name}")
+        is_now = now.get(f"provenance.{name}")
+        if was != is_now:
+            changed.append(f"{name.removeprefix('versions.')} {was} → {is_now}")
+    return changed
 
 
 def _elsewhere(before: Json, now: Json) -> list[str]:
@@ -407,4 +417,6 @@ def _short(value: object, absent: str) -> str:
     if isinstance(value, float):
         return brief(value, 9)
     text = str(value)
-    return f"{text[:19]}…" if text.startswith("sha256:") else text
+    if text.startswith("sha256:"):
+        return f"{text[:19]}…"
+    return text

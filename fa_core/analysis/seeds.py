@@ -13,11 +13,11 @@ from fa_core.analysis import Result
 from fa_core.analysis.method_groups import Condition, conditions
 from fa_core.files.decode import Json
 from fa_core.formats.table import AuditTable, Bits, Floats, Mask
-from fa_core.option_values import listed
 from fa_core.report.diagnostics import BIT, LETTERS
 from fa_core.report.gamma import CREDIT
+from fa_core.report.numbers import listed
 from fa_core.report.quantities import named
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
 from fa_core.report.verdict import common_judgement
 
 AVERAGED = named("acc", "growth", "h_L", "g_L", "drift", "margin")
@@ -101,7 +101,7 @@ class SeedTable(Result, frozen=True, kw_only=True):
 
 def over_seeds(
     table: AuditTable,
-    thresholds: DiagnosticThresholds | None = None,
+    thresholds: DiagnosticThresholds = PROTOCOL,
 ) -> SeedTable:
     """Means, spreads, verdict counts and disagreement per method.
 
@@ -111,12 +111,11 @@ def over_seeds(
 
     Source: docs/protocol.md §9, seeds.
     """
-    t = thresholds or DiagnosticThresholds()
-    groups = [_group(table.select(rows), one, t) for one, rows in conditions(table)]
+    groups = [_group(table.select(rows), one, thresholds) for one, rows in conditions(table)]
     notes = [*table.assumed_notes, *table.uneven_notes]
     if not groups:
         notes.append("no runs: nothing to average")
-    return SeedTable(groups=tuple(groups), thresholds=t, notes=tuple(notes))
+    return SeedTable(groups=tuple(groups), thresholds=thresholds, notes=tuple(notes))
 
 
 def _group(runs: AuditTable, condition: Condition, thresholds: DiagnosticThresholds) -> SeedGroup:
@@ -127,8 +126,7 @@ def _group(runs: AuditTable, condition: Condition, thresholds: DiagnosticThresho
     stats = {}
     for number in AVERAGED:
         marked = (runs.nonfinite & BIT[number.marks]) != 0
-        values: Floats = getattr(runs, number.column)
-        stats[number.stat] = stat_of(values, number.log, marked)
+        stats[number.stat] = stat_of(runs.column(number), number.log, marked)
     pooled = not uneven_layers(runs)
     for name, values in zip(CREDIT, runs.credit.T, strict=True):
         stats[name] = stat_of(values if pooled else values[:0], geometric=False)

@@ -16,15 +16,16 @@ import numpy as np
 from msgspec import structs
 
 from fa_core.analysis import Result
-from fa_core.analysis.method_groups import controls_note, split_groups
+from fa_core.analysis.method_groups import Members, controls_note, split_groups
 from fa_core.formats.table import AuditTable, Floats, Indices
 from fa_core.report.diagnostics import BIT, DIAGNOSTICS, LETTERS, Diagnostic, mask_of
 from fa_core.report.numbers import median
+from fa_core.report.provenance import Interval
 from fa_core.report.quantities import JUDGED
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
 
 
-def plateau(table: AuditTable, letter: str, value: float) -> tuple[float, float]:
+def plateau(table: AuditTable, letter: str, value: float) -> Interval:
     """The widest interval around a threshold in which no state changes.
 
     Args:
@@ -95,7 +96,8 @@ def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThreshol
     fired(t) = n·(1 − F(t)) for a diagnostic that fires above, n·F(t⁻) for one that fires below.
     """
     table = table.select(~table.controls)
-    diagnostic, others = DIAGNOSTICS[letter], mask_of(LETTERS) ^ BIT[letter]
+    diagnostic = DIAGNOSTICS[letter]
+    others = mask_of(LETTERS) ^ BIT[letter]
     points = table.points(letter)
     fires = (table.flags(thresholds) & others) != 0
     not_passed = fires | ((table.undecided(thresholds) & others) != 0)
@@ -182,7 +184,7 @@ class Sensitivity(Result, frozen=True, kw_only=True):
     neither: tuple[str, ...] = ()
     separable: bool | None = None
     gap: float | None = None
-    gap_interval: tuple[float, float] | None = None
+    gap_interval: Interval | None = None
     plateau: tuple[float | None, float | None] | None = None
     skipped: tuple[str, ...] = ()
 
@@ -195,9 +197,9 @@ class Sensitivity(Result, frozen=True, kw_only=True):
 def sensitivity(
     table: AuditTable,
     letter: str,
-    thresholds: DiagnosticThresholds | None = None,
-    healthy: Sequence[str] | None = None,
-    degenerate: Sequence[str] | None = None,
+    thresholds: DiagnosticThresholds = PROTOCOL,
+    healthy: Members = None,
+    degenerate: Members = None,
 ) -> Sensitivity:
     """Separation and plateau of one diagnostic, exact from the sorted ends.
 
@@ -218,23 +220,28 @@ def sensitivity(
 
     Source: docs/protocol.md §9, threshold sensitivity.
     """
-    diagnostic, judge = DIAGNOSTICS[letter], thresholds or DiagnosticThresholds()
-    limit = diagnostic.limit(judge)
+    diagnostic = DIAGNOSTICS[letter]
+    limit = diagnostic.limit(thresholds)
     controls = controls_note(table.method)
     table = table.select(~table.controls)
     masks = split_groups(table, healthy, degenerate)
     groups = [table.select(mask) for mask in masks]
-    good, bad = (_spread(group, diagnostic, judge) for group in groups)
-    every = _spread(table, diagnostic, judge)
+    good, bad = (_spread(group, diagnostic, thresholds) for group in groups)
+    every = _spread(table, diagnostic, thresholds)
     left_out = table.method[~masks[0] & ~masks[1]].tolist()
     separable, interval = _separation(diagnostic, *groups)
     unchanged = None
     if every.max is not None:
         lo, hi = plateau(table, letter, limit)
         unchanged = (_bounded(lo), _bounded(hi))
-    assumed: tuple[str, ...] = ()
+    gap = None
+    if interval:
+        gap = diagnostic.distance(*interval)
+    skipped = list(controls)
     if letter == "d":
-        assumed = table.assumed_notes
+        skipped = [*table.assumed_notes, *controls]
+    if not (good.runs or bad.runs):
+        skipped.append(_UNGROUPED)
     return Sensitivity(
         letter=letter,
         name=diagnostic.quantity.words,
@@ -245,26 +252,27 @@ def sensitivity(
         every=every,
         neither=tuple(dict.fromkeys(left_out)),
         separable=separable,
-        gap=diagnostic.distance(*interval) if separable and interval else None,
-        gap_interval=interval if separable else None,
+        gap=gap,
+        gap_interval=interval,
         plateau=unchanged,
-        skipped=(*assumed, *controls, *([] if good.runs or bad.runs else [_UNGROUPED])),
+        skipped=tuple(skipped),
     )
 
 
 def sensitivities(
     table: AuditTable,
-    thresholds: DiagnosticThresholds | None = None,
-    healthy: Sequence[str] | None = None,
-    degenerate: Sequence[str] | None = None,
+    thresholds: DiagnosticThresholds = PROTOCOL,
+    healthy: Members = None,
+    degenerate: Members = None,
 ) -> tuple[Sensitivity, ...]:
     """`sensitivity` of every diagnostic."""
     return tuple(sensitivity(table, letter, thresholds, healthy, degenerate) for letter in LETTERS)
 
 
 def _spread(runs: AuditTable, diagnostic: Diagnostic, thresholds: DiagnosticThresholds) -> Spread:
-    letter, bit = diagnostic.letter, BIT[diagnostic.letter]
-    values: Floats = getattr(runs, JUDGED[letter].column)
+    letter = diagnostic.letter
+    bit = BIT[letter]
+    values = runs.column(JUDGED[letter])
     broken = (runs.nonfinite & bit) != 0
     measured = (runs.coverage & bit) != 0
     spread = Spread(
@@ -285,18 +293,23 @@ def _spread(runs: AuditTable, diagnostic: Diagnostic, thresholds: DiagnosticThre
 
 def _separation(
     diagnostic: Diagnostic, healthy: AuditTable, degenerate: AuditTable
-) -> tuple[bool | None, tuple[float, float] | None]:
-    """Whether a threshold passes all of one group and fires on all of the other, and the nearest
-    ends (low, high) of the two, if finite."""
+) -> tuple[bool | None, Interval | None]:
+    """Whether a threshold passes all of one group and fires on all of the other, and if so the
+    nearest ends (low, high) of the two, if finite."""
     _, good = healthy.ends(diagnostic.letter)
     bad, _ = degenerate.ends(diagnostic.letter)
-    good, bad = good[~np.isnan(good)], bad[~np.isnan(bad)]
+    good = good[~np.isnan(good)]
+    bad = bad[~np.isnan(bad)]
     if not len(good) or not len(bad):
         return None, None
-    low, high = float(bad.max()), float(good.min())
+    low = float(bad.max())
+    high = float(good.min())
     if diagnostic.fires_above:
-        low, high = float(good.max()), float(bad.min())
-    return low < high, (low, high) if math.isfinite(high - low) else None
+        low = float(good.max())
+        high = float(bad.min())
+    if low < high and math.isfinite(high - low):
+        return True, (low, high)
+    return low < high, None
 
 
 _UNGROUPED = (

@@ -23,7 +23,7 @@ from fa_core.report.gamma import deep_over_epochs, null_band
 from fa_core.report.names import named_place, run_names, run_place
 from fa_core.report.numbers import brief
 from fa_core.report.report_facts import TRAINING
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
 
 STOP_ON = "ab"
 """Default diagnostics of early stops: both are collapses that do not heal."""
@@ -161,7 +161,9 @@ class Replay:
         self._deep: list[float] = []
         named = axes_of_methods(list(table.rows()))
         for trace, name, run in zip(traces, names, _audits_of(traces, table), strict=True):
-            axes, notes, audit = dict(trace.axes), trace.notes, None
+            axes = dict(trace.axes)
+            notes = trace.notes
+            audit = None
             if run is not None:
                 audit = run.report
                 axes |= {axis: value_on_axis(run, axis) for axis in named[run.method]}
@@ -182,7 +184,7 @@ class Replay:
 
     def timelines(
         self,
-        thresholds: DiagnosticThresholds | None = None,
+        thresholds: DiagnosticThresholds = PROTOCOL,
         stop_on: str = STOP_ON,
         total_epochs: int | None = None,
     ) -> list[Timeline]:
@@ -193,7 +195,8 @@ class Replay:
             stop_on: letters that end a run.
             total_epochs: length the runs were planned for; default: what a trace holds.
         """
-        fired, undecided = self._table.flags(thresholds), self._table.undecided(thresholds)
+        fired = self._table.flags(thresholds)
+        undecided = self._table.undecided(thresholds)
         found = []
         for trace, records, nulls in self._runs:
             bits = fired[records], undecided[records], self._table.coverage[records]
@@ -217,8 +220,11 @@ class Replay:
             fires = np.flatnonzero(fired & BIT[letter])
             passes = np.flatnonzero(known & ((fired & BIT[letter]) == 0))
             last = fires[fires >= passes.max(initial=0)]
-            first_fire[letter] = numbers[fires[0]] if len(fires) else None
-            lasting[letter] = numbers[last[0]] if len(last) else None
+            first_fire[letter] = lasting[letter] = None
+            if len(fires):
+                first_fire[letter] = numbers[fires[0]]
+            if len(last):
+                lasting[letter] = numbers[last[0]]
             if undecided[np.flatnonzero(known)[-1]] & BIT[letter]:
                 ends_undecided += letter
         return Timeline(
@@ -326,7 +332,7 @@ def _epochs_done(trace: Trace, index: int) -> int:
 def _skipped(trace: Trace, table: AuditTable, measured: str) -> tuple[str, ...]:
     if not trace.epochs:
         return ("no complete epoch in the trace: nothing to replay",)
-    has_acc = bool(table.measured("acc").any())
+    has_acc = any(epoch.test_acc is not None for epoch in trace.epochs)
     wants = {
         "a": "residual norms of every layer",
         "b": "BP gradient norms",
@@ -417,7 +423,8 @@ def by_condition(timelines: Sequence[Timeline]) -> list[tuple[str, list[Timeline
     Files and folders are told apart, and named, only if the same run is in two of them.
     """
     names = [(one.method, repr(sorted(one.axes.items(), key=str))) for one in timelines]
-    seeds, sources = [one.seed for one in timelines], [one.source for one in timelines]
+    seeds = [one.seed for one in timelines]
+    sources = [one.source for one in timelines]
     places = collections(names, seeds, sources)
     members: dict[tuple[str, tuple[str, str]], list[Timeline]] = defaultdict(list)
     for place, name, one in zip(places, names, timelines, strict=True):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import controls_note
-from fa_core.formats.table import AuditTable, Mask, objects
+from fa_core.formats.table import AuditTable, Bits, Mask, objects
 from fa_core.report.diagnostics import BIT, LETTERS, mask_of
 from fa_core.report.names import run_names
 from fa_core.report.quantities import JUDGED
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
 
 CLASSES = 10
 """Assumed for reports without it, as in the published audits."""
@@ -56,8 +58,36 @@ class Utility(Result, frozen=True, kw_only=True):
     skipped: tuple[str, ...] = ()
 
 
+class _Rule(NamedTuple):
+    """What a strategy looks at, the runs it withdraws, those with its input, its diagnostics."""
+
+    looks_at: str
+    caught: Mask
+    known: Mask
+    bits: int = 0
+
+
+def _rules(runs: AuditTable, flags: Bits, by_accuracy: Mask) -> dict[str, _Rule]:
+    gamma = runs.mean_gamma
+    has_acc = np.isfinite(runs.acc)
+    by_credit = by_accuracy | (gamma <= 0)
+    rules = {
+        "S0": _Rule("accuracy", by_accuracy, has_acc),
+        "S1": _Rule("accuracy + mean Γ", by_credit, np.isfinite(gamma)),
+    }
+    for number, letter in enumerate(LETTERS, start=2):
+        looks_at = f"accuracy + ({letter}) {JUDGED[letter].words}"
+        caught = by_accuracy | ((flags & BIT[letter]) != 0)
+        known = (runs.coverage & BIT[letter]) != 0
+        rules[f"S{number}"] = _Rule(looks_at, caught, known, BIT[letter])
+    caught = by_accuracy | (flags != 0)
+    known = has_acc | (runs.coverage != 0)
+    rules["S_full"] = _Rule("accuracy + (a) to (d)", caught, known, mask_of(LETTERS))
+    return rules
+
+
 def decision_utility(
-    table: AuditTable, thresholds: DiagnosticThresholds | None = None, chance: float | None = None
+    table: AuditTable, thresholds: DiagnosticThresholds = PROTOCOL, chance: float | None = None
 ) -> Utility:
     """Runs walked back by accuracy (S0), by accuracy and Γ (S1), by S0 and one diagnostic (S2–S5),
     by all (S_full).
@@ -77,27 +107,14 @@ def decision_utility(
     judged = measured & ~table.controls
     runs = table.select(judged)
     names = objects(run_names(table.key.tolist(), table.source.tolist()))[judged]
-    flags, undecided = runs.flags(thresholds), runs.undecided(thresholds)
-    gamma = runs.mean_gamma
     if chance is None:
         guessing = 1 / np.where(np.isnan(runs.classes), CLASSES, runs.classes)
     else:
         guessing = np.full(len(runs), chance)
-    by_accuracy: Mask = runs.acc <= guessing
-    full: Mask = by_accuracy | (flags != 0)
-    has_acc = np.isfinite(runs.acc)
-    rules = {
-        "S0": ("accuracy", by_accuracy, has_acc, 0),
-        "S1": ("accuracy + mean Γ", by_accuracy | (gamma <= 0), np.isfinite(gamma), 0),
-    }
-    for number, letter in enumerate(LETTERS, start=2):
-        looks_at = f"accuracy + ({letter}) {JUDGED[letter].words}"
-        caught = by_accuracy | ((flags & BIT[letter]) != 0)
-        known = (runs.coverage & BIT[letter]) != 0
-        rules[f"S{number}"] = (looks_at, caught, known, BIT[letter])
-    everything = mask_of(LETTERS)
-    rules["S_full"] = ("accuracy + (a) to (d)", full, has_acc | (runs.coverage != 0), everything)
+    rules = _rules(runs, runs.flags(thresholds), runs.acc <= guessing)
+    full = rules["S_full"].caught
     withdrawn = np.count_nonzero(full)
+    undecided = runs.undecided(thresholds)
     strategies = []
     for name, (looks_at, caught, known, bits) in rules.items():
         share = None

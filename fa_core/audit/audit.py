@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, as_completed
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -24,6 +23,7 @@ from fa_core.audit.devices import (
     workers_for,
 )
 from fa_core.audit.jobs import (
+    Job,
     JobState,
     JobView,
     MeasureOptions,
@@ -34,13 +34,12 @@ from fa_core.audit.jobs import (
     no_data,
     run_of,
 )
-from fa_core.audit.journal import Journal
 from fa_core.audit.pool import OnEvent, Pool
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.files.atomic import keep_old, place_of, write_json
 from fa_core.files.opening import exists, real_path
 from fa_core.formats import scan
-from fa_core.formats.audit_table import printable_drift, write_audit_table
+from fa_core.formats.audit_table import Journal, printable_drift, write_audit_table
 from fa_core.formats.rows import (
     AuditRow,
     Problem,
@@ -52,9 +51,6 @@ from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import is_run
 from fa_core.report.numbers import count_text
 from fa_core.report.provenance import BASELINE_FROM, BASELINE_RULE, OTHER_BASELINES
-
-if TYPE_CHECKING:
-    from fa_core.audit.jobs import Job
 
 Adjust = Callable[[Iterable[AuditRow]], list[AuditRow]]
 """Applies the user's thresholds and baselines to finished rows before they are written."""
@@ -88,7 +84,7 @@ class Measuring(msgspec.Struct, frozen=True):
     """
 
     execution: Execution = Execution()
-    on_event: OnEvent | None = None
+    on_event: OnEvent = ignore
     on_plan: Callable[[int, int], None] = ignore
     on_notice: Callable[[str], None] = ignore
 
@@ -128,8 +124,7 @@ class Measuring(msgspec.Struct, frozen=True):
 
         def on_event(view: JobView) -> None:
             _note_progress(files, view)
-            if self.on_event is not None:
-                self.on_event(view)
+            self.on_event(view)
 
         return replace(self, on_event=on_event)
 
@@ -234,11 +229,7 @@ def audit(
     if len(without_data) == len(targets):
         raise no_data(checkpoints[0])
     how.check()
-    recorded = [] if out is None else check_writable(out)
-    if recorded and not (resume or replace_old):
-        what = f"holds {count_text(len(recorded), 'measured run')} already"
-        keeping = "add --resume to go on from there, or --replace to keep that file"
-        raise UsageError(what, where=out or "", hint=f"{keeping} under another name")
+    recorded = _recorded_in(out, may_be_there=resume or replace_old)
     found: dict[int, DiagnosticReport] = {}
     others: list[AuditRow] = []
     if recorded and not replace_old:
@@ -262,11 +253,19 @@ def audit(
             # a large table takes seconds, and an interrupted audit must keep it
             interrupted = True
             file.write()
-    return AuditResult(
-        rows=file.rows(),
-        failures=failures,
-        interrupted=interrupted,
-    )
+    return AuditResult(rows=file.rows(), failures=failures, interrupted=interrupted)
+
+
+def _recorded_in(out: Path | None, may_be_there: bool) -> list[AuditRow]:
+    """The rows of an audit's file, refused unless there may be some."""
+    if out is None:
+        return []
+    recorded = check_writable(out)
+    if recorded and not may_be_there:
+        what = f"holds {count_text(len(recorded), 'measured run')} already"
+        keeping = "add --resume to go on from there, or --replace to keep that file"
+        raise UsageError(what, where=out, hint=f"{keeping} under another name")
+    return recorded
 
 
 def measurable(rows: Iterable[AuditRow]) -> list[AuditRow]:
@@ -312,7 +311,8 @@ class AuditFile:
         before: Iterable[AuditRow] = (),
         found: Mapping[int, DiagnosticReport] = {},
     ) -> None:
-        self._order, self._adjust = list(order), adjust
+        self._order = list(order)
+        self._adjust = adjust
         self._before = list(before)
         self._reports: dict[int, DiagnosticReport] = dict(found)
         self._journal = None

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from fa_core.audit import messages
 from fa_core.audit.devices import RAY, Execution, answering_cluster
-from fa_core.audit.jobs import Cancelled, Job, JobProgress
+from fa_core.audit.jobs import Cancelled, Job, JobProgress, ignore
 from fa_core.audit.messages import ChildProcess
 from fa_core.audit.pool import OnEvent, Pool
 from fa_core.audit.worker import MEASURE, Client, Measure, failure, measure_and_send, measure_of
@@ -62,9 +62,9 @@ class ClusterPool(Pool):
     def __init__(
         self,
         execution: Execution,
-        on_event: OnEvent | None = None,
+        on_event: OnEvent = ignore,
         *,
-        on_notice: Callable[[str], None] | None = None,
+        on_notice: Callable[[str], None] = ignore,
     ) -> None:
         super().__init__([RAY], on_event, on_notice=on_notice)
         self._execution = execution

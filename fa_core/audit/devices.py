@@ -19,7 +19,7 @@ import msgspec
 
 from fa_core.errors import MeasureError, UsageError, missing_package
 from fa_core.files.children import start_python
-from fa_core.option_values import unknown_name
+from fa_core.option_values import check_known
 
 RUNS_PER_WORKER = 8
 """Runs from which another worker on a CPU pays off."""
@@ -30,8 +30,9 @@ MOST_CPU_WORKERS = 8
 
 def list_devices() -> dict[str, str]:
     """Every device torch can measure on, the CPU last: torch's name → model."""
-    may_have_one = _gpu_files() or sys.platform == "darwin"
-    gpus = ask_torch().gpus if may_have_one else {}
+    gpus: dict[str, str] = {}
+    if _gpu_files() or sys.platform == "darwin":
+        gpus = ask_torch().gpus
     return {**gpus, "cpu": f"{usable_cores()} cores"}
 
 
@@ -216,8 +217,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
             UsageError: an unknown engine or device, numbers below 1, or an address without
                 `--engine ray`.
         """
-        if self.engine not in ENGINES:
-            raise unknown_name("engine", self.engine, ENGINES)
+        check_known("engine", self.engine, ENGINES)
         check_counts(jobs=self.jobs)
         if self.engine == RAY:
             if self.device not in CLUSTER_DEVICES:

@@ -184,8 +184,10 @@ def changed_since(rows: Iterable[AuditRow]) -> Iterator[Problem]:
     for row in rows:
         if row.checkpoint is None:
             continue
-        facts, path = row.report.provenance, Path(row.checkpoint)
-        then, now = facts.get(STAMP), stamp(path) if STAMP in facts else []
+        facts = row.report.provenance
+        path = Path(row.checkpoint)
+        then = facts.get(STAMP)
+        now = stamp(path) if STAMP in facts else []
         if not now or now == then:
             continue
         left -= sum(size for size, _ in now)
@@ -337,7 +339,8 @@ class JobProgress:
         check: Callable[[], None] = ignore,
     ) -> None:
         self.note = note
-        self.check, self._show = check, show
+        self.check = check
+        self._show = show
         self._next = 0.0
         self._total = 0
 
@@ -350,5 +353,6 @@ class JobProgress:
         self.check()
         now = time.monotonic()
         if now >= self._next or done == total or total != self._total:
-            self._next, self._total = now + 1 / UPDATES_PER_SECOND, total
+            self._next = now + 1 / UPDATES_PER_SECOND
+            self._total = total
             self._show(done, total)

@@ -180,7 +180,9 @@ def resolve_plan(options: MeasureOptions, manifest: Manifest | None, where: Path
     data = options.data or (manifest.data if manifest else None)
     if data is None:
         raise no_data(where)
-    asked = LOOKS[-1] if options.batches == AUTO else options.batches
+    asked = options.batches
+    if asked == AUTO:
+        asked = LOOKS[-1]
     given = (asked, options.batch_size, options.eval_seed)
     if manifest:
         usual = (manifest.eval_batches, manifest.eval_batch_size, manifest.eval_seed)
@@ -205,7 +207,9 @@ def evaluation(plan: Plan, device: str) -> Evaluation:
     order, batched = eval_order(len(data.test_y), plan.batches, plan.batch_size, plan.eval_seed)
     x, y = (samples[order].to(device) for samples in (data.test_x, data.test_y))
     size = min(plan.batch_size, batched)
-    batches = list(zip(cut(x[:batched], size), cut(y[:batched], size), strict=True))
+    inputs = cut(x[:batched], size)
+    labels = cut(y[:batched], size)
+    batches = list(zip(inputs, labels, strict=True))
     return Evaluation(x, y, batches, data.hash, order, scaling=data.scaling)
 
 
@@ -225,21 +229,25 @@ def check_asked(loaded: Loaded, samples: Evaluation) -> None:
     Raises:
         UnreadableInput: their states take `TIMES` the files and `SLACK`.
     """
-    plan, options, asked = loaded.plan, loaded.job.options, 0
+    plan = loaded.plan
+    options = loaded.job.options
+    asked = 0
     size = sum(size for size, _ in loaded.stamp)
-    batch = min(plan.batch_size, len(samples.test_y))
+    count = len(samples.test_y)
+    batches = len(samples.batches)
+    batch = min(plan.batch_size, count)
     if not plan.data.startswith("synthetic"):
         size += samples.test_x.nbytes
     elif not plan.typed:
-        asked = len(samples.test_y)
+        asked = count
     if not (options.data_typed and options.batches and options.batch_size):
-        asked = max(asked, STATES * batch, len(samples.batches) * max(batch, PASS))
+        asked = max(asked, STATES * batch, batches * max(batch, PASS))
     wide = sum(max(len(t), NARROWEST) for t in loaded.network.parameters() if t.dim() > 1)
     values = wide * samples.test_x.shape[2:].numel() * max(0, asked - USUAL_SAMPLES)
     if 4 * values > TIMES * size + SLACK:
         raise UnreadableInput(
-            f"names {len(samples.batches):,} batches of {batch:,} of {len(samples.test_y):,} "
-            f"samples, for {size >> 10:,} KiB in files",
+            f"names {batches:,} batches of {batch:,} of {count:,} samples, for {size >> 10:,} KiB "
+            "in files",
             where=loaded.job.checkpoint,
             hint="type --data, --batches and --batch-size for so many",
         )
@@ -267,7 +275,9 @@ def loss_choice(options: MeasureOptions) -> str | LossFunction:
         UsageError: a function that cannot be imported.
     """
     loss: str | LossFunction | None = _imported(options.loss, "--loss")
-    return "ce" if loss is None else loss
+    if loss is None:
+        return "ce"
+    return loss
 
 
 def _imported(text: str | None, option: str) -> Any:
@@ -307,7 +317,8 @@ def load(job: Job, device: str) -> Loaded:
     Raises:
         FaError: it cannot be loaded, e.g. its tensors match no known network.
     """
-    path, options = Path(job.checkpoint), job.options
+    path = Path(job.checkpoint)
+    options = job.options
     run = run_of(path)
     manifest = None
     if run is not None and is_run(run):

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import torch
@@ -20,12 +19,13 @@ from fa_core.audit.jobs import (
     STAMP,
     Job,
     JobProgress,
-    MeasureOptions,
     stamp,
     versions,
 )
 from fa_core.audit.loading import (
     TEST_BATCH,
+    Evaluation,
+    Loaded,
     check_asked,
     evaluation,
     halve_until_fits,
@@ -72,9 +72,6 @@ from fa_core.report.provenance import TRAINED_ON, ReferencePrecision
 from fa_core.zoo.methods import Method, restore_method
 from fa_core.zoo.models.base import StreamNet
 
-if TYPE_CHECKING:
-    from fa_core.audit.loading import Evaluation, Loaded
-
 ABLATION = "depth_ablation"
 """Key of a report's ``unmeasured`` for a missing ablation."""
 
@@ -99,7 +96,8 @@ def _measured(
     loaded: Loaded, samples: Evaluation, device: str, progress: JobProgress
 ) -> DiagnosticReport:
     """`measure_run` of a loaded job."""
-    network, options = loaded.network, loaded.job.options
+    network = loaded.network
+    options = loaded.job.options
     batches = len(samples.batches)
     total = batches + len(_test_batches(samples, TEST_BATCH))
     progress.update(0, total)
@@ -167,7 +165,8 @@ def measure_credit(
         The numbers; ``{"missing": {"gamma": reason}}`` if there can be none; None if none were
         asked for, or the method is unknown.
     """
-    network, options = loaded.network, loaded.job.options
+    network = loaded.network
+    options = loaded.job.options
     given = options.credit not in CREDITS
     is_saved = loaded.manifest is not None or loaded.checkpoint.feedback
     if options.credit == "none" or not (given or own is not None or is_saved):
@@ -201,7 +200,8 @@ def measure_credit(
 
 def _credit_of_method(loaded: Loaded, batch: object, directions: int) -> Json:
     """Credit quality of the method's saved feedback, with its null if the method draws feedback."""
-    network, rule = loaded.network, _rule(loaded)
+    network = loaded.network
+    rule = _rule(loaded)
     found = method_credit_quality(network, rule, batch, directions)
     if rule.draws_feedback:
         null = null_gamma(network, rule, batch, loaded.job.options.null_draws)
@@ -218,7 +218,10 @@ def _rule(loaded: Loaded) -> Method:
     if not isinstance(loaded.network, StreamNet):
         raise FaError("credit is known for the built-in networks only")
     saved = loaded.checkpoint.path.parent / CREDIT
-    feedback = load_checkpoint(saved).tensors if exists(saved) else loaded.checkpoint.feedback
+    if exists(saved):
+        feedback = load_checkpoint(saved).tensors
+    else:
+        feedback = loaded.checkpoint.feedback
     args = loaded.manifest.method_args if loaded.manifest else {}
     return restore_method(loaded.job.method, loaded.network, feedback, **args)
 
@@ -270,16 +273,15 @@ def build_report(
         device: where.
         note: called if passes are halved, and if there are fewer batches than asked for.
     """
-    job, manifest = loaded.job, loaded.manifest
-    options, batch = job.options, samples.batches[0]
+    job = loaded.job
+    options = job.options
+    batch = samples.batches[0]
     if stamp(Path(job.checkpoint)) != loaded.stamp:
-        hint = "measure it again"
-        raise MeasureError(
-            "its weights changed while they were measured", where=job.checkpoint, hint=hint
-        )
+        what = "its weights changed while they were measured"
+        raise MeasureError(what, where=job.checkpoint, hint="measure it again")
     for text in _remarks(loaded, len(samples.batches)):
         note(text)
-    hits, per_token = int(right.sum()), diagnosis.numbers.flatten == PER_TOKEN
+    hits = int(right.sum())
     report = diagnosis.report(headline_acc=hits / len(right))
     if report.notes:
         note(report.notes)
@@ -287,39 +289,37 @@ def build_report(
         report = with_precision(report, partial(precision_of, loaded, batch, note, diagnosis.loss))
     if options.ablate:
         report = with_ablation(report, loaded, samples)
-    other_data = _data_note(manifest, loaded.plan.data, samples)
-    why = why_no_baseline(job.method)
     credit = measure_credit(loaded, batch, report.credit, diagnosis.loss)
     missing = (credit or {}).get("missing", {}).get("gamma")
     if missing and not report.credit:
         note(f"no Γ: {missing}")
+    intervals = report.intervals
+    rightly = None
+    # tokens are not independent draws, so their accuracy has no such interval
+    if diagnosis.numbers.flatten != PER_TOKEN:
+        intervals = {**intervals, "acc": share_interval(hits, len(right))}
+        rightly = packed(samples.in_data_order(right).tolist())
+    other_data = _data_note(loaded.manifest, loaded.plan.data, samples)
+    notes = [other_data, report.notes, (credit or {}).get("note")]
     return replace(
         report,
         method_name=job.method,
         seed=job.seed,
         axes=job.axes,
-        notes="; ".join(filter(None, [other_data, report.notes, (credit or {}).get("note")])),
-        # tokens are not independent draws, so their accuracy has no such interval
-        intervals=report.intervals
-        if per_token
-        else {**report.intervals, "acc": share_interval(hits, len(right))},
-        right=None if per_token else packed(samples.in_data_order(right).tolist()),
+        notes="; ".join(filter(None, notes)),
+        intervals=intervals,
+        right=rightly,
         headline_acc_source=f"measured on {len(right)} test samples",
-        unmeasured={**_unmeasured(report, credit, options), **({"d": why} if why else {})},
+        unmeasured=_unmeasured(report, credit, job),
         credit=credit,
-        provenance={
-            **report.provenance,
-            **_input_facts(loaded, samples),
-            **_network_facts(loaded),
-            "versions": versions(),
-            **_device_facts(device),
-        },
+        provenance=report.provenance | _facts(loaded, samples, device),
     )
 
 
 def _remarks(loaded: Loaded, batches: int) -> Iterator[str]:
     """What is said of a job's samples, of which there are so many batches, and weights."""
-    plan, options = loaded.plan, loaded.job.options
+    plan = loaded.plan
+    options = loaded.job.options
     if batches < plan.batches and options.batches != AUTO:
         there = f"the data hold {batches} eval batches of {plan.batch_size}"
         yield f"{there}, not the {plan.batches} asked for"
@@ -330,8 +330,8 @@ def _remarks(loaded: Loaded, batches: int) -> Iterator[str]:
         yield loaded.checkpoint.taken
 
 
-def _input_facts(loaded: Loaded, samples: Evaluation) -> Json:
-    """Facts on the files and the samples, and the settings."""
+def _facts(loaded: Loaded, samples: Evaluation, device: str) -> Json:
+    """Facts on the files, the samples, the settings, the network and the machine."""
     return {
         "checkpoint": loaded.job.checkpoint,
         "hashes": loaded.hashes,
@@ -341,34 +341,40 @@ def _input_facts(loaded: Loaded, samples: Evaluation) -> Json:
         **({"scaling": samples.scaling} if samples.scaling else {}),
         "eval_seed": loaded.plan.eval_seed,
         "settings": msgspec.to_builtins(loaded.job.options),
+        **_network_facts(loaded),
+        "versions": versions(),
+        **_device_facts(device),
     }
 
 
-def _unmeasured(
-    report: DiagnosticReport, credit: Json | None, options: MeasureOptions
-) -> dict[str, str]:
+def _unmeasured(report: DiagnosticReport, credit: Json | None, job: Job) -> dict[str, str]:
     """What was not measured, with the user's credit in place of a network's own."""
-    if options.credit in CREDITS:
-        return report.unmeasured
-    others = {name: why for name, why in report.unmeasured.items() if name != "gamma"}
-    return {**others, **(credit or {}).get("missing", {})}
+    found = dict(report.unmeasured)
+    if job.options.credit not in CREDITS:
+        found.pop("gamma", None)
+        found |= (credit or {}).get("missing", {})
+    why = why_no_baseline(job.method)
+    if why:
+        found["d"] = why
+    return found
 
 
 def _data_note(manifest: Manifest | None, spec: str, samples: Evaluation) -> str:
     """A warning if the samples differ from those the run was trained with."""
     if manifest is None or manifest.data_hash in (None, samples.data_hash):
         return ""
-    other = (
-        "other data than the manifest's"
-        if spec != manifest.data
-        else "the data changed since training"
-    )
-    return f"{other}: {samples.data_hash[:15]}… instead of {str(manifest.data_hash)[:15]}…"
+    if spec != manifest.data:
+        other = "other data than the manifest's"
+    else:
+        other = "the data changed since training"
+    trained_on = str(manifest.data_hash)
+    return f"{other}: {samples.data_hash[:15]}… instead of {trained_on[:15]}…"
 
 
 def _network_facts(loaded: Loaded) -> Json:
     """Facts on the network, with its longest sum (``fan_in``), which bounds rounding errors."""
-    network, tensors = loaded.network, loaded.checkpoint.tensors.values()
+    network = loaded.network
+    tensors = loaded.checkpoint.tensors.values()
     facts: Json = {
         "fan_in": max((t[0].numel() for t in network.parameters() if t.dim() > 1), default=1)
     }

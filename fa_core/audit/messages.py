@@ -97,6 +97,10 @@ class Failed(_Message, frozen=True):
     of_device: bool = False
 
 
+class Outdated(_Message, frozen=True):
+    """From the worker: the user's code that it imported has changed; it measures no more."""
+
+
 class Stopped(_Message, frozen=True):
     """From the worker: the job was cancelled."""
 
@@ -104,7 +108,7 @@ class Stopped(_Message, frozen=True):
 
 
 ToWorker: TypeAlias = Run | Cancel
-FromWorker: TypeAlias = Ready | Begun | Progress | Note | Done | Failed | Stopped
+FromWorker: TypeAlias = Ready | Begun | Progress | Note | Done | Failed | Outdated | Stopped
 OUTCOMES = (Done, Failed, Stopped)
 """One of them ends a job."""
 
@@ -144,7 +148,9 @@ class ChildProcess:
     """
 
     def __init__(self, arguments: Sequence[str], *, log: Path, environment: dict[str, str]) -> None:
-        self.log, self.ready, self.killed = log, False, False
+        self.log = log
+        self.ready = False
+        self.killed = False
         self._nonsense = ""
         self._write_lock = threading.Lock()
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -235,7 +241,9 @@ class ChildProcess:
             known = -code in {*signal.Signals}
             cause = f"was killed by {signal.Signals(-code).name if known else f'signal {-code}'}"
         words = "".join(log_tail(self.log, 1)).strip()
-        hints = [f"its last words: {words}"] if words else []
+        hints = []
+        if words:
+            hints.append(f"its last words: {words}")
         if words.endswith("No module named 'torch'"):
             hints.append("pip install torch")
         if cause.endswith("SIGKILL"):

@@ -81,12 +81,12 @@ class Pool(AbstractContextManager["Pool"]):
     def __init__(
         self,
         devices: Sequence[str],
-        on_event: OnEvent | None = None,
+        on_event: OnEvent = ignore,
         *,
-        on_notice: Callable[[str], None] | None = None,
+        on_notice: Callable[[str], None] = ignore,
         threads: int | None = None,
     ) -> None:
-        self.on_notice = on_notice or ignore
+        self.on_notice = on_notice
         self.changed = threading.Condition()
         self.closed = False
         self._devices = list(devices)
@@ -97,7 +97,7 @@ class Pool(AbstractContextManager["Pool"]):
         self._queue: dict[str, None] = {}  # job ids, in order
         self._events: queue.SimpleQueue[JobView | None] = queue.SimpleQueue()
         self._notifier = threading.Thread(
-            target=self._notify, args=(on_event or ignore,), name="events", daemon=True
+            target=self._notify, args=(on_event,), name="events", daemon=True
         )
         self._notifier.start()
         # last: where no thread may be started, no folder is left
@@ -181,7 +181,8 @@ class Pool(AbstractContextManager["Pool"]):
 
     def start_worker(self, device: str) -> ChildProcess:
         """Start a worker process for a device."""
-        log = self.log_dir / f"worker-{next(self._worker_numbers)}-{device.replace(':', '')}.log"
+        number = next(self._worker_numbers)
+        log = self.log_dir / f"worker-{number}-{device.replace(':', '')}.log"
         threads = self._threads or threads_per_worker(self._devices)
         module = ["fa_core.audit.worker", device, str(Path.cwd())]
         return ChildProcess(module, log=log, environment=messages.environment(threads))
@@ -220,7 +221,8 @@ class Pool(AbstractContextManager["Pool"]):
                     self.cancel(view.job.id)
                     continue
                 entry = self._jobs[view.job.id]
-                entry.view, entry.worker = JobView(job=view.job), None
+                entry.view = JobView(job=view.job)
+                entry.worker = None
                 self._queue = {view.job.id: None, **self._queue}
                 self._events.put(entry.view)
             self.changed.notify_all()
@@ -306,7 +308,8 @@ class WorkerThread(threading.Thread):
     def __init__(self, pool: Pool, device: str) -> None:
         super().__init__(name=f"worker-{device}", daemon=True)
         self.retired = False
-        self._pool, self._device = pool, device
+        self._pool = pool
+        self._device = device
         self._worker: ChildProcess | None = None
         self._doing: dict[str, Job] = {}  # jobs without an outcome; another dict for every turn
         self._strikes = 0
@@ -339,7 +342,8 @@ class WorkerThread(threading.Thread):
 
     def drop(self, job_id: str) -> None:
         """Tell the worker to drop a cancelled job; kills it if it goes on with this job alone."""
-        doing, worker = self._doing, self._worker
+        doing = self._doing
+        worker = self._worker
         if worker is not None:
             worker.kill_later(GRACE, lambda: self._doing is doing and [*doing] == [job_id])
             worker.send(messages.Cancel(job_id))
@@ -388,6 +392,10 @@ class WorkerThread(threading.Thread):
                     doing[job.id] = job
                     worker.send(messages.Run(job))
         while doing and (message := worker.receive()) is not None:
+            if isinstance(message, messages.Outdated):
+                self._dismiss()
+                self._pool.give_back(self)
+                return
             self._take_in(message, worker.log)
             if isinstance(message, messages.OUTCOMES):
                 doing.pop(message.job_id, None)
@@ -430,7 +438,8 @@ class WorkerThread(threading.Thread):
 
     def _dismiss(self) -> None:
         """Close the worker; the next job starts a new one."""
-        worker, self._worker = self._worker, None
+        worker = self._worker
+        self._worker = None
         if worker is not None:
             worker.close(GRACE)
 

@@ -127,7 +127,8 @@ def find_checkpoint(row: AuditRow) -> Path:
     """
     where = f"{row.source}: {row.key}"
     # no file has a longer name
-    recorded, folder = Path((row.checkpoint or "")[:LONGEST_NAME]), real_path(row.source).parent
+    recorded = Path((row.checkpoint or "")[:LONGEST_NAME])
+    folder = real_path(row.source).parent
     parts = range(1, len(recorded.parts))
     places = [recorded] if row.checkpoint else []
     places += [folder.joinpath(*recorded.parts[start:]) for start in parts]
@@ -135,7 +136,10 @@ def find_checkpoint(row: AuditRow) -> Path:
     for place in places:
         if is_file(place) or is_folder(place):
             return real_path(place)
-    why = "is no file" if row.checkpoint and exists(recorded) else "is not there any more"
+    if row.checkpoint and exists(recorded):
+        why = "is no file"
+    else:
+        why = "is not there any more"
     raise UnreadableInput(f"its checkpoint {recorded} {why}", where=where)
 
 
@@ -190,7 +194,9 @@ def recorded_options(row: AuditRow, typed: MeasureOptions = _AS_RECORDED) -> Mea
 def _code(typed: MeasureOptions, name: str) -> str | None:
     """What was typed of an option that may name code; a level of credit names none."""
     value: str | None = getattr(typed, name)
-    return None if value in CREDITS else value
+    if value in CREDITS:
+        return None
+    return value
 
 
 def verifications(pairs: Iterable[tuple[AuditRow, DiagnosticReport]]) -> list[Verification]:
@@ -201,7 +207,7 @@ def verifications(pairs: Iterable[tuple[AuditRow, DiagnosticReport]]) -> list[Ve
     """
     found = []
     for row, measured in _with_baselines(pairs):
-        own = {} if row.summary is None else msgspec.structs.asdict(summary_row(row))
+        own = {} if row.summary is None else summary_row(row)
         name = row.report.method_name and stored_report(row).method_name
         record = replace(row.report, method_name=name, axes=row.axes)
         named = _named(row.checkpoint, record, measured)

@@ -25,6 +25,7 @@ from fa_core.audit.jobs import Cancelled, DeviceFull, Job, JobProgress
 from fa_core.errors import FaError, is_device_lost
 from fa_core.files.decode import Json
 from fa_core.formats.run_progress import forget_measuring
+from fa_core.option_values import has_changed_sources
 
 MEASURE = "FA_TUI_MEASURE"
 """Environment variable that names another `Measure`, ``module:callable``: for tests."""
@@ -190,6 +191,9 @@ def main() -> None:
         client.send(messages.Ready())
         while True:
             job = client.jobs.get()
+            if has_changed_sources():
+                client.send(messages.Outdated())
+                continue
             if job.training is None:
                 measure_and_send(job, device, measure, client)
                 continue

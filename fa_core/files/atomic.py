@@ -23,7 +23,8 @@ def write_bytes(path: Path, content: bytes) -> None:
         FaError: the folder is not writable, or the disk is full; the old file is kept.
     """
     path = place_of(path)
-    temporary = path.with_name(f".{path.name}.{os.urandom(8).hex()}.tmp")
+    mark = os.urandom(8).hex()
+    temporary = path.with_name(f".{path.name}.{mark}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("xb") as file:
@@ -114,7 +115,8 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 def _links_to(path: Path) -> Iterator[Path]:
     """The links in a path, folders included, in the order the system follows them."""
-    place, found = Path(), 0
+    place = Path()
+    found = 0
     parts = [*reversed(path.absolute().parts)]
     while parts and found < _MOST_LINKS:
         part = parts.pop()

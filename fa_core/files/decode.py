@@ -195,11 +195,12 @@ def read_toml(path: Path, hint: str = "") -> tuple[str, Json]:
         try:
             return text, toml(text)
         except msgspec.DecodeError as error:
-            what, found = str(error), _PLACE.search(str(error))
-            where = f"{path}: {found[1]}" if found else path
-            raise UnreadableInput(
-                f"not TOML: {_PLACE.sub('', what)}", where=where, hint=hint
-            ) from error
+            what = str(error)
+            where = str(path)
+            if found := _PLACE.search(what):
+                where += f": {found[1]}"
+            fault = _PLACE.sub("", what)
+            raise UnreadableInput(f"not TOML: {fault}", where=where, hint=hint) from error
 
 
 def integer(digits: str) -> int | float:

@@ -287,7 +287,8 @@ class Archive:
         for entry in zip_entries(self._file()):
             header = entry.header_offset
             # the content begins after the header, its name and extra field
-            start = header + 30 + sum(struct.unpack("<HH", self.data[header + 26 : header + 30]))
+            lengths = struct.unpack("<HH", self.data[header + 26 : header + 30])
+            start = header + 30 + sum(lengths)
             inside = 0 <= start <= len(self.data) - entry.file_size
             if not inside or entry.compress_type:
                 continue

@@ -125,7 +125,9 @@ def tensor_of(value: object) -> Tensor | None:
         if value.tensor is None:
             value.tensor = _rebuilt(value)
         value = value.tensor
-    return value if isinstance(value, Tensor) else None
+    if isinstance(value, Tensor):
+        return value
+    return None
 
 
 def _rebuilt(value: object) -> Tensor | OtherKind | None:

@@ -3,15 +3,21 @@ and written; and the journal of one that goes on."""
 
 from __future__ import annotations
 
+import contextlib
 import math
+import os
+import socket
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import IO
 
 import msgspec
 
-from fa_core.files.atomic import write_json
-from fa_core.files.decode import Json
+from fa_core.errors import FaError, UsageError
+from fa_core.files.atomic import json_bytes, keep_old, place_of, write_bytes, write_json
+from fa_core.files.decode import Json, loads
+from fa_core.files.opening import flags_of
 from fa_core.formats.json_document import Document, Finding, Node, convert
 from fa_core.formats.report_object import (
     decode_report,
@@ -84,7 +90,7 @@ def _row(path: str, key: str, node: Node, line: object) -> AuditRow:
 
 
 def sniff_journal(document: Document) -> bool:
-    """Whether the first line is a header of `fa_core.audit.journal`."""
+    """Whether the first line is the header of a `Journal`."""
     if document.kind == "object":
         first = document.members
     else:
@@ -109,19 +115,6 @@ def _line_row(path: str, node: Node, where: str) -> AuditRow:
     return row_of(path, "", decode_report(fields.get("report"), where), where)
 
 
-class SummaryRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A run's entry in ``summary`` (docs/protocol.md §10.1); (c) as in `printable_drift`."""
-
-    method: str
-    seed: int | None
-    acc: float | None
-    h_L: float | None
-    g_L: float | None
-    stability: float | None
-    frozen_acc: float | None
-    verdict: str
-
-
 def write_audit_table(path: Path | str, rows: Iterable[AuditRow]) -> None:
     """Write rows as an audit table, atomically.
 
@@ -139,24 +132,24 @@ def write_audit_table(path: Path | str, rows: Iterable[AuditRow]) -> None:
     for key, row in zip(unique_keys(rows), rows, strict=True):
         report = stored_report(row)
         reports[key] = printable_drift(report)
-        summary.append(msgspec.structs.asdict(summary_row(row)))
+        summary.append(summary_row(row))
     write_json(Path(path), {"reports": reports, "summary": summary})
 
 
-def summary_row(row: AuditRow) -> SummaryRow:
-    """A run's entry in ``summary``."""
+def summary_row(row: AuditRow) -> Json:
+    """A run's entry in ``summary`` (docs/protocol.md §10.1); (c) as in `printable_drift`."""
     report = row.report.as_recorded()
     drift = report.cross_batch_stability
-    return SummaryRow(
-        method=row.method,
-        seed=row.seed,
-        acc=report.headline_acc,
-        h_L=report.h_L,
-        g_L=report.g_L,
-        stability=math.nan if drift is None else drift,
-        frozen_acc=report.frozen_baseline_acc,
-        verdict=report.verdict,
-    )
+    return {
+        "method": row.method,
+        "seed": row.seed,
+        "acc": report.headline_acc,
+        "h_L": report.h_L,
+        "g_L": report.g_L,
+        "stability": math.nan if drift is None else drift,
+        "frozen_acc": report.frozen_baseline_acc,
+        "verdict": report.verdict,
+    }
 
 
 def printable_drift(report: DiagnosticReport) -> Json:
@@ -198,5 +191,140 @@ def unique_keys(rows: Sequence[AuditRow]) -> list[str]:
     keys = []
     for row in rows:
         axes = {axis: row.axes[axis] for axis in differing[row.method] if axis in row.axes}
-        keys.append(key_of(row.method, dict(sorted(axes.items())), row.seed))
+        keys.append(key_of(row.method, axes, row.seed))
     return unique_names(keys, [row.checkpoint or "" for row in rows])
+
+
+_HEAD = 4096
+_FLAGS = os.O_RDWR | flags_of("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY")
+KEPT = "the runs before are in it, and --resume goes on"
+
+
+class Journal:
+    """The journal of an audit in progress, locked against other processes: JSON lines, one appended
+    per measured run.
+
+    The first line names the writing process. Finished runs survive its end, at a cost that does not
+    grow with the file; the table of all runs replaces it at the end.
+
+    Args:
+        path: its path; an existing file is replaced.
+        rows: its first rows.
+
+    Attributes:
+        count: number of rows.
+
+    Raises:
+        UsageError: another process writes it, or the path cannot be a regular file.
+        FaError: it cannot be written.
+    """
+
+    def __init__(self, path: Path, rows: Iterable[AuditRow] = ()) -> None:
+        self.path = place_of(path)
+        lines = [_line(row) for row in rows]
+        self.count = len(lines)
+        head = {"journal": "fa-audit/1", "pid": os.getpid(), "host": socket.gethostname()}
+        with _held(self.path):
+            write_bytes(self.path, b"".join([json_bytes(head), *lines]))
+        try:
+            file = open(os.open(self.path, _FLAGS), "r+b", buffering=0)  # noqa: SIM115, PTH123
+        except OSError as error:
+            raise FaError(f"cannot be opened ({error.strerror})", where=self.path) from error
+        _lock(file, self.path)
+        self._file: IO[bytes] = file
+        self._stat = os.fstat(file.fileno())
+        self._end = file.seek(0, os.SEEK_END)
+
+    def append(self, row: AuditRow) -> None:
+        """Append a row and sync it to disk.
+
+        Raises:
+            FaError: the disk is full or gone; earlier rows stay intact.
+        """
+        line = _line(row)
+        try:
+            self._file.seek(self._end)
+            rest = line
+            while rest:  # a write where room ends takes a part, and only the next one fails
+                rest = rest[self._file.write(rest) :]
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                self._file.truncate(self._end)
+            raise FaError(f"cannot write ({error.strerror})", where=self.path, hint=KEPT) from error
+        self._end += len(line)
+        self.count += 1
+
+    def finish(self, rows: Iterable[AuditRow]) -> None:
+        """Replace the journal by the table of all rows; without rows, remove it.
+
+        A file that another program put in its place is kept under a numbered name.
+
+        Raises:
+            FaError: it cannot be written; the journal stays.
+        """
+        table = list(rows)
+        is_written = False
+        try:
+            if table:
+                if not self._is_there():
+                    keep_old(self.path)
+                write_audit_table(self.path, table)
+                is_written = True
+        finally:
+            self._file.close()
+            if not (self.count or is_written):
+                with contextlib.suppress(OSError):
+                    self.path.unlink()
+
+    def _is_there(self) -> bool:
+        """Whether the file of that path is still this one."""
+        with contextlib.suppress(OSError):
+            return os.path.samestat(self._stat, self.path.lstat())
+        return False
+
+
+def _line(row: AuditRow) -> bytes:
+    return json_bytes({"report": stored_report(row).to_dict()})
+
+
+@contextlib.contextmanager
+def _held(path: Path) -> Iterator[None]:
+    """Context for replacing a file; refuses if another process writes a journal there."""
+    with path.open("rb") if path.exists() else contextlib.nullcontext() as file:
+        if file is not None:
+            _lock(file, path)
+        yield
+
+
+def _lock(file: IO[bytes], path: Path) -> None:
+    """Lock an open file until it is closed or the process ends.
+
+    Raises:
+        UsageError: another process has locked it; names the process.
+    """
+    try:
+        import fcntl
+    except ImportError:  # a system without such locks
+        return
+    try:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        held = os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except OSError:
+        held = False
+    if not held:
+        raise UsageError(
+            f"is being written by {_writer(path)}",
+            where=path,
+            hint="wait for it, or choose another file",
+        )
+
+
+def _writer(path: Path) -> str:
+    """The writer of a journal, from its first line."""
+    who: Json = {}
+    with contextlib.suppress(OSError, ValueError), path.open("rb") as file:
+        who = loads(file.read(_HEAD).partition(b"\n")[0])
+    if "pid" not in who:
+        return "another process"
+    return f"process {who['pid']} on {who.get('host')}"

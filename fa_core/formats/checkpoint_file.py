@@ -76,7 +76,9 @@ def kind_of(head: bytes, path: str) -> str:
     A bare pickle, which may hold anything, counts only with a suffix of checkpoints.
     """
     if distributed(path):
-        return "distributed" if head[:1] == b"\x80" else ""
+        if head[:1] == b"\x80":
+            return "distributed"
+        return ""
     if (
         len(head) >= 10
         and head[8:9] == b"{"
@@ -106,10 +108,13 @@ def read(path: str, kind: str, file: BinaryIO, size: int) -> Iterator[Finding]:
     import zipfile  # imported for the first checkpoint: it takes a millisecond
 
     row = row_of_file(path)
-    method, seed, report = row.method, row.seed, row.report
+    method = row.method
+    seed = row.seed
+    report = row.report
     if kind == "safetensors":
         metadata = safetensors_metadata(path, file, size)
-        stated, number = metadata.get("method"), metadata.get("seed")
+        stated = metadata.get("method")
+        number = metadata.get("seed")
         if isinstance(stated, str) and stated.strip():
             method = canonical_method(stated)
         if isinstance(number, str) and number.isdecimal() and len(number) <= LONGEST_SEED:
@@ -195,7 +200,10 @@ def distributed(path: str) -> UnreadableInput | None:
 
 def not_a_checkpoint(path: str, head: bytes) -> UnreadableInput:
     """The error for a file with a checkpoint's suffix but other contents."""
-    what = f"is no checkpoint (it starts with {head[:8]!r})" if head else "is empty"
+    if head:
+        what = f"is no checkpoint (it starts with {head[:8]!r})"
+    else:
+        what = "is empty"
     hint = "expected safetensors or a state dict saved by torch"
     return foreign(path, head) or UnreadableInput(what, where=path, hint=hint)
 

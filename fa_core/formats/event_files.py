@@ -52,7 +52,8 @@ def read(path: Path, named: bool, given: Given, root: str = "") -> Iterator[Trac
     Raises:
         UnreadableInput: too many scalars, or a named run without any that is read.
     """
-    folder, is_root = path.parent, str(path.parent) == root
+    folder = path.parent
+    is_root = str(folder) == root
     if not is_root and _is_part(folder):
         folder = folder.parent
     files = {"": [path]}
@@ -150,7 +151,9 @@ def _event(data: bytes) -> tuple[int, dict[str, float] | None]:
     for number, each in _fields(event.get(5, b"")):
         value = dict(_fields(each)) if number == 1 else {}
         tensor = dict(_fields(value.get(8, b"")))
-        scalar = value.get(2) or (tensor.get(4) or tensor.get(5) if tensor.get(1) == 1 else None)
+        scalar = value.get(2)
+        if not scalar and tensor.get(1) == 1:
+            scalar = tensor.get(4) or tensor.get(5)
         if isinstance(scalar, bytes) and len(scalar) == 4:
             (scalars[value[1].decode("utf-8", "replace")],) = struct.unpack("<f", scalar)
     step = event.get(2, 0)

@@ -152,16 +152,11 @@ def _malformed(path: str, error: ValueError) -> UnreadableInput:
     if not isinstance(error, json.JSONDecodeError):
         return UnreadableInput(f"malformed JSON: {reason_of(error)}", where=path)
     if error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated"):
-        return UnreadableInput(
-            f"truncated JSON: it ends inside a value at line {error.doc.count(chr(10)) + 1}",
-            where=path,
-            hint="copy the file again or write it again",
-        )
-    return UnreadableInput(
-        f"malformed JSON: {error.msg}",
-        where=f"{path}: line {error.lineno} column {error.colno}",
-        hint="correct the file",
-    )
+        lines = error.doc.count("\n") + 1
+        what = f"truncated JSON: it ends inside a value at line {lines}"
+        return UnreadableInput(what, where=path, hint="copy the file again or write it again")
+    place = f"{path}: line {error.lineno} column {error.colno}"
+    return UnreadableInput(f"malformed JSON: {error.msg}", where=place, hint="correct the file")
 
 
 def _repeated(where: str, error: RepeatedKey) -> UnreadableInput:

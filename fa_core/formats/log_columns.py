@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TypeAlias
 
 from fa_core.errors import UnreadableInput, UsageError
-from fa_core.option_values import listed, unknown_name
+from fa_core.option_values import check_known
+from fa_core.report.numbers import listed
 from fa_core.sanitize import sanitize
 
 Given: TypeAlias = Mapping[str, str]
@@ -74,8 +75,7 @@ def given_columns(items: Iterable[str], where: str = "--columns") -> dict[str, s
     found = {}
     for item in items:
         number, _, column = map(str.strip, item.partition("="))
-        if number not in GIVEN:
-            raise unknown_name(f"number in {where}", number, GIVEN)
+        check_known(f"number in {where}", number, GIVEN)
         if not column or column.count("*") > (number in ("h", "g", "gamma")):
             raise UsageError(
                 f"{item!r} names no column",
@@ -100,7 +100,10 @@ def columns_of(names: Collection[str], given: Given) -> dict[str, Place]:
                 found[pattern] = field, None
             elif layers:
                 # the user may count from 1
-                first = 0 if pattern in known else min(layers.values())
+                if pattern in known:
+                    first = 0
+                else:
+                    first = min(layers.values())
                 found |= {name: (field, layer - first) for name, layer in layers.items()}
             else:
                 continue
@@ -133,7 +136,8 @@ def no_known_column(path: str, names: Collection[str], given: Given) -> Unreadab
     """The error for a log without a column that is read, or that numbers its entries."""
     shown = listed([sanitize(name)[:_LONGEST_SHOWN] for name in names if name], _MOST_SHOWN)
     if not JUDGED.isdisjoint(field for field, _ in columns_of(names, given).values()):
-        what, hint = "no column is named epoch or step", "name it, --columns epoch=COLUMN"
+        what = "no column is named epoch or step"
+        hint = "name it, --columns epoch=COLUMN"
         return UnreadableInput(f"{what}: {shown}", where=path, hint=hint)
     documented = [name for field in DOCUMENTED if field in JUDGED for name in DOCUMENTED[field]]
     known = [name for name in documented if not name.startswith("fa/")]

@@ -20,13 +20,12 @@ from fa_core.formats.json_document import Document, Finding, check_entries, conv
 from fa_core.formats.log_columns import Given, columns_of, is_log, may_be_log
 from fa_core.formats.logs import Entry, trace_of, traces_of
 from fa_core.formats.rows import Problem, row_of_file
-from fa_core.option_values import listed
+from fa_core.formats.trace import Trace
 from fa_core.report.names import AXES, axes_of, canonical_method
+from fa_core.report.numbers import listed
 
 if TYPE_CHECKING:
     from _csv import Reader
-
-    from fa_core.formats.trace import Trace
 
 _HISTORY = "log_history"
 
@@ -53,7 +52,9 @@ def unread(document: Document, named: bool) -> list[str]:
     """The names in a log of no known columns; none for a single object that is hardly one."""
     names = names_in(document)
     if document.kind == "object" and _HISTORY not in document.members:
-        return names if named and may_be_log(names) else []
+        if named and may_be_log(names):
+            return names
+        return []
     return names
 
 
@@ -192,7 +193,8 @@ def read_csv(path: str, file: BinaryIO, given: Given) -> Iterator[Trace | Proble
             where = f"{path}: line {rows.line_num}"
             row = [cell.strip() for cell in row]
             # a log that is begun again repeats its headings
-            if not names or len({*row} & {*names} - {""}) * 2 > len(row):
+            repeated = set(row) & set(names) - {""}
+            if not names or len(repeated) * 2 > len(row):
                 names = _checked(row, given, where)
             elif any(row[len(names) :]):
                 raise UnreadableInput(

@@ -28,9 +28,8 @@ from fa_core.formats.log_columns import (
 )
 from fa_core.formats.rows import AuditRow, Problem, row_named
 from fa_core.formats.trace import EPOCH, STEP, Trace, TraceEpoch
-from fa_core.option_values import listed
 from fa_core.report.names import canonical_method, key_of
-from fa_core.report.numbers import is_number
+from fa_core.report.numbers import is_number, listed
 from fa_core.sanitize import WHITE_SPACE, sanitize
 
 Entry: TypeAlias = tuple[str, Mapping[str, object]]
@@ -116,10 +115,7 @@ def trace_of(run: AuditRow, entries: Iterable[Entry], given: Given) -> tuple[Tra
         entries: in the order in which they were logged.
         given: columns that the user named.
     """
-    logged = []
-    for where, fields in entries:
-        held = {name: value_of(value) for name, value in fields.items() if name}
-        logged.append((where, {name: one for name, one in held.items() if one is not None}))
+    logged = [(where, _held(fields)) for where, fields in entries]
     names = dict.fromkeys(chain.from_iterable(fields for _, fields in logged))
     columns = columns_of(names, given)
     problems: list[Problem] = []
@@ -131,14 +127,16 @@ def trace_of(run: AuditRow, entries: Iterable[Entry], given: Given) -> tuple[Tra
         elif any(field in _COUNTED for field, _ in values):
             read.append((where, values))
     unit = _unit(columns, [values for _, values in read if _is_measured(values)])
-    placed = [(_at_end(values.get((unit, None))), where, values) for where, values in read]
-    problems += [
-        Problem(run.source, f"{where}: no {unit}; the entry is skipped")
-        for at, where, values in placed
-        if at is None and _is_measured(values)
-    ]
-    places = {at: where for at, where, _ in placed}
-    merged, replaced = merge((at, values) for at, _, values in placed if at is not None)
+    places: dict[int, str] = {}
+    placed: list[tuple[int, Values]] = []
+    for where, values in read:
+        at = _at_end(values.get((unit, None)))
+        if at is not None:
+            places[at] = where
+            placed.append((at, values))
+        elif _is_measured(values):
+            problems.append(Problem(run.source, f"{where}: no {unit}; the entry is skipped"))
+    merged, replaced = merge(placed)
     epochs: list[TraceEpoch] = []
     for at in sorted(at for at, values in merged.items() if values):
         one = partial(epoch_of, at, merged[at], places[at])
@@ -147,11 +145,7 @@ def trace_of(run: AuditRow, entries: Iterable[Entry], given: Given) -> tuple[Tra
             problems.append(epoch)
         else:
             epochs.append(epoch)
-    remarks: dict[str, list[Any]] = {
-        _AGAIN: sorted({at for at, (field, _) in replaced if field in JUDGED}),
-        _BACK: sorted(at for at, values in merged.items() if not values),
-        _UNUSED: [sanitize(name) for name in names if name not in {*columns, *_OF_A_RUN}],
-    }
+    unused = [name for name in names if name not in {*columns, *_OF_A_RUN}]
     trace = Trace(
         source=run.source,
         key=run.key,
@@ -159,10 +153,34 @@ def trace_of(run: AuditRow, entries: Iterable[Entry], given: Given) -> tuple[Tra
         seed=run.seed,
         axes=run.axes,
         epochs=epochs,
-        notes=tuple(f"{note} {listed(found, 6)}" for note, found in remarks.items() if found),
+        notes=tuple(_remarks(merged, replaced, unused)),
         unit=unit,
     )
     return trace, problems
+
+
+def _remarks(
+    merged: Mapping[int, Values], replaced: Iterable[tuple[int, Place]], unused: Iterable[str]
+) -> Iterator[str]:
+    """What of a log does not count, and which columns are not read."""
+    remarks: dict[str, list[Any]] = {
+        _AGAIN: sorted({at for at, (field, _) in replaced if field in JUDGED}),
+        _BACK: sorted(at for at, values in merged.items() if not values),
+        _UNUSED: list(map(sanitize, unused)),
+    }
+    for note, found in remarks.items():
+        if found:
+            yield f"{note} {listed(found, 6)}"
+
+
+def _held(fields: Mapping[str, object]) -> Json:
+    """The values of an entry that have a name and are not empty."""
+    held = {}
+    for name, value in fields.items():
+        known = value_of(value)
+        if name and known is not None:
+            held[name] = known
+    return held
 
 
 def merge(
@@ -207,7 +225,8 @@ def _placed(fields: Json, columns: Mapping[str, Place], where: str) -> Values:
         UnreadableInput: a text in the place of a number.
     """
     for name in fields.keys() & columns.keys():
-        value, (field, _) = fields[name], columns[name]
+        value = fields[name]
+        field, _ = columns[name]
         if isinstance(value, str) or (field in POSITIONS and not is_number(value)):
             raise UnreadableInput(
                 f"{sanitize(name)} is {str(value)[:_LONGEST]!r}, not a number",

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
+from fa_core.errors import UsageError
 from fa_core.formats import audit_table, checkpoint_file, log_files
 from fa_core.formats import report_object as reports
 from fa_core.formats.json_document import Document, Finding
 from fa_core.option_values import FORMATS as PLUGIN_READERS
-from fa_core.option_values import plugins, tried
+from fa_core.option_values import load_plugin, plugins
 
 HEAD = 1 << 18
 """Bytes by which a file is recognized; a larger file is read on only if they hold a marker."""
@@ -91,5 +92,11 @@ class PluginReader(Protocol):
 @lru_cache
 def plugin_readers() -> tuple[list[PluginReader], list[str]]:
     """Readers of other packages, and error messages of those that cannot be imported."""
-    found = [tried(point) for point in plugins(PLUGIN_READERS).values()]
-    return [reader for reader, why in found if not why], [why for _, why in found if why]
+    found = []
+    broken = []
+    for point in plugins(PLUGIN_READERS).values():
+        try:
+            found.append(load_plugin(point))
+        except UsageError as error:  # noqa: PERF203 (a few packages)
+            broken.append(str(error))
+    return found, broken

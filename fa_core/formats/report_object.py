@@ -20,7 +20,6 @@ from fa_core.formats.json_document import (
     convert,
 )
 from fa_core.formats.rows import AuditRow, Problem, row_of_file
-from fa_core.option_values import listed
 from fa_core.report.diagnostic_report import SOURCE_DRIFT, DiagnosticReport
 from fa_core.report.method_style import known_method
 from fa_core.report.names import (
@@ -31,6 +30,7 @@ from fa_core.report.names import (
     numbered,
     split_key,
 )
+from fa_core.report.numbers import listed
 
 MEASURED = frozenset({"residual_norms", "bp_grad_norms", "cross_batch_stability", "headline_acc"})
 """Fields of which a report has at least one."""
@@ -153,7 +153,8 @@ def read(document: Document) -> Iterator[Finding]:
         InvalidReport: numbers that contradict each other.
     """
     report = decode_report(document.members, f"{document.path}: $")
-    own, name = row_of(document.path, "", report, ""), row_of_file(document.path)
+    own = row_of(document.path, "", report, "")
+    name = row_of_file(document.path)
     method = own.method
     if not report.method_name.strip() or (
         name.seed is not None and _is_variant(method, name.method)
@@ -268,6 +269,7 @@ def _report(fields: Json, axes: Json, where: str) -> DiagnosticReport:
             layers[field] = "L"
     if unused:
         note = f"in the list, not used: {listed(sorted(unused), 6)}"
-        found["notes"] = "; ".join(filter(None, [str(found.get("notes", "")), note]))
+        notes = [str(found.get("notes", "")), note]
+        found["notes"] = "; ".join(filter(None, notes))
     report = convert({"layers": layers, **found, "axes": axes}, DiagnosticReport, where)
     return report.check(where)

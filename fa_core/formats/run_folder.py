@@ -105,7 +105,8 @@ def _training(folder: Path, manifest: run_files.Manifest) -> str:
     """How far the training of an unmeasured run is, or got; ``""`` if that is not known."""
     if work := look_at(folder):
         return work.text()
-    done, epochs = manifest.epochs_done, manifest.recipe.get("epochs")
+    done = manifest.epochs_done
+    epochs = manifest.recipe.get("epochs")
     if isinstance(epochs, int) and 0 < done < epochs and not manifest.stopped:
         return f"training ended after epoch {done} of {epochs}"
     return ""

@@ -14,8 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -25,9 +24,6 @@ from fa_core.files.atomic import write_json
 from fa_core.files.decode import loads, reading
 from fa_core.files.opening import is_file, read_file
 from fa_core.report.manifest import PROGRESS
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 HEARTBEAT_SECONDS = 5.0
 """How often the file is written."""
@@ -178,16 +174,11 @@ class ProgressFiles:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="progress", daemon=True)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> ProgressFiles:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._over.set()
         for folder in list(self._at_work):
             self.end(folder)

@@ -31,10 +31,10 @@ from fa_core.formats.log_columns import Given, is_log, may_be_log, no_known_colu
 from fa_core.formats.readers import HEAD, KNOWN, format_of, may_be_known, plugin_readers
 from fa_core.formats.rows import AuditRow, Problem, with_baselines
 from fa_core.formats.trace import Trace
-from fa_core.option_values import listed
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import CREDIT, DISTRIBUTED, RESULTS, RUN_FILES
 from fa_core.report.names import one_per_run
+from fa_core.report.numbers import listed
 from fa_core.sanitize import sanitize
 
 if TYPE_CHECKING:
@@ -109,7 +109,9 @@ def scan(
         found.rows.extend(row for row in with_baselines(beside.rows) if row.checkpoint in real)
         found.problems.extend(beside.problems)
     found = _one_per_run(found, named)
-    return found if as_recorded else _judged(found)
+    if as_recorded:
+        return found
+    return _judged(found)
 
 
 def _judged(found: Scan) -> Scan:
@@ -130,7 +132,7 @@ def _one_per_run(found: Scan, named: set[str]) -> Scan:
             names = [os.path.relpath(other, Path(row.source).parent) for other in kept[row.source]]
             said = f"not measured, of the same run: {listed([*map(sanitize, names)], 6)}"
             row = msgspec.structs.replace(row, report=DiagnosticReport(notes=said))
-        is_bare = not row.report.coverage and is_file(row.source)
+        is_bare = row.source == row.checkpoint and is_file(row.source)
         if row.source not in others and not (is_bare and str(real_path(row.source)) in audited):
             rows.append(row)
     traces = [trace for trace in found.traces if trace.source not in others]
@@ -278,11 +280,18 @@ def _in_file(place: Place, given: Given) -> Iterator[Finding]:
                 yield from log_files.read_csv(path, file, given)
                 return
             # other texts have commas, too
-            names = columns if path.lower().endswith(_TABLE_SUFFIXES) else []
+            if path.lower().endswith(_TABLE_SUFFIXES):
+                names = columns
         if not _is_ours(place, head) or not (size <= len(start) or given or may_be_known(head)):
             yield from _from_plugin(place, head, names, given)
             return
         data = all_of(file, path)
+    yield from _in_json(place, data, head, given)
+
+
+def _in_json(place: Place, data: bytes, head: bytes, given: Given) -> Iterator[Finding]:
+    """Findings in the bytes of a JSON file."""
+    path = place.path
     try:
         document = open_document(path, data)
     except UnreadableInput:
@@ -372,8 +381,10 @@ def places(
         UnreadableInput: the named path does not exist, may not be read, or is neither file nor
             folder.
     """
-    root, homes = path.rstrip(os.sep), [real_path(path), *map(real_path, others)]
-    waiting, links = [path], list[str]()
+    root = path.rstrip(os.sep)
+    homes = [real_path(path), *map(real_path, others)]
+    waiting = [path]
+    links = list[str]()
     while waiting or links:
         if waiting:
             path = waiting.pop()
@@ -392,7 +403,10 @@ def places(
                 with os.scandir(path) as entries:
                     listing = sorted(filter(_is_shown, entries), key=_by_number)
         except (UnreadableInput, OSError) as fault:
-            error = cannot_open(path, fault) if isinstance(fault, OSError) else fault
+            if isinstance(fault, OSError):
+                error = cannot_open(path, fault)
+            else:
+                error = fault
             if named:
                 raise error from fault
             yield Problem(path, str(error))

@@ -15,15 +15,14 @@ from numpy.typing import NDArray
 
 from fa_core.errors import missing_package
 from fa_core.formats.rows import AuditRow, Problem, conditions_of, recorded, uneven
-from fa_core.option_values import listed
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import BIT
-from fa_core.report.gamma import CREDIT, credit_numbers, deep_layers
+from fa_core.report.gamma import CREDIT, credit_numbers, deep_layers, per_layer
 from fa_core.report.judge import Judge
 from fa_core.report.method_style import CONTROLS
-from fa_core.report.numbers import brief
-from fa_core.report.quantities import named
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.numbers import brief, listed
+from fa_core.report.quantities import Quantity, named
+from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
 from fa_core.report.verdict import judgement_of
 
 if TYPE_CHECKING:
@@ -123,7 +122,7 @@ class AuditTable:
         found = []
         for row in self._rows:
             credit = row.report.credit
-            known = [l for l, g in enumerate((credit or {}).get("gamma") or ()) if g is not None]
+            known = [l for l, g in enumerate(per_layer(credit)) if g is not None]
             found.append((known, deep_layers(credit, row.report.method_name)))
         return found
 
@@ -142,36 +141,30 @@ class AuditTable:
         return list(dict.fromkeys(self.method.tolist()))
 
     @property
-    def seeds(self) -> list[int | None]:
-        """The seeds in increasing order, None last."""
-        return sorted(set(self.seed.tolist()), key=lambda seed: (seed is None, seed))
-
-    @property
     def controls(self) -> Mask:
         """Controls (n,): runs that methods are compared with, and that make no claim."""
         found: Mask = np.isin(self.method, CONTROLS)
         return found
 
-    def flags(self, thresholds: DiagnosticThresholds | None = None) -> Bits:
+    def flags(self, thresholds: DiagnosticThresholds = PROTOCOL) -> Bits:
         """The diagnostics that fire, as bits per row (shape (n,))."""
-        fired, _ = self._judge.at(thresholds or DiagnosticThresholds())
+        fired, _ = self._judge.at(thresholds)
         return as_bits(fired)
 
-    def undecided(self, thresholds: DiagnosticThresholds | None = None) -> Bits:
+    def undecided(self, thresholds: DiagnosticThresholds = PROTOCOL) -> Bits:
         """The diagnostics that neither fire nor pass (`DiagnosticReport.undecided`), as bits per
         row."""
-        _, undecided = self._judge.at(thresholds or DiagnosticThresholds())
+        _, undecided = self._judge.at(thresholds)
         return as_bits(undecided)
 
-    def verdicts(self, thresholds: DiagnosticThresholds | None = None) -> list[str]:
+    def verdicts(self, thresholds: DiagnosticThresholds = PROTOCOL) -> list[str]:
         """The published verdict text of each row by numbers alone (`DiagnosticReport.verdict`), for
         callers of the library; `judgements` counts what they are sure of."""
-        limits = thresholds or DiagnosticThresholds()
-        return [row.report.with_thresholds(limits).verdict for row in self._rows]
+        return [row.report.with_thresholds(thresholds).verdict for row in self._rows]
 
-    def judgements(self, thresholds: DiagnosticThresholds | None = None) -> Counter[str]:
+    def judgements(self, thresholds: DiagnosticThresholds = PROTOCOL) -> Counter[str]:
         """Number of rows by judgement, or as controls (`fa_core.report.verdict.judgement_of`)."""
-        fired, undecided = self._judge.at(thresholds or DiagnosticThresholds())
+        fired, undecided = self._judge.at(thresholds)
         controls = self.controls.tolist()
         alike = Counter(zip(fired, self._judge.coverage, undecided, controls, strict=True))
         counts: Counter[str] = Counter()
@@ -198,9 +191,10 @@ class AuditTable:
         number = NUMBERS[name]
         return [number.of(row.report) for row in self._rows]
 
-    def measured(self, name: str) -> Mask:
-        """Mask of measured values of a column of `NUMBERS`."""
-        return np.array([number is not None for number in self.numbers(name)], dtype=np.bool_)
+    def column(self, number: Quantity) -> Floats:
+        """A number of every row."""
+        values: Floats = getattr(self, number.column)
+        return values
 
     @property
     def assumed(self) -> Mask:
@@ -225,7 +219,8 @@ class AuditTable:
             methods.setdefault(acc, []).append(method)
         if not methods:
             return ()
-        by = " and ".join(f"{brief(acc)} ({listed(names)})" for acc, names in methods.items())
+        texts = [f"{brief(acc)} ({listed(names)})" for acc, names in methods.items()]
+        by = " and ".join(texts)
         runs = f"on {int(where.sum())} of {len(self)} runs"
         return (f"(d) is assumed, not measured, {runs}: against a frozen baseline of {by}",)
 
@@ -251,7 +246,7 @@ class AuditTable:
         """All rows, in order."""
         return iter(self._rows)
 
-    def to_pandas(self, thresholds: DiagnosticThresholds | None = None) -> DataFrame:
+    def to_pandas(self, thresholds: DiagnosticThresholds = PROTOCOL) -> DataFrame:
         """The runs as a data frame, one row per run.
 
         Columns: `source`, `key`, `method`, `seed`, the numbers of `fa_core.formats.rows.RECORDED`
@@ -270,7 +265,7 @@ class AuditTable:
             raise missing_package("pandas", "to_pandas()") from None
         records = []
         for row in self.rows():
-            report = row.report.with_thresholds(thresholds or DiagnosticThresholds())
+            report = row.report.with_thresholds(thresholds)
             record = recorded(row, report)
             record |= record.pop("axes")
             record["residual_norms"] = list(report.residual_norms)

@@ -129,7 +129,8 @@ def drift_layer(asked: int | None, states: int) -> int:
 
 
 class Accumulator:
-    """Accumulates batches: `add` each one, then `measured`; only the latter waits for the device.
+    """Accumulates batches: `add` each one, then `measured`; of labels (B,), only that waits for the
+    device.
 
     Args:
         stability_layer: layer of (c); None = L//2.
@@ -154,7 +155,6 @@ class Accumulator:
         self._names: list[str] = []
         self.facts: Json = {}
         self._dtype = ""
-        self._terms = 0
         self._norms: list[_Norms] = []
         self._means: list[Tensor] = []
         self._of_mean_errors: list[Tensor] = []
@@ -162,8 +162,7 @@ class Accumulator:
         self._credit: Json | None = None
         self._gradient_unknown: dict[str, str] = {}
         self._classes: list[Tensor] = []
-        self._predictions = 0
-        self._sizes: list[int | Tensor] = []
+        self._sizes: list[int] = []
 
     @property
     def layers(self) -> list[int] | None:
@@ -184,6 +183,8 @@ class Accumulator:
             TapError: unusable states, or another number of them than before.
             UsageError: the stability layer does not exist.
         """
+        mask = done.label_mask
+        self._sizes.append(len(done.logits) if mask is None else int(mask.sum()))
         if not self._names:
             self._begin(done)
         elif len(done.names) != len(self._names):
@@ -203,16 +204,17 @@ class Accumulator:
             self._gradient_unknown["c"] = done.gradient_unknown
         if self._credit is None and (done.credit or done.no_credit):
             self._credit = _own_credit(done, flattening)
-        self._add_classes(done)
-        mask = done.label_mask
-        self._sizes.append(len(done.logits) if mask is None else mask.sum())
+        predicted = done.logits.argmax(dim=-1)
+        if mask is not None:
+            predicted = predicted[mask]
+        self._classes.append(torch.stack(predicted.aminmax()))
         if self._flattening.way == PER_TOKEN:
             flattening = Flattening(FLATTENED)
         self._means.append(summed_gradients(flattening.vectors(at_layer)))
         if done.of_mean_error is not None:
             of_mean_error = flattening.vectors(done.of_mean_error)
             self._of_mean_errors.append(summed_gradients(of_mean_error))
-        if done.label_mask is None:
+        if mask is None:
             self._mean_errors.append(done.error.mean(dim=-2))
 
     @property
@@ -272,9 +274,8 @@ class Accumulator:
         intervals = _norm_intervals(norms, g_norms)
         if found.interval is not None:
             intervals["stability"] = found.interval
-        sizes = [int(size) for size in self._sizes]
-        if len({*sizes}) > 1:
-            self.facts[BATCH_SIZES] = sizes
+        if len({*self._sizes}) > 1:
+            self.facts[BATCH_SIZES] = self._sizes
         unmeasured = {}
         if stability is None and found.why is not None:
             unmeasured["c"] = found.why
@@ -283,7 +284,7 @@ class Accumulator:
             bp_grad_norms=g_norms,
             stability_layer=self._layer,
             cross_batch_stability=stability,
-            batch_size=self._terms,
+            batch_size=self._sizes[0],
             n_batches=len(self._means),
             norm_batches=len(self._norms),
             dtype=self._dtype,
@@ -308,11 +309,14 @@ class Accumulator:
             unreached = (norms.g == 0).all(dim=-1).tolist()
         notes = dead_stream_notes((norms.h == 0).all(dim=-1).tolist(), unreached)
         error = lower_median(norms.error).item()
-        if self._predictions < FEWEST_PREDICTIONS or not math.isfinite(error):
+        if "inside" in self._dtype:
+            notes.append(f"arithmetic: {self._dtype}")
+        predictions = sum(self._sizes)
+        if predictions < FEWEST_PREDICTIONS or not math.isfinite(error):
             return notes
         least, most = map(int, torch.cat(self._classes).aminmax())
         if least == most:
-            notes.append(f"all {self._predictions} predictions are class {least}")
+            notes.append(f"all {predictions} predictions are class {least}")
         return notes
 
     @property
@@ -323,7 +327,6 @@ class Accumulator:
         batch_size = len(done.logits)
         self._names = done.names
         self._dtype = done.dtype
-        self._terms = self._label_count(done)
         check_states(done.hidden, done.names, batch_size)
         last = len(done.hidden) - 1
         self._layer = drift_layer(self._asked_layer, len(done.hidden))
@@ -344,37 +347,26 @@ class Accumulator:
         if device == "cpu":
             self.facts["processor"] = processor_name()
         if self._flattening.way == PER_TOKEN:
-            labels = f"{self._terms} counting labels of {batch_size} samples"
+            labels = f"{self._sizes[0]} counting labels of {batch_size} samples"
             self.facts["reduction"] = f"per token over {labels}"
         if done.own_backward:
             self.facts[CUSTOM_BACKWARD] = list(done.own_backward)
             if not done.gradient_unknown:
                 self.facts[GRADIENT_BY] = "trace of the forward"
 
-    def _add_classes(self, done: Pass) -> None:
-        """Record the least and the greatest predicted class."""
-        predicted = done.logits.argmax(dim=-1)
-        if done.label_mask is not None:
-            predicted = predicted[done.label_mask]
-        self._classes.append(torch.stack(predicted.aminmax()))
-        self._predictions += predicted.numel()
-
     def _add_norms(self, done: Pass, flattening: Flattening) -> None:
         # stacked first, as each small operation takes 40 µs with the caches just emptied by a pass
         states = (*done.hidden, *done.gradients)
-        vectors = [flattening.vectors(state) for state in states]
-        depth = len(done.hidden)
-        norms = torch.stack([vector_norms(rows) for rows in vectors], dim=-2)
+        norms = torch.stack([vector_norms(flattening.vectors(state)) for state in states], dim=-2)
         error = vector_norms(done.error)
         if done.label_mask is not None:
             norms = medians_of_samples(norms, done.label_mask)
             error = medians_of_samples(error[done.label_mask], done.label_mask)
-        h = norms[..., :depth, :]
-        g = norms[..., depth:, :]
-        terms = self._label_count(done)
-        if terms != self._terms:
+        h, g = norms.chunk(2, dim=-2)
+        first, terms = self._sizes[0], self._sizes[-1]
+        if terms != first:
             # a smaller last batch has a larger 1/B; scale to the first batch's
-            g = g * (terms / self._terms)
+            g = g * (terms / first)
         self._norms.append(_Norms(h, g, error))
 
     def _batch_means(self) -> Tensor:
@@ -398,12 +390,6 @@ class Accumulator:
         label = int(error.abs().argmax())
         norm = torch.linalg.vector_norm(error).item()
         return MeanError(cosine=part, norm=norm, label=label, excess=error[label].item())
-
-    def _label_count(self, done: Pass) -> int:
-        """Number of labels that a batch's CE averages over."""
-        if done.label_mask is not None:
-            return int(done.label_mask.sum())
-        return len(done.logits)
 
 
 def _own_credit(done: Pass, flattening: Flattening) -> Json:

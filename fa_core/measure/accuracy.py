@@ -37,20 +37,20 @@ def near_ties(logits: Tensor) -> Tensor:
     """Mask of the samples whose two largest logits are too close for float32 to order.
 
     Args:
-        logits: (..., C).
+        logits: (..., C), C ≥ 2.
 
     Returns:
-        (...) bool: top − second < 1e-5·max(1, |top|); False if a logit is not finite, if C = 1 and
-        for float64 logits.
+        (...) bool: top − second < 1e-5·max(1, |top|); False if a logit is not finite, and for
+        float64 logits.
 
     Source: SCALE ("one argmax in 150,000 flipped, top-2 gap 1e-7").
 
     >>> near_ties(torch.tensor([[1.0, 1.0 + 1e-6, 0.0], [1.0, 2.0, 0.0]])).tolist()
     [True, False]
     """
-    if logits.shape[-1] < 2 or logits.dtype == torch.float64:
+    if logits.dtype == torch.float64:
         return torch.zeros(logits.shape[:-1], dtype=torch.bool, device=logits.device)
-    top, second = logits.detach().float().topk(2, dim=-1).values.unbind(-1)
+    top, second = logits.float().topk(2, dim=-1).values.unbind(-1)
     return (top - second) < NEAR_TIE * top.abs().clamp(min=1.0)
 
 
@@ -92,21 +92,17 @@ class AccuracyMeter:
 
     def _decide(self, right: Tensor, near: Tensor, x: Inputs, y: Tensor) -> None:
         """Classify the samples `near`, (B,) bool, in float64; changes `right` in place."""
-        again = self._float64_logits(select_samples(x, near))
-        if again is not None:
-            decided = is_correct(again, y[near].to(again.device))
-            right[near] = decided.to(right.device)
-
-    def _float64_logits(self, x: Inputs) -> Tensor | None:
-        """float64 logits; None if the network cannot run in float64 (a cast inside)."""
+        x = select_samples(x, near)
         try:
             if self._twin is None:
                 self._twin = float64_copy(self._net.model)
             device = next(self._twin.parameters(), first_of(x)).device
-            inputs, _ = move_batch(x, torch.empty(0), device, torch.float64)
-            return self._logits_of(self._twin, inputs)
+            x, labels = move_batch(x, y[near], device, torch.float64)
+            decided = is_correct(self._logits_of(self._twin, x), labels)
         except (RuntimeError, FaError):
-            return None
+            # it cannot run in float64: a cast inside
+            return
+        right[near] = decided.to(right.device)
 
 
 def is_correct(logits: Tensor, y: Tensor) -> Tensor:

@@ -243,13 +243,14 @@ def run_diagnosis(
             for index, batch in enumerate(batches):
                 if index == 0:
                     first_batch = batch
-                x, y = to_device(batch, index, net)
+                found = partial(to_device, batch, index, net)
+                x, y = found()
                 where = f"eval batch {index}"
                 # before the pass, which reads the same samples next
-                log.add(x, y)
-                runner.mean_error_at = accumulator.mean_error_at
+                log.add(x, y, found if isinstance(batches, (list, tuple)) else None)
+                layers, mean_error_at = accumulator.layers, accumulator.mean_error_at
+                run = partial(runner.run, layers=layers, where=where, mean_error_at=mean_error_at)
                 with net.rng.isolated():
-                    run = partial(runner.run, layers=accumulator.layers, where=where)
                     done = microbatches(run, x, y, how.largest_pass)
                     accumulator.add(done, where)
                     meter.update(x, y, done.logits)
@@ -262,8 +263,6 @@ def run_diagnosis(
         notes.append(log.note())
         if net.rng.noticed or runner.drew:
             notes.append(DREW)
-        if "inside" in str(numbers.dtype):
-            notes.append(f"arithmetic: {numbers.dtype}")
         notes += [label_note(batch, y, net.model), runner.loss.note]
         if runner.loss.name != CE.name:
             numbers.provenance[LOSS] = runner.loss.name

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from torch._ops import OpOverload
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
-from torch.utils._pytree import tree_leaves
 
 from fa_core.errors import MeasureError
 from fa_core.measure.hooks import Args, Kwargs, first_tensor
@@ -176,7 +175,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         output = func(*args, **kwargs)
         # -1 outside of a backward pass
         self.takes_gradients |= torch._C._current_graph_task_id() >= 0
-        read = _tensors((args, kwargs))
+        read = _tensors((args, *kwargs.values()))
         written = _written(func, args, kwargs)
         known = {_key(tensor) for tensor in read}
         given = _tensors(output)
@@ -194,9 +193,9 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if name in _OVERWRITING or "out" in kwargs:
             read = [tensor for tensor in read if all(tensor is not into for into in written)]
         # what a write leaves over is part of the new version
-        parts = [into for into in written if into.numel() < _entries(into)]
-        rest = [into.as_strided((_entries(into),), (1,), 0) for into in parts]
-        size = max([*map(Tensor.numel, fresh), *map(_entries, written)])
+        parts = [into for into in written if into.numel() < entries(into)]
+        rest = [into.as_strided((entries(into),), (1,), 0) for into in parts]
+        size = max([*map(Tensor.numel, fresh), *map(entries, written)])
         gives_whole = _is_whole([*fresh, *written][0])
         node = self._operation(name, [*read, *rest], gives_whole, size)
         if node != ROOT:
@@ -290,7 +289,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             # a storage's number is not given to another one while something refers to it
             kept = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
             self._storages.append(kept)
-        if fresh or tensor.numel() == _entries(tensor):
+        if fresh or tensor.numel() == entries(tensor):
             self._writes[key] = [(None, node)]
         else:
             self._writes.setdefault(key, []).append((tensor.detach(), node))
@@ -384,7 +383,9 @@ def _written(func: OpOverload, args: Args, kwargs: Kwargs) -> list[Tensor]:
 
 
 def _tensors(values: object) -> list[Tensor]:
-    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]
+    if isinstance(values, (tuple, list)):
+        return [tensor for value in values for tensor in _tensors(value)]
+    return [values] if isinstance(values, Tensor) else []
 
 
 def _key(tensor: Tensor) -> object:
@@ -395,7 +396,7 @@ def _key(tensor: Tensor) -> object:
         return str(id(tensor))
 
 
-def _entries(tensor: Tensor) -> int:
+def entries(tensor: Tensor) -> int:
     """Entries of a tensor's storage; of a sparse tensor, which has none, its own."""
     if tensor.layout != torch.strided:
         return tensor.numel()
@@ -406,7 +407,7 @@ def _overlap(one: Tensor, other: Tensor) -> bool:
     """Whether two views of a storage share an entry; yes if they differ in type."""
     if one.dtype != other.dtype:
         return True
-    marked = torch.zeros(_entries(one), dtype=torch.bool)
+    marked = torch.zeros(entries(one), dtype=torch.bool)
     marked.as_strided(one.shape, one.stride(), one.storage_offset()).fill_(True)
     return bool(marked.as_strided(other.shape, other.stride(), other.storage_offset()).any())
 

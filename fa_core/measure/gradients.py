@@ -277,11 +277,13 @@ def backward(
     Raises:
         TapError: a tap that the logits do not depend on.
     """
-    again = mean_error_at is not None and y.dim() == 1
+    if y.dim() == 2:
+        mean_error_at = None
     read = read_by(stream.hidden)
+    again = mean_error_at is not None
     gradients, error = activation_gradients(stream, y, layers, again, loss)
     of_mean_error = None
-    if mean_error_at is not None and again:
+    if mean_error_at is not None:
         layer = mean_error_at(len(stream.hidden))
         # a layer that does not exist is refused where its gradient is read
         if 0 <= layer < len(stream.edges):

@@ -55,7 +55,7 @@ class RngState:
     """
 
     def __init__(self) -> None:
-        self._left_off: _GeneratorStates | None = None
+        self._left_off: GeneratorStates | None = None
         self._inside = False
         self.noticed = False
 
@@ -75,7 +75,7 @@ class RngState:
             yield
             return
         self._inside = True
-        outside = _GeneratorStates()
+        outside = GeneratorStates()
         if self._left_off is not None:
             self._left_off.restore()
         else:
@@ -84,12 +84,12 @@ class RngState:
                 generator.manual_seed(_SEED)
             random.seed(_SEED)
             np.random.seed(_SEED)
-        begun = _GeneratorStates()
+        begun = GeneratorStates()
         try:
             yield
         finally:
             self._inside = False
-            self._left_off = _GeneratorStates()
+            self._left_off = GeneratorStates()
             self.noticed = self.noticed or not begun.same(self._left_off)
             outside.restore()
 
@@ -99,7 +99,7 @@ def _torch_generators() -> list[Generator]:
     return [torch.default_generator, *torch.cuda.default_generators]
 
 
-class _GeneratorStates:
+class GeneratorStates:
     """A snapshot of the global generators of torch, Python and NumPy."""
 
     def __init__(self) -> None:
@@ -113,11 +113,11 @@ class _GeneratorStates:
         random.setstate(self._python)
         np.random.set_state(self._numpy)
 
-    def same(self, other: _GeneratorStates) -> bool:
+    def same(self, other: GeneratorStates) -> bool:
         """Whether two snapshots are equal, compared over the generators that both have."""
-        for (_, a), (_, b) in zip(self._torch, other._torch, strict=False):
-            if not torch.equal(a, b):
-                return False
+        pairs = zip(self._torch, other._torch, strict=False)
+        if not all(torch.equal(a, b) for (_, a), (_, b) in pairs):
+            return False
         same_numpy = all(map(np.array_equal, self._numpy, other._numpy))
         return same_numpy and self._python == other._python
 
@@ -288,7 +288,7 @@ def as_found(model: nn.Module, contents: bool = True) -> Iterator[nn.Module]:
     >>> net.training, net[1].training, net[0].weight.requires_grad
     (True, False, True)
     """
-    generators = _GeneratorStates()
+    generators = GeneratorStates()
     modes = [(module, module.training) for module in model.modules()]
     parameters = [(p, p.requires_grad, p.grad) for p in model.parameters()]
     owners: list[dict[str, Any]] = []

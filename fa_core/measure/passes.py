@@ -26,7 +26,14 @@ from fa_core.measure.graph import (
     reachable,
 )
 from fa_core.measure.guess import left_out
-from fa_core.measure.isolate import Device, Inputs, RngState, eval_mode, to_float64
+from fa_core.measure.isolate import (
+    Device,
+    GeneratorStates,
+    Inputs,
+    RngState,
+    eval_mode,
+    to_float64,
+)
 from fa_core.measure.loss import CE, Loss, LossChoice, check_loss, settled
 from fa_core.measure.norms import Flattening, Signal, check_states, each
 from fa_core.measure.proven_credit import CreditProof
@@ -93,11 +100,13 @@ DEFAULTS = PassOptions()
 
 @dataclass(frozen=True)
 class _Batch:
-    """A batch on the network's device; `where` is its name in messages."""
+    """A batch on the network's device, and what is asked of its pass: arguments of `run`."""
 
     x: Inputs
     y: Tensor
     where: str
+    layers: Layers
+    mean_error_at: LayerOf | None
 
 
 class PassRunner:
@@ -109,7 +118,6 @@ class PassRunner:
         loss: as for `diagnose`; the first batch decides it (`settled`).
 
     Attributes:
-        mean_error_at: as for `backward`.
         loss: the loss, from the first batch on.
         proof: what the proof of the stream leaves to say; None before the first batch.
         drew: whether its own backward pass, seen apart from the others, drew random numbers.
@@ -119,7 +127,6 @@ class PassRunner:
         self._tapped = taps
         self._asked: LossChoice = loss
         self.loss: Loss = CE
-        self.mean_error_at: LayerOf | None = None
         self._model = model
         self._own: OwnBackward | None = None
         self._dtype = ""
@@ -128,7 +135,14 @@ class PassRunner:
         self.drew = False
         self._trials: Trials | None = None
 
-    def run(self, x: Inputs, y: Tensor, layers: Layers = None, where: str = "") -> Pass:
+    def run(
+        self,
+        x: Inputs,
+        y: Tensor,
+        layers: Layers = None,
+        where: str = "",
+        mean_error_at: LayerOf | None = None,
+    ) -> Pass:
         """Run one batch forward and back to some layers.
 
         Args:
@@ -137,72 +151,67 @@ class PassRunner:
             layers: the layers to give gradients at; None = all, which the first batch must use. The
                 backward pass stops at the first of them.
             where: the batch's name in messages.
+            mean_error_at: as for `backward`.
 
         Raises:
             PassFailed: the network raised, or its logits are not (B, C) or too few for the labels.
             TapError: a tap that cannot be used.
         """
-        batch = _Batch(x, y, where)
+        batch = _Batch(x, y, where, layers, mean_error_at)
         with as_pass_failed(x, where):
             try:
                 with self._saving():
-                    done = self._run(batch, layers)
+                    done = self._run(batch)
             except RuntimeError as error:
                 if IN_PLACE not in str(error):
                     raise
                 # its stream is updated in place: from now on, copy what backward passes need
                 self._saving = torch.autograd.graph.allow_mutation_on_saved_tensors
                 with self._saving():
-                    done = self._run(batch, layers)
+                    done = self._run(batch)
         return replace(done, dtype=self._dtype)
 
-    def _run(self, batch: _Batch, layers: Layers) -> Pass:
-        if layers is None:
-            return self._run_all(batch)
-        derived = self._derived(batch, layers)
-        if derived is not None:
-            return derived
-        stream = self._tapped.forward(self._model, batch.x, layers)
-        done = self._checked_backward(stream, batch, layers)
-        if self._own is None:
-            return done
-        return replace(done, gradient_unknown=self._own.why)
-
-    def _run_all(self, batch: _Batch) -> Pass:
+    def _run(self, batch: _Batch) -> Pass:
         if self.proof is None:
             self._tapped = self._tapped.chosen(self._model, batch.x)
             return self._first(batch)
-        if self._own is not None:
-            return self._run_both(batch, self._own)
-        stream = self._tapped.forward(self._model, batch.x)
-        return self._checked_backward(stream, batch, None)
+        own = self._own
+        if own is not None and batch.layers is None:
+            return self._run_both(batch, own)
+        derived = self._derived(batch)
+        if derived is not None:
+            return derived
+        stream = self._tapped.forward(self._model, batch.x, batch.layers)
+        done = self._checked_backward(stream, batch)
+        return done if own is None else replace(done, gradient_unknown=own.why)
 
     def _first(self, batch: _Batch) -> Pass:
         """Run the first batch: prove the stream, and find what its backward pass has of its own."""
+        begun = GeneratorStates()
         with HookRecorder() as hooks, Flow(self._model, batch.x) as flow:
             stream = self._tapped.forward(self._model, batch.x)
+        draws = not begun.same(GeneratorStates())
         check_logits(stream.logits, batch.y, batch.where)
         self.loss = self._asked = settled(self._asked, stream.logits, batch.y)
         outside = [f"what {name} reads" for name, is_data in hooks.read.items() if is_data]
-        lost = self._prove(flow, stream, batch, outside)
+        lost = self._prove(flow, stream, batch, outside, draws)
         nodes = reachable(stream.logits.grad_fn)
         self._dtype = arithmetic(stream.logits, nodes)
         of_modules = backward_hooks(self._model)
         if of_modules:
             # torch itself reads nodes of the graph to attach these hooks
             hooks.hooks.pop(NODE_HOOK, None)
-        certain = custom_functions(nodes)
-        certain += [*hooks.hooks, *of_modules]
+        certain = [*custom_functions(nodes), *hooks.hooks, *of_modules]
         if any(STRAIGHT_THROUGH.search(operation.name) for operation in flow.operations):
             certain.append("fake_quantize")
         lost += [*hooks.read, *[".item()"] * flow.numbers]
         if not certain and not lost and not has_functions(nodes):
-            return self._checked_backward(stream, batch, None)
+            return self._checked_backward(stream, batch)
         self._own = OwnBackward(self._tapped, certain, lost, bool(hooks.read))
         return self._run_both(batch, self._own)
 
     def _prove(
-        self, flow: Flow, stream: Stream, batch: _Batch, outside: Sequence[str]
+        self, flow: Flow, stream: Stream, batch: _Batch, outside: Sequence[str], draws: bool
     ) -> list[str]:
         """Prove the stream on the first batch, but for what leaves torch.
 
@@ -233,8 +242,7 @@ class PassRunner:
             node - flow.begin: (l, flow.operations[node].name)
             for l, node in enumerate(proof.states)
         }
-        first = stream.logits.detach()
-        self._trials = Trials(run, self._model, batch.x, batch.y, first, places)
+        self._trials = Trials(run, self._model, batch.x, batch.y, stream, places, draws)
         return flow.lost_gradients(proof.states, proof.logits)
 
     def prove_by_trial(self) -> None:
@@ -244,8 +252,7 @@ class PassRunner:
             MeasureError: samples depend on each other, the network keeps state, or its logits
                 depend on the input past h_L.
         """
-        if self._trials is None or self.proof is None:
-            return
+        assert self._trials and self.proof, "after the first batch"
         if self._trials.check() and not self.proof.side_inputs:
             self.proof = replace(self.proof, side_inputs=["the input"])
 
@@ -253,12 +260,12 @@ class PassRunner:
         """Run the derivative of the forward, and autograd, whose backward may be custom."""
         # all passes with the same random numbers
         with RngState().isolated():
-            true = self._derived(batch, None)
+            true = self._derived(batch)
         try:
             draws = RngState()
             with draws.isolated():
                 stream = self._tapped.forward(self._model, batch.x)
-                done = backward(stream, batch.y, None, self.mean_error_at, self.loss)
+                done = backward(stream, batch.y, None, batch.mean_error_at, self.loss)
             self.drew |= draws.noticed
         except Exception as error:
             of_network = own.certain or isinstance(error, TapError)
@@ -297,30 +304,31 @@ class PassRunner:
             no_credit=why,
         )
 
-    def _derived(self, batch: _Batch, layers: Layers) -> Pass | None:
+    def _derived(self, batch: _Batch) -> Pass | None:
         """The pass by the derivative of the forward; None if not needed or not possible."""
         own = self._own
         if own is None or own.why:
             return None
         try:
-            stream = own.forward(self._model, batch.x, layers)
-            return self._checked_backward(stream, batch, layers)
+            stream = own.forward(self._model, batch.x, batch.layers)
+            return self._checked_backward(stream, batch)
         except Exception as error:
             if is_out_of_memory(error) or IN_PLACE in str(error):
                 raise
             own.give_up(error)
             return None
 
-    def _checked_backward(self, stream: Stream, batch: _Batch, layers: Layers) -> Pass:
+    def _checked_backward(self, stream: Stream, batch: _Batch) -> Pass:
         """`backward`, after a check of the logits and the number of states."""
         check_logits(stream.logits, batch.y, batch.where)
+        layers = batch.layers
         if layers and max(layers) >= len(stream.hidden):
             raise TapError(
                 f"{len(stream.hidden)} states, h_{max(layers)} in the first batch",
                 where=batch.where,
                 hint="the taps must be the same for every batch",
             )
-        return backward(stream, batch.y, layers, self.mean_error_at, self.loss)
+        return backward(stream, batch.y, layers, batch.mean_error_at, self.loss)
 
 
 def _why_no_backward(error: Exception, names: Sequence[str]) -> str:

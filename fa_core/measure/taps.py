@@ -77,11 +77,14 @@ class ReturnedStream(Tapped):
     """A stream returned by the network or by a caller's function.
 
     Args:
+        model: the network.
         function: ``(model, x) -> (logits, [h_0..h_L])``.
         name: its name in messages.
     """
 
-    def __init__(self, function: StreamFunction, name: str) -> None:
+    def __init__(self, model: nn.Module, function: StreamFunction, name: str) -> None:
+        # listed once: walking the modules takes 2 % of a pass
+        self._parameters = list(model.parameters())
         self._function = function
         self._name = name
         self._labels: list[str] = []
@@ -108,7 +111,7 @@ class ReturnedStream(Tapped):
 
     def plain(self, model: nn.Module, x: Inputs) -> States:
         # token ids carry no gradient, so the graph starts at the parameters
-        with thawed(model.parameters()):
+        with thawed(self._parameters):
             output = self._function(model, detached_inputs(model, x, gradients=True))
         if not _is_stream(output):
             raise TapError(
@@ -210,7 +213,7 @@ class ReadTaps(ReturnedStream):
     """
 
     def __init__(self, model: nn.Module, patterns: str | Sequence[str]) -> None:
-        super().__init__(self._collect, "the taps")
+        super().__init__(model, self._collect, "the taps")
         self._modules = match_modules(model, patterns)
         self._copies = False
 
@@ -227,10 +230,7 @@ class ReadTaps(ReturnedStream):
                     return state
             read.append((state, state._version))
             labels.append(name)
-            kept = state
-            if self._copies:
-                kept = state.clone()
-            states.append(kept)
+            states.append(state.clone() if self._copies else state)
             return state
 
         with tapped(model, self._modules, tap):
@@ -421,10 +421,10 @@ def resolve_taps(
     """
     if taps is None:
         if _returns_hidden(model):
-            return ReturnedStream(own_stream, "return_hidden=True")
+            return ReturnedStream(model, own_stream, "return_hidden=True")
         return GuessedTaps(on_note)
     if callable(taps):
-        return ReturnedStream(taps, getattr(taps, "__name__", "taps"))
+        return ReturnedStream(model, taps, getattr(taps, "__name__", "taps"))
     return _by_names(model, taps)
 
 

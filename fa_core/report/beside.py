@@ -121,9 +121,10 @@ def failure_modes(run: JudgedRun) -> FailureModes:
     if run.is_control:
         return FailureModes("", "")
     floored = "b" in run.flags and run.loss == CE and cause_of_floor(run) != "converged"
+    decided = set(run.coverage) - run.undecided
     if "a" in run.flags or floored:
         failure = "scale failure"
-    elif "d" not in run.flags or not {"a", "b"} <= set(run.coverage) - run.undecided:
+    elif "d" not in run.flags or not {"a", "b"} <= decided:
         failure = ""
     elif _credit_is_chance(run):
         failure = "direction failure"

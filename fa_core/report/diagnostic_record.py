@@ -15,6 +15,7 @@ from fa_core.report.beside import (
     scale_text,
 )
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, judged_text
+from fa_core.report.gamma import per_layer
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.notes import (
     basis_text,
@@ -61,7 +62,9 @@ class DiagnosticRecord(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def line(self) -> str:
         """The record on one line, e.g. ``"(a) FIRES: growth per block 694 (limit 50)"``."""
-        state = self.state.upper() if self.state == FIRES else self.state
+        state = self.state
+        if state == FIRES:
+            state = state.upper()
         return "; ".join([f"({self.letter}) {state}: {self.text}", *self.beside])
 
     @property
@@ -120,7 +123,8 @@ def distance_text(run: JudgedRun, diagnostic: Diagnostic, *, brief: bool = False
     >>> distance_text(run, DIAGNOSTICS["c"]), distance_text(run, DIAGNOSTICS["b"])
     ('0.2 below the limit', '10× under the limit (9e-8)')
     """
-    value, limit = diagnostic.quantity.of(run), diagnostic.limit(run.thresholds)
+    value = diagnostic.quantity.of(run)
+    limit = diagnostic.limit(run.thresholds)
     if value is None or not math.isfinite(value) or diagnostic.letter in run.nonfinite:
         return ""
     distance = diagnostic.how_far(value, limit, fires=diagnostic.letter in run.flags)
@@ -144,7 +148,8 @@ def _number(run: JudgedRun, quantity: Quantity, value: float) -> str:
 
 def _remarks(run: JudgedRun, letter: str) -> list[str]:
     by_number = outside = part = ""
-    value, ends = JUDGED[letter].of(run), run.interval(letter)
+    value = JUDGED[letter].of(run)
+    ends = run.interval(letter)
     if ends and value is not None and (value < ends[0] or value > ends[1]):
         outside = "lies outside its own interval"
     if letter in run.undecided & run.by_numbers:
@@ -179,7 +184,8 @@ def report_text(run: JudgedRun) -> str:
       d = 256
     """
     lines = [record.line for record in records_of(run)]
-    cause, mode = floor_text(run), failure_mode(run)
+    cause = floor_text(run)
+    mode = failure_mode(run)
     if cause:
         lines.append(f"cause of (b): {cause}")
     if mode:
@@ -187,7 +193,7 @@ def report_text(run: JudgedRun) -> str:
     lines += [f"to flip: {flip}" for flip in flips_texts(run)]
     lines += _layers("‖h_l‖", run.by_layer("residual_norms"))
     lines += _layers("‖g_l‖", run.by_layer("bp_grad_norms"))
-    gammas = enumerate((run.credit or {}).get("gamma") or ())
+    gammas = enumerate(per_layer(run.credit))
     lines += _layers("Γ_l", {str(l): gamma for l, gamma in gammas if gamma is not None})
     lines += filter(None, [reduction_text(run), own_backward_text(run), run.notes])
     name = run.method_name or "run"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
@@ -26,47 +25,12 @@ from fa_core.report.thresholds import refuse_changes
 from fa_core.report.verdict_text import verdict_words
 from fa_core.sanitize import sanitize
 
-Facts = TypeVar("Facts", bound=ReportFacts)
-
 MOST_LAYERS = 10_000
 """Maximum L, that of the deepest published network."""
 
 
 COSINE_SLACK = 1e-6
 """Tolerance for the rounding of a mean cosine beyond ±1."""
-
-
-def checked(facts: Facts, where: str = "") -> Facts:
-    """Check a report for contradictory numbers; returns the report.
-
-    The NaN of an unmeasured (c) becomes None.
-
-    Args:
-        facts: the report.
-        where: file and JSON path, for the message.
-
-    Raises:
-        InvalidReport: unequal numbers of layers or too many, a negative norm, an accuracy outside
-            [0, 1], a cosine outside [-1, 1], an interval with its ends out of order, a negative
-            bound, fields of ``credit`` or ``provenance`` of another type than in `Credit` and
-            `Provenance`.
-    """
-    _check_layers(facts, where)
-    _check_norms(facts.residual_norms, "residual_norms", where)
-    _check_norms(facts.bp_grad_norms, "bp_grad_norms", where)
-    if facts.growth_bound is not None:
-        _check_norm(facts.growth_bound, "growth_bound", where)
-    _check_accuracy(facts.headline_acc, "headline_acc", where)
-    _check_accuracy(facts.frozen_baseline_acc, "frozen_baseline_acc", where)
-    for name, (low, high) in facts.intervals.items():
-        if not low <= high:
-            what = f"intervals.{name} is [{low}, {high}]"
-            raise InvalidReport(what, where=where, hint="low end first, no NaN")
-    if facts.credit:
-        _check_members(facts.credit, Credit, "credit", where)
-    if facts.provenance:
-        _check_members(facts.provenance, Provenance, "provenance", where)
-    return _with_cosine(facts, where)
 
 
 def longest_list(facts: ReportFacts) -> int:
@@ -111,7 +75,10 @@ def _check_norm(norm: float, name: str, where: str) -> None:
 def _check_accuracy(acc: float | None, name: str, where: str) -> None:
     if acc is None or not math.isfinite(acc) or 0.0 <= acc <= 1.0:
         return
-    hint = "accuracies are fractions: divide by 100" if acc > 1 else "an accuracy lies in [0, 1]"
+    if acc > 1:
+        hint = "accuracies are fractions: divide by 100"
+    else:
+        hint = "an accuracy lies in [0, 1]"
     raise InvalidReport(f"{name} is {acc}", where=where, hint=hint)
 
 
@@ -125,7 +92,7 @@ def _check_members(found: Mapping[str, object], kind: object, name: str, where: 
         raise InvalidReport(f"{member}: {what}", where=where) from error
 
 
-def _with_cosine(facts: Facts, where: str) -> Facts:
+def _with_cosine(facts: DiagnosticReport, where: str) -> DiagnosticReport:
     """The report with (c) checked; None for the NaN of an unmeasured (c)."""
     cosine = facts.cross_batch_stability
     if cosine is None:
@@ -209,13 +176,33 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
     def check(self, where: str = "") -> DiagnosticReport:
         """Check for contradictory numbers; returns the report.
 
+        The NaN of an unmeasured (c) becomes None.
+
         Args:
             where: file and JSON path, for the message.
 
         Raises:
-            InvalidReport: as `fa_core.report.diagnostic_report.checked` says.
+            InvalidReport: unequal numbers of layers or too many, a negative norm, an accuracy
+                outside [0, 1], a cosine outside [-1, 1], an interval with its ends out of order, a
+                negative bound, fields of ``credit`` or ``provenance`` of another type than in
+                `Credit` and `Provenance`.
         """
-        return checked(self, where)
+        _check_layers(self, where)
+        _check_norms(self.residual_norms, "residual_norms", where)
+        _check_norms(self.bp_grad_norms, "bp_grad_norms", where)
+        if self.growth_bound is not None:
+            _check_norm(self.growth_bound, "growth_bound", where)
+        _check_accuracy(self.headline_acc, "headline_acc", where)
+        _check_accuracy(self.frozen_baseline_acc, "frozen_baseline_acc", where)
+        for name, (low, high) in self.intervals.items():
+            if not low <= high:
+                what = f"intervals.{name} is [{low}, {high}]"
+                raise InvalidReport(what, where=where, hint="low end first, no NaN")
+        if self.credit:
+            _check_members(self.credit, Credit, "credit", where)
+        if self.provenance:
+            _check_members(self.provenance, Provenance, "provenance", where)
+        return _with_cosine(self, where)
 
     def to_dict(self) -> Json:
         """The report as a JSON-ready dict: the fixed fields always, the others unless empty.
@@ -252,20 +239,24 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
             if str(fields["cross_batch_stability"]) != str(data[SOURCE_DRIFT]):
                 raise InvalidReport(f"two values of {SOURCE_DRIFT}", where=where)
         try:
-            report = _converted(fields)
+            # no file may assume a baseline
+            report = _converted(fields).as_recorded()
         except ValueError as error:
             what, _, place = str(error).partition(" - at `$")
             place = where + place.rstrip("`")
             hint = "see docs/protocol.md, report fields"
             raise InvalidReport(what, where=place, hint=hint) from error
-        report, kept = report.check(where), data.get("recorded_verdict")
+        report = report.check(where)
+        kept = data.get("recorded_verdict")
         if isinstance(kept, str) and not report.recorded_differs:
             report = msgspec.structs.replace(report, recorded_verdict=kept)
         return report
 
 
 def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value
+    if math.isnan(value):
+        return None
+    return value
 
 
 def _converted(fields: Mapping[str, object]) -> DiagnosticReport:

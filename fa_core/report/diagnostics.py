@@ -22,7 +22,7 @@ import msgspec
 from fa_core.errors import UsageError
 from fa_core.report.numbers import exact, short
 from fa_core.report.quantities import JUDGED, Quantity
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
 
 BOUND, PROXY, ASSUMED = "bound", "proxy", "assumed"
 """Kinds of inexact numbers: a lower bound, another layer's, (d) by an assumed baseline."""
@@ -62,7 +62,7 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def default(self) -> float:
         """The default threshold."""
-        return self.limit(DiagnosticThresholds())
+        return self.limit(PROTOCOL)
 
     def limit(self, thresholds: DiagnosticThresholds) -> float:
         """Its threshold in a threshold set."""
@@ -285,4 +285,5 @@ def stream_scale(norms: Sequence[float]) -> StreamScale | None:
         return None
     growths = block_growths(norms)
     largest = max(growths)
-    return StreamScale(growths.index(largest), largest, max(growths[1:]), norms[-1] / norms[0])
+    total = norms[-1] / norms[0]
+    return StreamScale(growths.index(largest), largest, max(growths[1:]), total)

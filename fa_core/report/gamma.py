@@ -21,6 +21,21 @@ FREE_AT_L = frozenset({"bp", "fa", "state_bridge", "credit_bridge", "dtp", "loca
 matching the gradient."""
 
 
+def per_layer(credit: Credit, metric: str = "gamma") -> Sequence[float | None]:
+    """A metric of a credit table, layer by layer; empty without it."""
+    values: Sequence[float | None] = (credit or {}).get(metric) or ()
+    return values
+
+
+def has_gamma(credit: Credit) -> bool:
+    """Whether Γ was measured in some layer.
+
+    >>> has_gamma({"gamma": [None, 0.5]}), has_gamma({"gamma": [None]}), has_gamma(None)
+    (True, False, False)
+    """
+    return any(value is not None for value in per_layer(credit))
+
+
 def free_layers(credit: Credit, method: str = "") -> list[int]:
     """The layers with free credit: as recorded in the credit table, else l = L for the methods in
     `FREE_AT_L`.
@@ -32,11 +47,13 @@ def free_layers(credit: Credit, method: str = "") -> list[int]:
     recorded = (credit or {}).get("free_layers")
     if isinstance(recorded, list):
         return recorded
-    layers = (credit or {}).get("gamma")
+    layers = per_layer(credit)
     name = canonical_method(method)
     # fa_weights, as earlier runs have it, is no variant of FA here: its head has feedback too
     free = known_method(name) in FREE_AT_L and name != "fa_weights"
-    return [len(layers) - 1] if free and isinstance(layers, (list, tuple)) else []
+    if free and layers:
+        return [len(layers) - 1]
+    return []
 
 
 def aggregation(credit: Credit, method: str = "") -> str:
@@ -54,7 +71,7 @@ def aggregation(credit: Credit, method: str = "") -> str:
     lost = lost_layers(credit, method)
     deep = deep_layers(credit, method)
     known = {0, *free, *lost, *deep}
-    without = [l for l in range(len((credit or {}).get("gamma") or ())) if l not in known]
+    without = [l for l in range(len(per_layer(credit))) if l not in known]
     if free:
         text += f" without l = {_listed(free)}, whose credit comes free"
     if without and deep:
@@ -87,7 +104,7 @@ def deep_gamma(credit: Credit, method: str = "", metric: str = "gamma") -> float
     nan
     """
     layers = deep_layers(credit, method)
-    values = (credit or {}).get(metric) or ()
+    values = per_layer(credit, metric)
     if lost_layers(credit, method) or not layers or len(values) <= layers[-1]:
         return math.nan
     numbers = [math.nan if values[l] is None else as_float(values[l]) for l in layers]
@@ -117,7 +134,7 @@ def deep_layers(credit: Credit, method: str = "") -> list[int]:
     [1]
     """
     free = free_layers(credit, method)
-    gamma = (credit or {}).get("gamma") or ()
+    gamma = per_layer(credit)
     return [l for l, value in enumerate(gamma) if l and l not in free and value is not None]
 
 
@@ -130,10 +147,13 @@ def lost_layers(credit: Credit, method: str = "") -> list[int]:
     [1]
     """
     free = free_layers(credit, method)
-    gamma = (credit or {}).get("gamma") or ()
-    zeros = (credit or {}).get("zeros") or ()
-    pairs = enumerate(zip(gamma, zeros, strict=False))
-    return [l for l, (g, z) in pairs if l and l not in free and g is None and z is not None]
+    gamma = per_layer(credit)
+    zeros = per_layer(credit, "zeros")
+    lost = []
+    for l, (cosine, share) in enumerate(zip(gamma, zeros, strict=False)):
+        if l and l not in free and cosine is None and share is not None:
+            lost.append(l)
+    return lost
 
 
 def deep_entries(credit: Json) -> Json:
@@ -157,16 +177,11 @@ def mean_gamma(credit: Credit) -> float:
     >>> round(mean_gamma({"gamma": [0.9, 0.1, None, 0.2]}), 2)
     0.4
     """
-    known = _finite((credit or {}).get("gamma"))
-    return sum(known) / len(known) if known else math.nan
-
-
-def _finite(layers: object) -> list[float]:
-    """The finite numbers of some layers."""
-    if not isinstance(layers, (list, tuple)):
-        return []
-    numbers = (as_float(value) for value in layers if value is not None)
-    return [number for number in numbers if math.isfinite(number)]
+    numbers = (as_float(value) for value in per_layer(credit) if value is not None)
+    known = list(filter(math.isfinite, numbers))
+    if known:
+        return sum(known) / len(known)
+    return math.nan
 
 
 def _null(credit: Credit) -> Json:
@@ -203,7 +218,9 @@ def null_of(credit: Credit) -> str:
     ('samples shuffled', '')
     """
     drawn = _null(credit).get("of")
-    return drawn if isinstance(drawn, str) else ""
+    if isinstance(drawn, str):
+        return drawn
+    return ""
 
 
 def null_band(credit: Credit, method: str, provenance: Json) -> tuple[float, float] | None:

@@ -59,7 +59,8 @@ def median_ranks(samples: int) -> tuple[int, int] | None:
         k = int((samples - Z_OF_ONE * math.sqrt(samples)) / 2)
         return k - 1, samples - k
     k = 0
-    outcomes, all_outcomes = 1, 2**samples
+    outcomes = 1
+    all_outcomes = 2**samples
     while outcomes / all_outcomes <= TAIL:
         k += 1
         outcomes += math.comb(samples, k)
@@ -126,7 +127,8 @@ def drift_interval(
         return -1.0, 1.0
     means = [(sum(row) - row[place]) / (k - 1) for place, row in enumerate(cosines)]
     pairs = _pairs(cosines)
-    first, second = 4 * (k - 2) / (k * (k - 1)), 2 / (k * (k - 1)) * _variance(pairs)
+    first = 4 * (k - 2) / (k * (k - 1))
+    second = 2 / (k * (k - 1)) * _variance(pairs)
     error = math.sqrt(first * _variance(means) + second)
     t = t_quantile(k - 1, z)
     ends = [drift, drift - t * error, drift + t * error]
@@ -136,10 +138,12 @@ def drift_interval(
     square = _mean_square(cosines)
     if square >= NEAR_A_LINE:
         # (x − c)² = t²·(first·x·(√q − x) + second)
-        root, spread = math.sqrt(square), first * t**2
+        root = math.sqrt(square)
+        spread = first * t**2
         middle = drift + spread * root / 2
         rest = (1 + spread) * (drift**2 - second * t**2)
-        ends.append(min(root, (middle + math.sqrt(max(middle**2 - rest, 0.0))) / (1 + spread)))
+        reach = middle + math.sqrt(max(middle**2 - rest, 0.0))
+        ends.append(min(root, reach / (1 + spread)))
     if is_on_a_line(cosines):
         size = sum(map(abs, pairs)) / len(pairs)
         ends += [size * share for share in _flipped(cosines, z)]
@@ -279,7 +283,8 @@ def paired_margin(right: str, baseline_right: str) -> Interval | None:
 def _score_bound(b: int, c: int, n: int) -> float:
     """The largest difference of two paired shares that b and c of n samples leave possible, by
     bisection."""
-    low, high = (b - c) / n, 1.0
+    low = (b - c) / n
+    high = 1.0
     for _ in range(_HALVINGS):
         delta = (low + high) / 2
         # q solves 2n·q² + linear·q − c·δ(1 − δ) = 0
@@ -305,7 +310,8 @@ def _bits_of(text: str) -> tuple[int, int]:
     """n and the bits of a `packed` text; (0, 0) for other texts."""
     count, _, code = text.partition(":")
     try:
-        samples, bits = int(count), binascii.a2b_base64(code)
+        samples = int(count)
+        bits = binascii.a2b_base64(code)
     except ValueError:
         return 0, 0
     if len(bits) != (samples + 7) // 8:

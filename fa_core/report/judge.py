@@ -38,12 +38,16 @@ class Order:
     def __init__(self, diagnostic: Diagnostic, values: Sequence[float]) -> None:
         self.values = array("d")
         self.runs = array("l")
-        for value, run in sorted(pair for pair in zip(values, count()) if not math.isnan(pair[0])):
+        measured = (pair for pair in zip(values, count()) if not math.isnan(pair[0]))
+        for value, run in sorted(measured):
             self.values.append(value)
             self.runs.append(run)
         self._diagnostic = diagnostic
         # runs above a threshold fire from its place on, runs below it up to its place
-        self._place = len(self.runs) if diagnostic.fires_above else 0
+        if diagnostic.fires_above:
+            self._place = len(self.runs)
+        else:
+            self._place = 0
         self._masks = bytearray(len(values))
         self._number = 0
 
@@ -54,7 +58,10 @@ class Order:
         """
         threshold = finite(threshold)
         # a value equal to its threshold does not fire
-        find = bisect.bisect_right if self._diagnostic.fires_above else bisect.bisect_left
+        if self._diagnostic.fires_above:
+            find = bisect.bisect_right
+        else:
+            find = bisect.bisect_left
         place = find(self.values, threshold)
         if place != self._place:
             bit = BIT[self._diagnostic.letter]
@@ -81,18 +88,27 @@ class Judge:
     def __init__(self, runs: Sequence[JudgedRun]) -> None:
         self.coverage = bytearray(len(runs))
         self.nonfinite = bytearray(len(runs))
-        columns = {x: [array("d", [math.nan]) * len(runs) for _ in range(3)] for x in LETTERS}
+
+        def unmeasured() -> array[float]:
+            return array("d", [math.nan]) * len(runs)
+
+        columns = {x: (unmeasured(), unmeasured(), unmeasured()) for x in LETTERS}
         for place, run in enumerate(runs):
             # functions instead of the run's cached properties: 10,000 caches take 10 MB
-            numbers, nonfinite = numbers_of(run), nonfinite_in(run)
+            numbers = numbers_of(run)
+            nonfinite = nonfinite_in(run)
             reach = reach_of(run, numbers, nonfinite)
             self.coverage[place] = mask_of(reach)
             self.nonfinite[place] = mask_of(nonfinite)
             for letter, number in zip(LETTERS, numbers, strict=True):
                 if letter in reach:
-                    known = math.nan if number is None or letter in nonfinite else number
-                    for column, each in zip(columns[letter], (known, *reach[letter]), strict=True):
-                        column[place] = each
+                    if number is None or letter in nonfinite:
+                        known = math.nan
+                    else:
+                        known = number
+                    values, sure, possible = columns[letter]
+                    values[place] = known
+                    sure[place], possible[place] = reach[letter]
         self.ends = {letter: (sure, possible) for letter, (_, sure, possible) in columns.items()}
         self._rising: dict[str, list[tuple[float, int]]] = {}
         self._orders: dict[str, list[Order]] = {}
@@ -123,7 +139,9 @@ class Judge:
             letter: the diagnostic.
             chosen: indices of runs; None for all.
         """
-        wanted = range(len(self.coverage)) if chosen is None else set(chosen)
+        wanted: Collection[int] = range(len(self.coverage))
+        if chosen is not None:
+            wanted = set(chosen)
         return array("d", [value for value, run in self._rising[letter] if run in wanted])
 
     def points(self, letter: str, chosen: Collection[int] | None = None) -> array[float]:

@@ -122,7 +122,10 @@ def reach_of(run: JudgedRun, numbers: Iterable[float | None], nonfinite: Contain
             found[letter] = (diagnostic.always, diagnostic.always)
         elif number is not None:
             low, high = run.interval(letter) or (number, number)
-            sure, possible = (low, high) if diagnostic.fires_above else (high, low)
+            if diagnostic.fires_above:
+                sure, possible = low, high
+            else:
+                sure, possible = high, low
             if letter in inconclusive:
                 possible = diagnostic.always
             found[letter] = (sure, possible)
@@ -237,7 +240,8 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
             return own
         if own is not None and self.assumed_baseline_acc is None:
             return own
-        baseline, acc = self.baseline_acc, self.intervals.get("acc")
+        baseline = self.baseline_acc
+        acc = self.intervals.get("acc")
         if baseline is None or acc is None:
             return None
         low, high = acc
@@ -312,7 +316,8 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
     def noise_scale(self) -> float | None:
         """N in samples, from (c) and B (`fa_core.report.intervals.noise_scale`); None if (c)
         shows no shared direction."""
-        c, sizes = self.cross_batch_stability, self.batch_sizes
+        c = self.cross_batch_stability
+        sizes = self.batch_sizes
         if c is not None and sizes and 0 < c < 1:
             return noise_scale(c, sizes)
         return None

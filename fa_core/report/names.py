@@ -9,19 +9,17 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path, PurePath
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from fa_core.files.decode import Json
 from fa_core.report.manifest import HUB_FILES, RUN_FILES, WEIGHTS
 from fa_core.report.method_style import CONTROLS, TRAINED_BY, known_method
 from fa_core.sanitize import WHITE_SPACE, sanitize
-
-K = TypeVar("K", bound=Hashable)
 
 _BETWEEN_WORDS = re.compile(r"[\s\-_\x00-\x1f\x7f-\x9f]+")
 _SHORT_NAMES = {
@@ -143,8 +141,10 @@ def _around_seed(*sides: str) -> tuple[str, Json]:
             if found := re.search(pattern, part, re.ASCII):
                 axes[axis] = kind(found[1])
                 part = part[: found.start()] + part[found.end() :]
-        said = _METHOD.search(part)
-        names.append(canonical_method(said[1] if said else _PAIR.sub("", part)).strip("_,;"))
+        name = _PAIR.sub("", part)
+        if said := _METHOD.search(part):
+            name = said[1]
+        names.append(canonical_method(name).strip("_,;"))
     method = names[0] or names[1]
     network = _ARCH.search(method)
     if network:
@@ -274,12 +274,16 @@ def name_of(path: str) -> Name:
     if file.name == WEIGHTS or file.name in HUB_FILES:
         file = file.parent
     around = file.relative_to(file.anchor).parent.parts[-_FOLDERS:]
-    parts = [sanitize(part, WHITE_SPACE) for part in (_SUFFIX.sub("", file.name), *around[::-1])]
+    names = (_SUFFIX.sub("", file.name), *reversed(around))
+    parts = [sanitize(name, WHITE_SPACE) for name in names]
     said = [split_key(part) for part in parts]
     at = _place_of_method(parts, said)
     seeded = next((i for i, (_, seed, _) in enumerate(said) if seed is not None), 0)
-    top = max(at, seeded, *(i for i, part in enumerate(parts) if "=" in part), 0)
-    axes = {name: value for _, _, own in said[top::-1] for name, value in own.items()}
+    stated = (i for i, part in enumerate(parts) if "=" in part)
+    top = max(at, seeded, *stated)
+    axes: Json = {}
+    for _, _, own in said[top::-1]:
+        axes |= own
     for part in parts[:at]:
         if epoch := _EPOCH.search(part):
             axes["epoch"] = int(epoch[1])
@@ -294,7 +298,9 @@ def _place_of_method(parts: Sequence[str], said: Sequence[tuple[str, int | None,
     named = [i for i, (method, _, _) in enumerate(said) if not _is_general(method)]
     stated = [i for i in named if _METHOD.search(parts[i])]
     if stated or not named:
-        return stated[0] if stated else 0
+        if stated:
+            return stated[0]
+        return 0
     nearest = named[0]
     method, seed, _ = said[nearest]
     if seed is not None or known_method(method) == method:
@@ -333,7 +339,9 @@ def key_of(method: str, axes: Mapping[str, object], seed: object) -> str:
     return f"{name}_s{seed}"
 
 
-def differing_axes(runs: Iterable[tuple[K, Mapping[str, object]]]) -> dict[K, list[str]]:
+def differing_axes(
+    runs: Iterable[tuple[str, Mapping[str, object]]],
+) -> dict[str, list[str]]:
     """The axes that differ among the runs of a group, which belong to the runs' names.
 
     Every run with such an axis is named with it, even if its seed is not repeated: otherwise it
@@ -345,13 +353,13 @@ def differing_axes(runs: Iterable[tuple[K, Mapping[str, object]]]) -> dict[K, li
     Returns:
         Group → axes, sorted.
     """
-    grouped: defaultdict[K, list[Mapping[str, object]]] = defaultdict(list)
-    for group, axes in runs:
-        grouped[group].append(axes)
-    found = {}
-    for group, members in grouped.items():
-        seen = Counter((name, str(value)) for axes in members for name, value in axes.items())
-        found[group] = sorted({name for (name, _), count in seen.items() if count < len(members)})
+    runs = list(runs)
+    sizes = Counter(map(itemgetter(0), runs))
+    held = Counter((run, name, str(axes[name])) for run, axes in runs for name in axes)
+    found: dict[str, list[str]] = {group: [] for group in sizes}
+    for (group, name, _), count in sorted(held.items()):
+        if count < sizes[group] and name not in found[group]:
+            found[group].append(name)
     return found
 
 
@@ -388,7 +396,10 @@ def homes(sources: Sequence[str]) -> list[str]:
     """
     home = {}
     for source, runs in Counter(sources).items():
-        home[source] = source if runs > 1 else str(PurePath(run_place(source)).parent)
+        if runs > 1:
+            home[source] = source
+        else:
+            home[source] = str(PurePath(run_place(source)).parent)
     return [home[source] for source in sources]
 
 
@@ -401,9 +412,13 @@ def short_paths(paths: Iterable[str]) -> dict[str, str]:
     ends: dict[str, list[str]] = {}
     for path in paths:
         parts = PurePath(path).parts
-        ends[path] = [str(PurePath(*parts[-count:])) for count in range(1, len(parts) + 1)]
+        ends[path] = [str(PurePath(*parts[start:])) for start in reversed(range(len(parts)))]
     seen = Counter(chain.from_iterable(ends.values()))
-    return {path: next((end for end in own if seen[end] == 1), path) for path, own in ends.items()}
+    shortest = {}
+    for path, own in ends.items():
+        unique = (end for end in own if seen[end] == 1)
+        shortest[path] = next(unique, path)
+    return shortest
 
 
 def unique_names(names: Sequence[str], *ways: Sequence[str], form: str = "{}@{}") -> list[str]:
@@ -422,7 +437,8 @@ def unique_names(names: Sequence[str], *ways: Sequence[str], form: str = "{}@{}"
         at: defaultdict[str, set[str]] = defaultdict(set)
         for name, place in zip(found, places, strict=True):
             at[name].add(place)
-        ends = short_paths(chain.from_iterable(own for own in at.values() if len(own) > 1))
+        shared = (own for own in at.values() if len(own) > 1)
+        ends = short_paths(chain.from_iterable(shared))
         for run, place in enumerate(places):
             if len(at[found[run]]) > 1 and place:
                 found[run] = form.format(found[run], ends[place])

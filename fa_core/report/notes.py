@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from fa_core.option_values import listed
 from fa_core.report.baseline import GIVE_ONE, why_no_baseline
 from fa_core.report.diagnostics import (
     ASSUMED,
@@ -12,9 +11,10 @@ from fa_core.report.diagnostics import (
     DIAGNOSTICS,
     PROXY,
 )
+from fa_core.report.gamma import per_layer
 from fa_core.report.intervals import REFERENCE_BATCH, at_reference_batch
 from fa_core.report.judged_run import JudgedRun
-from fa_core.report.numbers import brief
+from fa_core.report.numbers import brief, listed
 from fa_core.report.provenance import (
     BASELINE_FROM,
     BASELINE_RULE,
@@ -110,7 +110,8 @@ def batch_texts(run: JudgedRun, letter: str) -> list[str]:
     ‖g_L‖ carries 1/B; for (c) see `fa_core.report.intervals.at_reference_batch` and
     `noise_scale`.
     """
-    size, value = run.batch_size, JUDGED[letter].of(run)
+    size = run.batch_size
+    value = JUDGED[letter].of(run)
     if letter not in "bc" or value is None or size is None or not math.isfinite(value):
         return []
     words = []
@@ -163,7 +164,7 @@ def own_backward_text(run: JudgedRun) -> str:
 
 def _gammas(run: JudgedRun) -> str:
     texts = []
-    for gamma in (run.credit or {}).get("gamma", ()):
+    for gamma in per_layer(run.credit):
         if gamma is None:
             texts.append("N/A")
         else:

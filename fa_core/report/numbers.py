@@ -1,10 +1,11 @@
-"""Conversion of numbers of any type to floats and text, and back."""
+"""Conversion of numbers of any type to floats and text, and back; counts and lists as text."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from itertools import islice
 from typing import TypeGuard
 
 from fa_core.errors import UsageError
@@ -92,7 +93,9 @@ def significant(value: float | None, digits: int = 4) -> str:
         return str(value)
     if 1e-3 <= abs(value) < 10.0**digits:
         return f"{value:#.{digits}g}".rstrip(".")
-    return scientific(value, digits) if value else "0"
+    if value:
+        return scientific(value, digits)
+    return "0"
 
 
 def brief(value: float | None, digits: int = 4) -> str:
@@ -161,15 +164,20 @@ def plain(value: object) -> str:
     return str(value)
 
 
+def axis_sign(axis: str) -> str:
+    """An axis as it is written before its value: ``λ`` for ``lam``."""
+    return "λ" if axis == "lam" else axis
+
+
 def with_axes(name: str, axes: Mapping[str, object]) -> str:
     """A name with axes that have a value.
 
-    >>> with_axes("dfa", {"lam": 0.01, "d": None}), with_axes("bp", {})
-    ('dfa (lam 0.01)', 'bp')
+    >>> with_axes("dfa", {"lam": 0.01, "d": 64, "lr": None}), with_axes("bp", {})
+    ('dfa d=64 λ=0.01', 'bp')
     """
-    words = ", ".join(f"{axis} {plain(value)}" for axis, value in axes.items() if value is not None)
-    if words:
-        return f"{name} ({words})"
+    for axis, value in sorted(axes.items()):
+        if value is not None:
+            name += f" {axis_sign(axis)}={plain(value)}"
     return name
 
 
@@ -250,7 +258,9 @@ def factor_spread(mean: float | None, factor: float | None, limit: float | None 
 
 
 def _significant_beside(value: float | None, limit: float | None, digits: int) -> str:
-    return MISSING if value is None else on_its_side(value, limit, significant, digits)
+    if value is None:
+        return MISSING
+    return on_its_side(value, limit, significant, digits)
 
 
 def _exponent(value: float) -> int:
@@ -267,10 +277,12 @@ def _shifted(value: float, exponent: int) -> float:
 
 def _places(mean: float, std: float) -> int:
     """Decimals for three digits of the mean and two of its deviation, five at most."""
-    wanted = [digits - 1 - _exponent(abs(x)) for x, digits in ((mean, 3), (std, 2)) if x]
-    if wanted:
-        return min(max(0, *wanted), 5)
-    return 0
+    wanted = [0]
+    if mean:
+        wanted.append(2 - _exponent(mean))
+    if std:
+        wanted.append(1 - _exponent(std))
+    return min(max(wanted), 5)
 
 
 def short(value: float, digits: int = 3) -> str:
@@ -336,24 +348,19 @@ def just_past(value: float, upward: bool, limit: float, digits: int = 3) -> floa
     ...     just_past(1.0, True, 1.0004))
     (694.0, 11.0, 1.0001)
     """
-    if upward:
-        rounding = ROUND_CEILING
-    else:
-        rounding = ROUND_FLOOR
-    if value:
-        exponent = Decimal(value).adjusted()
-    else:
-        exponent = 0
+    rounding = ROUND_CEILING if upward else ROUND_FLOOR
+    start = Decimal(value)
+    exponent = start.adjusted()
     for places in range(digits - 1 - exponent, 18 - exponent):
         unit = Decimal(1).scaleb(-places)
+        rounded = start
         if places > -exponent:
-            rounded = Decimal(value).quantize(unit, rounding=rounding)
-        else:
-            rounded = Decimal(value)
+            rounded = start.quantize(unit, rounding=rounding)
         if float(rounded) == value:
-            rounded = Decimal(value).quantize(unit, rounding=rounding) + (unit if upward else -unit)
+            rounded = start.quantize(unit, rounding=rounding)
+            rounded += unit if upward else -unit
         found = float(rounded)
-        if value < found < limit if upward else limit < found < value:
+        if value < found < limit or limit < found < value:
             return found
     return None
 
@@ -364,7 +371,8 @@ def median(ordered: Sequence[float]) -> float:
     >>> median([1.0, 3.0, 100.0]), median([1.0, 2.0])
     (3.0, 1.5)
     """
-    low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+    low = ordered[(len(ordered) - 1) // 2]
+    high = ordered[len(ordered) // 2]
     # halved before the addition, which overflows for two norms of 1e308
     if low == high:
         return low
@@ -393,3 +401,16 @@ def count_text(count: int, noun: str) -> str:
     if count == 1:
         return f"1 {noun}"
     return f"{count} {noun}s"
+
+
+def listed(names: Collection[object], most: int = 8) -> str:
+    """Names with commas, at most so many, and the number of further ones.
+
+    >>> listed(["a", "b"]), listed("abcdef", most=4)
+    ('a, b', 'a, b, c, d and 2 more')
+    """
+    words = ", ".join(map(str, islice(names, most)))
+    rest = len(names) - most
+    if rest > 0:
+        return f"{words} and {rest} more"
+    return words

@@ -75,16 +75,6 @@ class Provenance(TypedDict, total=False):
     versions: Json
 
 
-def has_gamma(credit: Json | None) -> bool:
-    """Whether Γ was measured in some layer.
-
-    >>> has_gamma({"gamma": [None, 0.5]}), has_gamma({"gamma": [None]}), has_gamma(None)
-    (True, False, False)
-    """
-    layers = (credit or {}).get("gamma") or ()
-    return any(value is not None for value in layers)
-
-
 Interval: TypeAlias = tuple[float, float]
 """Low and high end."""
 

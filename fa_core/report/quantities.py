@@ -112,8 +112,3 @@ JUDGED = {quantity.letter: quantity for quantity in QUANTITIES if quantity.lette
 def named(*names: str) -> tuple[Quantity, ...]:
     """Some numbers, in the order of their names."""
     return tuple(BY_NAME[name] for name in names)
-
-
-def fields_of(report: ReportFacts, quantities: tuple[Quantity, ...]) -> dict[str, float | None]:
-    """The recorded numbers by `Quantity.field`."""
-    return {quantity.field: quantity.recorded(report) for quantity in quantities}

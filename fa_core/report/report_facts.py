@@ -44,8 +44,12 @@ UNSTATED = DiagnosticThresholds()
 """Thresholds of a report without recorded ones."""
 
 _SCALARS = (
-    *("cross_batch_stability", "headline_acc", "frozen_baseline_acc"),
-    *("error_norm", "growth_bound", "assumed_baseline_acc"),
+    "cross_batch_stability",
+    "headline_acc",
+    "frozen_baseline_acc",
+    "error_norm",
+    "growth_bound",
+    "assumed_baseline_acc",
 )
 """The fields with one number."""
 

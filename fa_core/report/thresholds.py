@@ -83,3 +83,7 @@ class DiagnosticThresholds(msgspec.Struct, frozen=True):
     def numbers(self) -> dict[str, float]:
         """The thresholds by name."""
         return msgspec.structs.asdict(self)
+
+
+PROTOCOL = DiagnosticThresholds()
+"""The protocol's thresholds (docs/protocol.md §3)."""

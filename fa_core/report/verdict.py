@@ -96,7 +96,9 @@ def cell_legend(*, controls: bool = False) -> list[str]:
     Args:
         controls: whether to include controls.
     """
-    marks = [f"✗ {WALKS_BACK}", f"✓ {TRUSTWORTHY}", *([f"▫ {CONTROL}"] * controls)]
+    marks = [f"✗ {WALKS_BACK}", f"✓ {TRUSTWORTHY}"]
+    if controls:
+        marks.append(f"▫ {CONTROL}")
     marks[-1] += ":"
     return [*marks, "a fires", "- passes", "~ undecided", "· unmeasured"]
 

@@ -10,10 +10,11 @@ import msgspec
 
 from fa_core.files.decode import Json
 from fa_core.report.diagnostics import ASSUMED, BOUND, DIAGNOSTICS, LETTERS, PROXY
+from fa_core.report.gamma import has_gamma
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.notes import baseline_text, left_out_text
 from fa_core.report.numbers import brief, count_text, exact, just_past
-from fa_core.report.provenance import BASELINE_FROM, has_gamma
+from fa_core.report.provenance import BASELINE_FROM
 from fa_core.report.report_facts import TRAINING, UNSTATED
 from fa_core.report.thresholds import NEVER_NEGATIVE, DiagnosticThresholds
 from fa_core.report.verdict import (
@@ -49,7 +50,8 @@ def verdict_words(run: JudgedRun, *, short: bool = False) -> str:
     }
     words = named[judged]
     if short and run.flags:
-        words = f"{WALKS_BACK}: {', '.join(f'({letter})' for letter in sorted(run.flags))}"
+        fired = ", ".join(f"({letter})" for letter in sorted(run.flags))
+        words = f"{WALKS_BACK}: {fired}"
     doubt = ""
     if run.undecided:
         doubt = f"{UNDECIDED} on {', '.join(sorted(run.undecided))}"
@@ -73,7 +75,8 @@ def grounds_text(letters: Iterable[str], kinds: Mapping[str, str]) -> str:
     ...     grounds_text("abcd", {}))
     ('on a, b', 'on (a) alone', 'on d, (b) by proxy', '')
     """
-    exact, others = [], []
+    exact = []
+    others = []
     for letter in sorted(letters):
         if letter in kinds:
             others.append(f"({letter}) {_BY[kinds[letter]]}")
@@ -119,7 +122,9 @@ def recorded_text(run: JudgedRun, recorded_by: DiagnosticThresholds) -> str:
         return words
     if differing := recorded ^ run.with_thresholds(recorded_by).by_numbers:
         later = run.provenance.get(BASELINE_FROM)
-        return f"{words}, without the frozen run {later}" if later and differing == {"d"} else words
+        if later and differing == {"d"}:
+            return f"{words}, without the frozen run {later}"
+        return words
     limits = [DIAGNOSTICS[letter].rule(recorded_by) for letter in sorted(recorded ^ run.by_numbers)]
     if limits:
         return f"{words}, judged there at {', '.join(limits)}"
@@ -152,9 +157,14 @@ def counts_text(counts: Counter[tuple[str, str]]) -> str:
     if len(partial) == 1 and partial[0][0] == runs[TRUSTWORTHY]:
         words += f" {partial[0][1]}"
     elif partial:
-        words += f" ({'; '.join(f'{count} {grounds}' for count, grounds in partial)})"
-    parts = [words, f"{runs[WALKS_BACK]} need{'s' * (runs[WALKS_BACK] == 1)} walk-back"]
-    parts += [f"{runs[name]} {name}" for name in (UNDECIDED, NOT_MEASURED) if runs[name]]
+        shares = "; ".join(f"{count} {grounds}" for count, grounds in partial)
+        words += f" ({shares})"
+    failed = runs[WALKS_BACK]
+    verb = "needs" if failed == 1 else "need"
+    parts = [words, f"{failed} {verb} walk-back"]
+    for name in (UNDECIDED, NOT_MEASURED):
+        if runs[name]:
+            parts.append(f"{runs[name]} {name}")
     if runs[CONTROL]:
         parts.append(count_text(runs[CONTROL], CONTROL))
     return ", ".join(parts)
@@ -270,12 +280,17 @@ def _just_there(sign: str, end: float) -> float:
     upward = sign[0] == ">"
     towards = math.inf if upward else -math.inf
     past = just_past(end, upward, towards, _DIGITS)
-    return math.nextafter(end, towards) if past is None else past
+    if past is None:
+        return math.nextafter(end, towards)
+    return past
 
 
 def _limit_text(letter: str, sign: str, end: float) -> str:
     quantity = DIAGNOSTICS[letter].quantity
-    number = brief(end, _DIGITS) if _is_short(end) else exact(_just_there(sign, end))
+    if _is_short(end):
+        number = brief(end, _DIGITS)
+    else:
+        number = exact(_just_there(sign, end))
     sign = {">=": "≥", "<=": "≤"}.get(sign, sign)
     return f"{letter} {sign} {number}{'' if quantity.log else quantity.suffix}"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from fa_core.option_values import listed
+from fa_core.report.numbers import listed
 from fa_core.sanitize import one_line
 
 if TYPE_CHECKING:
@@ -44,15 +44,20 @@ def bullets(items: Iterable[str]) -> Iterator[Bullets]:
         yield Bullets(found)
 
 
-def by_note(pairs: Iterable[tuple[str, str]], form: str = "{}: {}") -> list[str]:
+def by_note(said: Iterable[tuple[str, Iterable[str]]], form: str = "{}: {}") -> list[str]:
     """Every note once, with the names it applies to.
 
-    >>> by_note([("one seed", "bp"), ("no Γ", "bp"), ("one seed", "dfa")])
+    Args:
+        said: pairs of a name and its notes.
+        form: of the names and a note.
+
+    >>> by_note([("bp", ["one seed", "no Γ"]), ("dfa", ["one seed"])])
     ['bp, dfa: one seed', 'bp: no Γ']
     """
     concerned: dict[str, dict[str, None]] = {}
-    for note, name in pairs:
-        concerned.setdefault(note, {})[name] = None
+    for name, notes in said:
+        for note in notes:
+            concerned.setdefault(note, {})[name] = None
     return [form.format(listed(names), note) for note, names in concerned.items()]
 
 

@@ -1,21 +1,24 @@
-"""The figures of a paper's appendix, drawn by Matplotlib from a table."""
+"""The figures of a paper's appendix, drawn by Matplotlib from a table, or over epochs from
+traces."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from fa_core.analysis.method_groups import conditions, families
 from fa_core.analysis.seeds import stat_of
-from fa_core.formats.table import Floats, Indices, Mask
+from fa_core.formats.table import AuditTable, Floats, Indices, Mask
+from fa_core.formats.trace import common_unit
 from fa_core.report.diagnostics import BIT
 from fa_core.report.method_style import MethodStyle, published_name
 from fa_core.report.numbers import brief
 from fa_core.report.quantities import BY_NAME, JUDGED, Quantity, named
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
 from fa_core.reporting import panels
 from fa_core.reporting.panels import (
     Look,
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from fa_core.formats.table import AuditTable
+    from fa_core.analysis.timeline import Timeline
 
 ACCURACY = BY_NAME["acc"]
 
@@ -67,8 +70,10 @@ class Markers(NamedTuple):
         0, NaN or inf, and n.m. (not measured). Accuracies have marks at the frozen baseline and at
         the accuracy that passes (d).
         """
-        table, rows, bit = self.table, self.rows, BIT[what.marks]
-        values = column_of(table, what)
+        table = self.table
+        rows = self.rows
+        bit = BIT[what.marks]
+        values = table.column(what)
         marks = {}
         if what is ACCURACY:
             margin = self.thresholds.frozen_acc_margin_pp / 100
@@ -84,10 +89,16 @@ class Markers(NamedTuple):
             for look, are in self._looks(style, bit):
                 some = mine[are[mine]]
                 plot(panel, self.xs[some], values[some], style, linestyle="none", **look)
-        fires, broken = table.flags(self.thresholds), table.nonfinite
-        for i in rows[~np.isfinite(panels.drawable(values[rows], what.log))].tolist():
-            text = "NaN/inf" if broken[i] & bit else "n.m."
-            word = panel.text(self.xs[i], 0.02, "0" if values[i] == 0 else text)
+        fires = table.flags(self.thresholds)
+        broken = table.nonfinite
+        shown = np.isfinite(panels.drawable(values[rows], what.log))
+        for i in rows[~shown].tolist():
+            text = "n.m."
+            if broken[i] & bit:
+                text = "NaN/inf"
+            elif values[i] == 0:
+                text = "0"
+            word = panel.text(self.xs[i], 0.02, text)
             word.set(color=panels.LIMIT if fires[i] & bit else panels.MUTED, fontsize=6)
             word.set(transform=panel.get_xaxis_transform(), rotation=90, ha="center", va="bottom")
         finish(panel, what, self.thresholds)
@@ -108,36 +119,39 @@ def mean_of(values: Floats, log: bool = False) -> float:
     """The mean of the finite values, on a log axis the geometric one; NaN without one, or if one is
     not positive there."""
     stat = stat_of(values, log)
-    mean = stat.geometric_mean if log else stat.mean
-    return math.nan if mean is None else mean
-
-
-def column_of(table: AuditTable, what: Quantity) -> Floats:
-    """A number of every run."""
-    values: Floats = getattr(table, what.column)
-    return values
+    if log:
+        mean = stat.geometric_mean
+    else:
+        mean = stat.mean
+    if mean is None:
+        return math.nan
+    return mean
 
 
 _MEAN: Look = {"linestyle": "-", "linewidth": 1.6, "alpha": 0.6, "zorder": 1.5, "marker": ""}
 
 
 @fixed_style()
-def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> Figure:
+def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCOL) -> Figure:
     """The four numbers of every method: a marker per seed, and a line at their mean.
 
     Limits are dashed, their firing sides shaded. Controls are left out. Means of growth and ‖g_L‖
     are geometric; a number that is not finite has no mean.
     """
-    thresholds = thresholds or DiagnosticThresholds()
     if not table.controls.all():
         table = table.select(~table.controls)
     groups = conditions(table)
     named, styles = variants((one.method, one.all_axes) for one, _ in groups)
-    places, labels, names, xs = [*styles], {}, dict[int, str](), np.zeros(len(table))
+    places = [*styles]
+    labels = {}
+    names = dict[int, str]()
+    xs = np.zeros(len(table))
     for (one, rows), name in zip(groups, named, strict=True):
         names |= dict.fromkeys(rows, name)
         labels[name] = published_name(one.method) + name.removeprefix(one.method)
-        spread = np.linspace(-0.28, 0.28, len(rows)) if len(rows) > 1 else 0.0
+        spread = np.zeros(len(rows))
+        if len(rows) > 1:
+            spread = np.linspace(-0.28, 0.28, len(rows))
         xs[rows] = places.index(name) + spread
     drawn = [what for what in JUDGED.values() if _is_drawn(what, table)] or [JUDGED["a"]]
     signs: Signs = {**panels.FACES, "line: mean over seeds": _MEAN}
@@ -149,7 +163,8 @@ def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = 
         panel.set_visible(False)
     for panel, what in zip(axes, drawn, strict=False):
         for (_, rows), name in zip(groups, named, strict=True):
-            mean, place = _mean(table, what, rows), places.index(name)
+            mean = _mean(table, what, rows)
+            place = places.index(name)
             panel.plot(
                 [place - 0.35, place + 0.35], [mean, mean], color=styles[name].colour, **_MEAN
             )
@@ -167,11 +182,11 @@ def _mean(table: AuditTable, what: Quantity, mine: Sequence[int]) -> float:
     """The mean over some runs; NaN if a number is not finite."""
     if (table.nonfinite[mine] & BIT[what.letter]).any():
         return math.nan
-    return mean_of(column_of(table, what)[mine], what.log)
+    return mean_of(table.column(what)[mine], what.log)
 
 
 @fixed_style()
-def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> Figure:
+def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCOL) -> Figure:
     """Accuracy, growth and ‖g_L‖ against the penalty λ, a marker per seed.
 
     A line per family joins the means over seeds of runs that differ in λ only (`families`).
@@ -188,14 +203,14 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
     places = sorted({levels[i] for i in names})
     xs = np.zeros(len(table))
     xs[rows] = [places.index(levels[i]) for i in names]
-    markers = Markers(table, thresholds or DiagnosticThresholds(), names, styles, xs, rows)
+    markers = Markers(table, thresholds, names, styles, xs, rows)
     signs: Signs = {**panels.FACES, **panels.BASELINES, "mean over seeds": {"linestyle": "-"}}
     figure, axes = page("Penalty rescue", styles, 1, 3, signs)
     for panel, what in zip(axes, COURSES, strict=True):
         markers.draw(panel, what)
         panel.set_xlabel("penalty λ")
         panels.name_places(panel, [brief(place) if place else "none" for place in places])
-        values = column_of(table, what)
+        values = table.column(what)
         for (_, family), name in zip(drawn, named, strict=True):
             mine = np.array(family)
             known = mine[np.isfinite(values[mine])]
@@ -205,8 +220,95 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
     return laid_out(figure)
 
 
-FIGURES: Mapping[str, Callable[[AuditTable, DiagnosticThresholds | None], Figure]] = {
+FIGURES: Mapping[str, Callable[[AuditTable, DiagnosticThresholds], Figure]] = {
     "methods": methods_figure,
     "rescue": rescue_figure,
 }
 """Figures of a table by name; the last needs runs that differ in the penalty λ alone."""
+
+
+@fixed_style()
+def timeline_figure(
+    timelines: Sequence[Timeline], thresholds: DiagnosticThresholds = PROTOCOL
+) -> Figure:
+    """Accuracy, ‖h_L‖, growth and ‖g_L‖ over epochs, a curve per run; dotted: first fires."""
+    names, styles = variants((one.method, one.axes) for one in timelines)
+    kinds: dict[str, str] = {}
+    for one in timelines:
+        kinds |= one.evidence
+    signs: Signs = {"first fires": {"linestyle": ":"}}
+    figure, axes = page(f"Diagnostics over {_unit(timelines)}s", styles, 2, 2, signs)
+    for panel, what in zip(axes, named("acc", "h_L", "growth", "g_L"), strict=True):
+        curves = []
+        for one in timelines:
+            curves.append(_numbers(map(attrgetter(what.column), one.points)))
+        prepare(panel, what, kinds)
+        _over_epochs(panel, timelines, curves, [styles[name] for name in names])
+        finish(panel, what, thresholds)
+        for one, name in zip(timelines, names, strict=True):
+            if (fire := one.first_fire.get(what.letter)) is not None:
+                panel.axvline(fire, color=styles[name].colour, linewidth=0.8, linestyle=":")
+    return laid_out(figure)
+
+
+@fixed_style()
+def gamma_figure(timelines: Sequence[Timeline]) -> Figure:
+    """Deep Γ and Γ_l over epochs, a curve per run; dotted: the same of that run under random
+    feedback.
+
+    Runs with a single logged Γ are left out.
+    """
+    drawn = [one for one in timelines if one.gamma_per_layer]
+    names, styles = variants((one.method, one.axes) for one in drawn)
+    # deep Γ, then Γ_l
+    shown = range(1 + max((len(point.gamma) for one in drawn for point in one.points), default=0))
+    signs: Signs = {}
+    if any(one.null or one.null_gamma for one in drawn):
+        signs["under random feedback"] = {"linestyle": ":"}
+    title = f"Γ over {_unit(drawn)}s"
+    figure, axes = page(title, styles, math.ceil(len(shown) / 3), 3, signs)
+    for panel in axes[len(shown) :]:
+        panel.set_visible(False)
+    for panel, place in zip(axes, shown, strict=False):
+        curves = []
+        for one in drawn:
+            gammas = ((point.deep_gamma, *point.gamma) for point in one.points)
+            curves.append(_numbers(_at(layers, place) for layers in gammas))
+        nulls = _numbers(_at(((one.null or [None])[0], *one.null_gamma), place) for one in drawn)
+        panel.set(title=f"Γ at l = {place - 1}")
+        if not place:
+            panel.set(title="deep Γ", ylabel="cosine")
+        for name, null in zip(names, nulls, strict=True):
+            if math.isfinite(null):
+                panel.axhline(null, color=styles[name].colour, linewidth=0.8, linestyle=":")
+        _over_epochs(panel, drawn, curves, [styles[name] for name in names])
+    return laid_out(figure)
+
+
+def _over_epochs(
+    panel: Axes,
+    timelines: Sequence[Timeline],
+    curves: Sequence[Floats],
+    styles: Sequence[MethodStyle],
+) -> None:
+    """Draw a curve per run, with its last point marked."""
+    panel.set_xlabel(_unit(timelines))
+    panel.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
+    for one, ys, style in zip(timelines, curves, styles, strict=True):
+        xs = [point.epoch for point in one.points]
+        plot(panel, xs, ys, style, alpha=panels.FAINT, markevery=slice(-1, None))
+
+
+def _at(values: Sequence[float | None], place: int) -> float | None:
+    if place < len(values):
+        return values[place]
+    return None
+
+
+def _numbers(values: Iterable[object]) -> Floats:
+    """Numbers as an array, NaN for None."""
+    return np.array([*values], dtype=np.float64)
+
+
+def _unit(timelines: Sequence[Timeline]) -> str:
+    return common_unit(one.unit for one in timelines)

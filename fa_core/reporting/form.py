@@ -22,11 +22,12 @@ from fa_core.analysis.timeline import Replay
 from fa_core.analysis.utility import decision_utility
 from fa_core.errors import UsageError
 from fa_core.files.atomic import write_bytes
+from fa_core.formats import Trace
 from fa_core.formats.rows import AuditRow
 from fa_core.formats.table import AuditTable
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.names import homes
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
 from fa_core.reporting.blocks import (
     Block,
     Bullets,
@@ -37,18 +38,14 @@ from fa_core.reporting.blocks import (
     to_html,
     to_markdown,
 )
-from fa_core.reporting.epoch_figures import gamma_figure, timeline_figure
-from fa_core.reporting.figures import FIGURES
+from fa_core.reporting.figures import FIGURES, gamma_figure, timeline_figure
 from fa_core.reporting.panels import FIGURE_KINDS, rendered
 from fa_core.reporting.paper_table import paper_table
 from fa_core.reporting.records import known_ending, to_csv
 from fa_core.reporting.sections import analyses, credit, runs
-from fa_core.reporting.sections.claims import claims_blocks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
-
-    from fa_core.formats import Trace
 
 
 class Extras(NamedTuple):
@@ -80,7 +77,7 @@ def first_page(
         blocks += [*runs.summary(table, thresholds), runs.thresholds_table(thresholds)]
     else:
         blocks.append(Paragraph("No audited run: nothing to report."))
-    blocks += claims_blocks(extras.claims)
+    blocks += runs.claims_blocks(extras.claims)
     if extras.second:
         blocks += runs.second_readings(table, thresholds)
     for home, mine in _per_collection(table):
@@ -103,7 +100,7 @@ def _how_to_verify(table: AuditTable) -> str:
 
 def reporting_form(
     table: AuditTable,
-    thresholds: DiagnosticThresholds | None = None,
+    thresholds: DiagnosticThresholds = PROTOCOL,
     traces: Sequence[Trace] = (),
     extras: Extras = Extras(),  # noqa: B008 (immutable)
 ) -> list[Block]:
@@ -120,7 +117,6 @@ def reporting_form(
 
     Source: docs/protocol.md §4, §8–§12.
     """
-    thresholds = thresholds or DiagnosticThresholds()
     blocks = first_page(table, thresholds, extras)
     table = _in_order(table)
     for number, (home, mine) in enumerate(_per_collection(_measured(table)), start=1):
@@ -279,7 +275,7 @@ KINDS = (".tex", *TEXTS, *FIGURE_KINDS, ".csv")
 def write_report(
     path: Path,
     table: AuditTable,
-    thresholds: DiagnosticThresholds | None = None,
+    thresholds: DiagnosticThresholds = PROTOCOL,
     traces: Sequence[Trace] = (),
     figure: str = "methods",
     extras: Extras = Extras(),  # noqa: B008 (immutable)
@@ -302,7 +298,6 @@ def write_report(
         UsageError: an unknown ending or figure, or a figure without data.
         FaError: the file cannot be written.
     """
-    thresholds = thresholds or DiagnosticThresholds()
     kind = known_ending(path, TEXTS if extras.card else KINDS)
     if kind in TEXTS:
         if extras.card:

@@ -180,9 +180,10 @@ def variants(
     """
     found = [(str(method), axes) for method, axes in runs]
     differ = differing_axes(found)
-    names = [
-        with_axes(name, {axis: axes.get(axis) for axis in differ[name]}) for name, axes in found
-    ]
+    names = []
+    for name, axes in found:
+        own = {axis: axes.get(axis) for axis in differ[name]}
+        names.append(with_axes(name, own))
     return names, method_styles(names)
 
 
@@ -226,7 +227,9 @@ def finish(panel: Axes, what: Quantity, thresholds: DiagnosticThresholds) -> Non
 
 def _decade(value: float, _: object) -> str:
     # ticks beyond an axis may be beyond floats
-    return power_of_ten(round(math.log10(value))) if 0 < value < math.inf else ""
+    if 0 < value < math.inf:
+        return power_of_ten(round(math.log10(value)))
+    return ""
 
 
 def drawable(ys: Sequence[float] | Floats, log: bool) -> Floats:
@@ -262,13 +265,8 @@ def threshold_line(panel: Axes, what: Quantity, value: float) -> None:
     end = high if diagnostic.fires_above else low
     panel.axhspan(value, end, color=LIMIT, alpha=0.06, linewidth=0)
     panel.set_ylim(low, high)
-    _name_line(panel, value, f"{diagnostic.bound}\n{number}", LIMIT)
-
-
-def _name_line(panel: Axes, level: float, name: str, colour: str) -> None:
-    """Name a horizontal line at its right end."""
-    across = panel.get_yaxis_transform()
-    panel.text(1.01, level, name, transform=across, color=colour, va="center", fontsize=6)
+    name = panel.text(1.01, value, f"{diagnostic.bound}\n{number}", color=LIMIT, fontsize=6)
+    name.set(transform=panel.get_yaxis_transform(), va="center")
 
 
 def name_places(panel: Axes, names: Sequence[str]) -> None:

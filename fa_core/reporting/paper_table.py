@@ -190,7 +190,8 @@ def _with_deviation(value: float, std: float | None, most: int) -> str:
         places = min(max(0, -math.floor(math.log10(std))), most)
     digits = max(1, round(std * 10**places))
     if digits == 10 and places:
-        places, digits = places - 1, 1
+        places -= 1
+        digits = 1
     return f"{value:.{places}f}({digits})"
 
 

@@ -20,13 +20,13 @@ from fa_core.formats.table import AuditTable
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.gamma import CREDIT, credit_numbers
 from fa_core.report.quantities import named
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
 from fa_core.sanitize import in_json, one_line
 
 _WITH_INTERVALS = named("acc", "growth", "g_L", "drift", "margin")
 
 
-def records(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> list[Json]:
+def records(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCOL) -> list[Json]:
     """One flat dict per run; None if not measured. The names of `CREDIT` are its credit.
 
     ``frozen_baseline_acc`` is the recorded baseline, ``assumed_baseline_acc`` an assumed one; (d)
@@ -34,11 +34,10 @@ def records(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -
     numbers, as ``a=bound b=proxy d=assumed``. A number's name with ``_low`` and ``_high`` is its
     95 % interval; ``undecided`` lists the letters that neither fire nor pass.
     """
-    judged = thresholds or DiagnosticThresholds()
-    return [_record(row, row.report.with_thresholds(judged)) for row in table.rows()]
+    return [_record(row, row.report.with_thresholds(thresholds)) for row in table.rows()]
 
 
-def to_csv(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> str:
+def to_csv(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCOL) -> str:
     """CSV with a header; lists and axes are JSON cells, unmeasured values empty ones."""
     lines: list[Iterable[str]] = [COLUMNS]
     for record in records(table, thresholds):

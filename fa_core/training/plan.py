@@ -1,10 +1,12 @@
-"""Training plans without torch: the recipe, the runs (method × seed × axes), the known names."""
+"""Training plans without torch: the recipe, the runs (method × seed × axes), the known names; and
+the published experiments of `replication.toml`, as commands."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -13,7 +15,7 @@ import msgspec
 from fa_core import option_values
 from fa_core.errors import UsageError
 from fa_core.files.decode import Json
-from fa_core.option_values import ARCHS, check_data_set, unknown_name
+from fa_core.option_values import ARCHS, check_data_set, check_known
 from fa_core.report.method_style import (
     CONTROLS,
     FROZEN,
@@ -54,10 +56,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
 
     def __post_init__(self) -> None:
-        if self.optimizer not in OPTIMIZERS:
-            raise unknown_name("optimizer", self.optimizer, OPTIMIZERS)
-        if self.schedule not in SCHEDULES:
-            raise unknown_name("schedule", self.schedule, SCHEDULES)
+        check_known("optimizer", self.optimizer, OPTIMIZERS)
+        check_known("schedule", self.schedule, SCHEDULES)
         _check_at_least("epochs", self.epochs, 0)
         _check_at_least("batch_size", self.batch_size, 1)
         _check_at_least("weight_decay", self.weight_decay, 0)
@@ -73,7 +73,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         """
         if self.schedule == "constant":
             return self.lr
-        return self.lr * 0.5 * (1.0 + math.cos(math.pi * step / max(total, 1)))
+        angle = math.pi * step / max(total, 1)
+        return self.lr * 0.5 * (1.0 + math.cos(angle))
 
 
 def _check_at_least(name: str, value: float, lowest: int) -> None:
@@ -262,8 +263,53 @@ def check_names(method: str, arch: str, data: str) -> None:
     """
     name = canonical_method(method)
     known = [*METHODS, *sorted(option_values.plugins(option_values.METHODS))]
-    if name not in known:
-        raise unknown_name("method", name, known)
-    if arch not in ARCHS:
-        raise unknown_name("network", arch, ARCHS)
+    check_known("method", name, known)
+    check_known("network", arch, ARCHS)
     check_data_set(data)
+
+
+class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One published experiment (fields: see `replication.toml`)."""
+
+    name: str
+    title: str
+    folder: str
+    steps: list[str]
+
+    def commands(self, cifar10: str, cifar100: str, out: str) -> list[list[str]]:
+        """Arguments of `fa-tui`, one list per command; each command resumes an interrupted one.
+
+        Args:
+            cifar10: folder of CIFAR-10.
+            cifar100: folder of CIFAR-100.
+            out: folder of all experiments.
+        """
+        values = {
+            "{cifar10}": f"cifar10:{cifar10}",
+            "{cifar100}": f"cifar100:{cifar100}",
+            "{runs}": str(Path(out, self.folder)),
+            "{audit}": str(Path(out, f"{self.name}.json")),
+        }
+        commands = []
+        for step in self.steps:
+            arguments = [values.get(argument, argument) for argument in step.split()]
+            commands.append([*arguments, "--resume"])
+        return commands
+
+
+@cache
+def experiments() -> list[Experiment]:
+    """All experiments, in the recommended order."""
+    text = Path(__file__).with_name("replication.toml").read_bytes()
+    return msgspec.toml.decode(text, type=dict[str, list[Experiment]])["experiment"]
+
+
+def experiment(name: str) -> Experiment:
+    """The experiment of a name.
+
+    Raises:
+        UsageError: unknown name.
+    """
+    by_name = {one.name: one for one in experiments()}
+    check_known("experiment", name, by_name)
+    return by_name[name]

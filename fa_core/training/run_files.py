@@ -13,7 +13,7 @@ from safetensors.torch import save
 from torch import Tensor
 from torch.optim.optimizer import StateDict
 
-from fa_core.files.atomic import write_bytes, write_json
+from fa_core.files.atomic import place_of, write_bytes, write_json
 from fa_core.files.opening import exists
 from fa_core.files.tensor_mappings import plain_values
 from fa_core.formats.trace import write_trace
@@ -47,7 +47,8 @@ class RunWriter:
         }
         if credit:
             write_bytes(self.folder / CREDIT, save(_plain(credit), label))
-        write_bytes(self.folder / WEIGHTS, save(_plain(net), label | {"arch": manifest.arch}))
+        label["arch"] = manifest.arch
+        write_bytes(self.folder / WEIGHTS, save(_plain(net), label))
 
     def trace(self, epochs: Sequence[Mapping[str, object]]) -> None:
         """Write ``trace.jsonl``, one epoch per line; no file without epochs."""
@@ -55,7 +56,12 @@ class RunWriter:
             write_trace(self.folder / TRACE, epochs)
 
     def start(self) -> None:
-        """Remove the files of an earlier run."""
+        """Remove the files of an earlier run.
+
+        Raises:
+            UsageError: the folder is reached by a link of another user.
+        """
+        place_of(self.folder / MANIFEST)
         for name in (AUDIT, CREDIT, TRACE, RESUME):
             (self.folder / name).unlink(missing_ok=True)
 

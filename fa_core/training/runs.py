@@ -19,7 +19,7 @@ from fa_core.files.decode import Json
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import is_run
 from fa_core.report.method_style import FROZEN
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
 from fa_core.training.plan import RunPlan, there_already
 from fa_core.training.train import Training, steps_per_epoch, train_run
 from fa_core.zoo.data import DataSet, load_data
@@ -34,7 +34,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     resume: bool = False
     overwrite: bool = False
     stop_on: str = ""
-    thresholds: DiagnosticThresholds | None = None
+    thresholds: DiagnosticThresholds = PROTOCOL
 
     def job(self, out: Path) -> Job:
         """The job that trains it into a folder of ``out``."""
@@ -91,7 +91,7 @@ def check_orders(orders: Sequence[Order], data: DataSet, out: Path) -> None:
     for order in orders:
         folder = out / order.plan.name
         with memory_for(folder, "cpu"):
-            run = Training(order.plan, data, folder, torch.device("cpu"), DiagnosticThresholds())
+            run = Training(order.plan, data, folder, torch.device("cpu"), PROTOCOL)
         if run.optimizer:
             steps_per_epoch(data, run.recipe)
         if is_run(folder) and not (order.resume or order.overwrite):

@@ -31,12 +31,12 @@ from fa_core.formats.trace import trace_entry
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.credit import method_gamma
 from fa_core.measure.diagnose import diagnose
-from fa_core.option_values import unknown_name
+from fa_core.option_values import check_known
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import diagnostic_letters
 from fa_core.report.manifest import AUDIT, RESUME, TRACE, Manifest, is_run, read_manifest
 from fa_core.report.method_style import FROZEN
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
 from fa_core.training.plan import Recipe, RunPlan, there_already
 from fa_core.training.run_files import ResumeState, RunWriter, load_state, save_state
 from fa_core.zoo.data import DataSet, eval_batches
@@ -111,7 +111,9 @@ def deterministic(seed: int, device: torch.device) -> Iterator[None]:
     """Seeded generators and deterministic kernels inside; the previous settings afterwards."""
     strict = torch.are_deterministic_algorithms_enabled()
     warn = torch.is_deterministic_algorithms_warn_only_enabled()
-    devices = [device] if device.type == "cuda" else []
+    devices = []
+    if device.type == "cuda":
+        devices.append(device)
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
         torch.use_deterministic_algorithms(True, warn_only=True)
@@ -132,8 +134,7 @@ def fitted_args(arch: str, given: Json, data: DataSet) -> Json:
     Raises:
         UsageError: unknown network, or data of a shape that it does not take.
     """
-    if arch not in ARCHS:
-        raise unknown_name("network", arch, ARCHS)
+    check_known("network", arch, ARCHS)
     known = signature(ARCHS[arch]).parameters
     if "input_dim" in known:
         fitted = {"input_dim": math.prod(data.input_shape)}
@@ -268,7 +269,8 @@ class Training:
         recipe = self.recipe
         steps = steps_per_epoch(data, recipe)
         # a resumed run sees the samples in the same order
-        generator = torch.Generator().manual_seed((self.manifest.seed * 1_000_003 + epoch) % 2**63)
+        drawn_by = self.manifest.seed * 1_000_003 + epoch
+        generator = torch.Generator().manual_seed(drawn_by % 2**63)
         order = torch.randperm(len(data.train_y), generator=generator).to(data.train_y.device)
         total = torch.zeros((), dtype=torch.float64, device=self.device)
         for step in range(steps):
@@ -302,7 +304,9 @@ class Training:
 
         start = time.perf_counter()
         loss = self.epoch(epoch, on_step)
-        stopped = None if math.isfinite(loss) else f"diverged: the loss is {loss} in epoch {epoch}"
+        stopped = None
+        if not math.isfinite(loss):
+            stopped = f"diverged: the loss is {loss} in epoch {epoch}"
         report = self._measured()
         entry = trace_entry(
             epoch,
@@ -404,7 +408,8 @@ def _check_same(found: Manifest, planned: Manifest, folder: Path) -> None:
         UsageError: names the first setting that differs.
     """
     for name in _SAME_ON_RESUME:
-        was, now = getattr(found, name), getattr(planned, name)
+        was = getattr(found, name)
+        now = getattr(planned, name)
         if was != now:
             raise UsageError(
                 f"the run there has {name} {was}, not {now}",
@@ -448,7 +453,7 @@ def train_run(
     resume: bool = False,
     overwrite: bool = False,
     stop_on: str = "",
-    thresholds: DiagnosticThresholds | None = None,
+    thresholds: DiagnosticThresholds = PROTOCOL,
     progress: JobProgress | None = None,
 ) -> Trained:
     """Train a run, measure every epoch, and audit the result.
@@ -476,7 +481,7 @@ def train_run(
     """
     device = torch.device(device)
     with deterministic(plan.seed, device), memory_for(folder, str(device)):
-        run = Training(plan, data, folder, device, thresholds or DiagnosticThresholds())
+        run = Training(plan, data, folder, device, thresholds)
         finished = run.start_or_resume(resume=resume, overwrite=overwrite)
         if finished is not None:
             return Trained(folder=folder, manifest=finished, report=None, skipped=True)

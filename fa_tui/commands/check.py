@@ -20,7 +20,7 @@ from fa_core.report.diagnostics import diagnostic_letters
 from fa_core.report.notes import why_inexact
 from fa_core.report.verdict import TRUSTWORTHY, WALKS_BACK
 from fa_core.report.verdict_text import PASS, counted, known_text, recorded_text, second_reading
-from fa_core.reporting.sections.claims import claim_line, counts_of_claims
+from fa_core.reporting.sections.runs import claim_line, counts_of_claims
 from fa_tui import options
 from fa_tui.commands import check_forms, inputs, output
 from fa_tui.commands.check_forms import FAILED, OPEN, PASSED, Case, Checked

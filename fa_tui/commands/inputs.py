@@ -17,9 +17,8 @@ from fa_core.errors import UnreadableInput, UsageError
 from fa_core.formats import scan
 from fa_core.formats.rows import AuditRow, Problem, with_assumed_baseline
 from fa_core.formats.table import AuditTable
-from fa_core.option_values import listed
 from fa_core.report.names import canonical_method
-from fa_core.report.numbers import count_text
+from fa_core.report.numbers import count_text, listed
 from fa_core.reporting.blocks import Block, bullets
 from fa_tui.commands.output import complain
 from fa_tui.option_groups import Chosen

@@ -25,13 +25,13 @@ from rich.progress import (
 )
 
 from fa_core.audit.jobs import JobState, JobView
+from fa_core.report.numbers import with_axes
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.report.verdict import TRUSTWORTHY
 from fa_core.sanitize import one_line
 from fa_tui.commands.inputs import cause_of
 from fa_tui.commands.output import say
 from fa_tui.terminal.abilities import detect
-from fa_tui.views.grid import axes_text
 from fa_tui.views.words import runs_words
 
 if TYPE_CHECKING:
@@ -188,10 +188,8 @@ class AuditProgress(_Bars):
         job = view.job
         if name := self._names.get(job.checkpoint):
             return name
-        words = [job.method or job.checkpoint, axes_text(job.axes)]
-        if job.seed is not None:
-            words.append(f"seed {job.seed}")
-        return one_line(" ".join(filter(None, words)))
+        name = with_axes(job.method or job.checkpoint, job.axes)
+        return one_line(name if job.seed is None else f"{name} seed {job.seed}")
 
     def _outcome(self, view: JobView) -> str:
         if view.report is not None:

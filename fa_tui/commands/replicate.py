@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from fa_core.reporting.blocks import Grid
-from fa_core.training.experiments import experiment, experiments
+from fa_core.training.plan import experiment, experiments
 from fa_tui import options
 from fa_tui.commands import output
 

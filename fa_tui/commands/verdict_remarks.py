@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from itertools import islice
 
 from fa_core.formats.rows import AuditRow, conditions_of, uneven
-from fa_core.option_values import listed
 from fa_core.report.beside import failure_mode, floor_text, reference_text
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import ASSUMED, DIAGNOSTICS, LETTERS
 from fa_core.report.intervals import sample_count
 from fa_core.report.notes import baseline_text, caveats, why_unproven
-from fa_core.report.numbers import brief
+from fa_core.report.numbers import brief, listed
 from fa_core.report.report_facts import TRAINING
 from fa_core.report.verdict import CONTROL, NOT_MEASURED, cell_legend
 from fa_core.report.verdict_text import counted, counts_text, flips_texts, recorded_text

@@ -26,12 +26,10 @@ from fa_tui.commands import inputs
 from fa_tui.commands.output import complain, print_json, say, speaks_unicode
 from fa_tui.commands.verdict_remarks import Remarks
 from fa_tui.option_groups import Chosen, Criteria
+from fa_tui.views.columns import MARKS, mark_before
 from fa_tui.views.filters import ViewState
 from fa_tui.views.text import cut_middle, fitted, padded, width_of
 from fa_tui.views.words import labels
-
-MARKS = {"bound": "≥", "proxy": "≈", ASSUMED: "?"}
-
 
 _NUMBERS = quantities.named("acc", "growth", "g_L", "drift", "margin", "h_L")
 
@@ -114,13 +112,10 @@ def record(row: AuditRow) -> Json:
 
 def numbers(row: AuditRow) -> list[str]:
     """The numbers of a row, rounded for reading; a bound or proxy is marked."""
-    kinds = evidence(row)
     cells = []
     for column in _NUMBERS:
         value = column.of(row.report)
-        mark = ""
-        if column.letter in kinds and value is not None:
-            mark = MARKS.get(kinds[column.letter], "≈")
+        mark = "" if value is None else mark_before(column, row.report)
         cells.append(mark + judged_text(column, value, row.report.thresholds))
     return cells
 

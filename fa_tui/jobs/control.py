@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from fa_core.errors import FaError
 from fa_core.files.opening import real_path
-from fa_core.option_values import listed
-from fa_core.report.manifest import is_run
+from fa_core.report.numbers import listed
 from fa_tui.jobs.listing import Listed
 from fa_tui.jobs.measuring import Measured, Measuring, Setup
 from fa_tui.jobs.writing import Writings
@@ -167,7 +165,8 @@ class JobControl:
         return sum(not job.over for job in own)
 
     def unknown(self, indices: Sequence[int]) -> list[int]:
-        """The runs of which nothing says what data to measure them on.
+        """The runs of which nothing says what data to measure them on, or only the name of code in
+        a file does.
 
         Those whose measurement failed are among them: what was typed for them may be wrong.
         """
@@ -177,9 +176,8 @@ class JobControl:
         failed = {int(job.id) for job in self.measuring.listed() if job.state == "failed"}
         found = []
         for index in session.measurable(indices):
-            row = session.rows[index]
-            is_described = bool(row.report.coverage) or is_run(Path(row.checkpoint or ""))
-            if not is_described and (index in failed or index not in self.answers):
+            has_answer = index in self.answers and index not in failed
+            if not (has_answer or self.measuring.is_described(session.rows[index])):
                 found.append(index)
         return found
 

@@ -30,11 +30,11 @@ from fa_core.audit.devices import (
     workers_for,
 )
 from fa_core.audit.jobs import MeasureOptions, job_for
-from fa_core.audit.journal import Journal
-from fa_core.errors import FaError
+from fa_core.errors import FaError, UsageError
 from fa_core.files.atomic import keep_old
 from fa_core.files.opening import real_path
 from fa_core.formats import scan
+from fa_core.formats.audit_table import Journal
 from fa_core.formats.rows import AuditRow, measured, with_baselines
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import AUDIT, RESULTS, is_run
@@ -249,6 +249,20 @@ class Measuring:
             self._follow(str(index), pool.submit(job_for(there, str(index), options)))
         return [str(index) for index, _ in new]
 
+    def is_described(self, row: AuditRow) -> bool:
+        """Whether a run's files say what to measure it with, and name no code to be typed again."""
+        from fa_core.audit.verify import recorded_options  # imports NumPy
+
+        if not row.report.coverage:
+            return is_run(Path(row.checkpoint or ""))
+        try:
+            recorded_options(row, self._setup.options or MeasureOptions())
+        except UsageError:
+            return False
+        except FaError:
+            pass  # no answer mends it: `start` says so
+        return True
+
     @property
     def has_data(self) -> bool:
         """Whether the explorer was started with data for every run."""
@@ -354,6 +368,11 @@ class Measuring:
             self._on_measured(Measured(index, row, again=again))
             return
         (row,) = with_baselines([measured(row, future.result())])
+        # as its file is read again
+        said = msgspec.structs.replace(
+            row.report, recorded_verdict=row.report.as_recorded().verdict
+        )
+        row = msgspec.structs.replace(row, report=said)
         self._on_saving(index)
         try:
             done = Measured(index, row, saved=str(self.results.save(row)))

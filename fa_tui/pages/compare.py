@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.widget import Widget
 
-from fa_core.report.notes import baseline_text
+from fa_core.report.notes import basis_text
 from fa_core.report.numbers import short
 from fa_tui.pages.page import Page
 from fa_tui.session import Session
@@ -228,11 +228,8 @@ different networks have no mean
         if entry.kind == "verdict":
             text = self.session.judged(index).words
         elif value is not None:
-            if column in entry.assumed:
-                assumed = f" (frozen baseline {baseline_text(row.report)})"
-            else:
-                assumed = ""
-            text = f"{entry.name} = {short(value, 6)}{assumed}"
+            basis = entry.quantity and basis_text(row.report, entry.quantity.letter)
+            text = f"{entry.name} = {short(value, 6)}" + (f" ({basis})" if basis else "")
         elif entry.kind in ("h", "g", "growth"):
             text = f"no {entry.name} in this run"
         line.set(

@@ -35,6 +35,7 @@ from fa_tui.widgets.table import GridTable, LineTable
 _FLUSH_SECONDS = 0.001
 _BOTH = 120
 """Columns of the terminal from which a second quantity stands beside the first."""
+_LEAST_CHART = 7
 _MOST_DIM = 60
 """Other lines that are drawn; more would make each key slow."""
 _HOW_TO = (
@@ -124,8 +125,9 @@ without intervals is judged by its numbers.
         self._judge()
 
     def on_resize(self) -> None:
-        # a larger terminal has a larger chart, whatever else it shows
-        self.charts.styles.height = ceil(self.app.size.height / 2)
+        # a larger terminal has a larger chart, whatever else it shows but a line of the table
+        room = max(self.size.height - 3, _LEAST_CHART)
+        self.charts.styles.height = min(ceil(self.app.size.height / 2), room)
         self._draw()
 
     @property
@@ -223,7 +225,7 @@ without intervals is judged by its numbers.
         if session.filter is not None:
             more.append((f" {filter_name(session.filter)}", "dim"))
         if any(run.unfinished for run in runs):
-            more.append(("  still growing", "accent"))
+            more.append(("  last line incomplete", "accent"))
         if skipped:
             more.append((f"  {count_text(skipped, 'line')} skipped (P)", "warn"))
         name = self.table.text[self.table.line + 1][0]

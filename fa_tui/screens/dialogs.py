@@ -15,8 +15,9 @@ from textual.suggester import Suggester
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.files.opening import exists, real_path, typed_path
 from fa_core.formats import scan
-from fa_core.option_values import check_data_set, listed, network_spec
+from fa_core.option_values import check_data_set, network_spec
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS
+from fa_core.report.numbers import listed
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.options import parse_frozen_baseline
 from fa_tui.screens.questions import Choice, Dismissed, EntryScreen, ask, choose
@@ -157,7 +158,9 @@ async def ask_what_if(app: ExplorerApp) -> None:
     """Enter assumed frozen-baseline accuracies, and judge all runs by them."""
     now = baseline_text(app.session.baseline)
     check = partial(_baseline_problem, app.session)
-    hint = "0.349: all without one but controls; ep=0.31: all of ep; empty: as recorded"
+    recorded = [*filter(None, (row.report.frozen_baseline_acc for row in app.session.scoped))]
+    known = f"{max(recorded)} (of other runs here)" if recorded else "0.349"
+    hint = f"{known}: all without one; ep=0.31: of ep; empty: as recorded"
     asks = "what if the frozen baseline were"
     text = await ask(app, EntryScreen(asks, text=now, hint=hint, check=check))
     given = parse_frozen_baseline([text])

@@ -128,15 +128,17 @@ class Frame:
     def _drawn(self, texts: Sequence[tuple[Codes, int, int, str]]) -> Iterator[str]:
         """The texts, those of one colour after each other, each with its place."""
         pen: Codes | None = None
+        row = -1
         for codes, y, x, text in texts:
             if codes != pen:
                 yield change_of_colours(pen, codes)
                 pen = codes
-            width = cell_len(text)
             if not _is_simple(text):
                 # terminals disagree on its width: it is drawn over blanks
-                yield f"{_move(x, y)}{' ' * width}"
-            yield _move(x, y)
+                yield f"{_move(x, y)}{' ' * cell_len(text)}"
+            # not by a distance: terminals disagree on the width of what was sent
+            yield f"\x1b[{x + 1}G" if y == row else _move(x, y)
+            row = y
             yield _BLANKS.sub(_erased, text) if self._erases else text
         if pen is not None:
             yield "\x1b[0m"

@@ -12,12 +12,13 @@ from msgspec.structs import replace
 
 from fa_core.errors import UsageError
 from fa_core.formats.rows import AuditRow
-from fa_core.report.diagnostics import block_growths
-from fa_core.report.numbers import plain, scientific, short
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.diagnostics import ASSUMED, BOUND, PROXY, block_growths
+from fa_core.report.numbers import axis_sign, plain, scientific, short
 from fa_core.report.quantities import BY_NAME, QUANTITIES, Quantity
 from fa_core.sanitize import sanitize
 from fa_tui.session import Runs, Scope, Session
-from fa_tui.views.grid import own_axes, rank, sign
+from fa_tui.views.grid import own_axes, rank
 from fa_tui.views.scale import drawable
 from fa_tui.views.text import cut_start, width_of
 
@@ -86,7 +87,10 @@ NORMS = replace(BY_NAME["h_L"], name="norms", label="‖h‖ ‖g‖ by layer")
 """Shown as bars over the layers instead of a number."""
 
 NUMBER_CELLS = 8
-"""Width of a number in a column, without the sign of an assumed baseline."""
+"""Width of a number in a column, without its sign of `MARKS`."""
+
+MARKS = {BOUND: "≥", PROXY: "≈", ASSUMED: "?"}
+"""Signs before a number that is not exact, by its kind."""
 
 
 @lru_cache(maxsize=16)
@@ -112,15 +116,18 @@ def value_of(quantity: Quantity, session: Session, row: int) -> float | None:
     return quantity.of(session.rows[row].report)
 
 
-def is_assumed(quantity: Quantity, session: Session, row: int) -> bool:
-    """Whether the quantity rests on an assumed frozen baseline on this run."""
-    return quantity.name in OF_BASELINE and (
-        session.rows[row].report.assumed_baseline_acc is not None
-    )
+def mark_before(quantity: Quantity, report: DiagnosticReport) -> str:
+    """The sign before a report's number; ``""`` where it is exact."""
+    letter = "d" if quantity.name == "frozen" else quantity.letter
+    return MARKS.get(report.kinds.get(letter, ""), "")
 
 
-OF_BASELINE = ("margin", "frozen")
-"""Quantities that rest on a frozen baseline."""
+def number_text(quantity: Quantity, session: Session, row: int) -> str:
+    """A run's number, in the format of its column."""
+    value = value_of(quantity, session, row)
+    mark = "" if value is None else mark_before(quantity, session.rows[row].report)
+    return mark + written(value, format_in(session.seen, quantity))
+
 
 CELLS = BY_NAME | {NORMS.name: NORMS}
 """What the cells of the matrix show instead of letters, by name."""
@@ -258,18 +265,10 @@ def _of_quantity(quantity: Quantity) -> Column:
         quantity.title,
         width=max(NUMBER_CELLS + 1, len(quantity.title) + 1) + 2,
         key=partial(value_of, quantity),
-        text=partial(_number, quantity),
+        text=partial(number_text, quantity),
         right=True,
         letter=quantity.letter,
     )
-
-
-def _number(quantity: Quantity, session: Session, row: int) -> str:
-    value = value_of(quantity, session, row)
-    text = written(value, format_in(session.seen, quantity))
-    if value is not None and is_assumed(quantity, session, row):
-        return f"{text}?"
-    return text
 
 
 def _of_axis(name: str) -> Column:
@@ -286,7 +285,7 @@ def _of_axis(name: str) -> Column:
             return ""
         return plain(value)
 
-    return Column(name, sign(name), 10, key, text, right=True)
+    return Column(name, axis_sign(name), 10, key, text, right=True)
 
 
 def _source(session: Session, row: int) -> str:

@@ -15,7 +15,6 @@ from fa_core.report.numbers import short
 from fa_core.report.quantities import Quantity, named
 from fa_core.reporting.sections.analyses import stat_words
 from fa_tui.session import Session
-from fa_tui.views.columns import OF_BASELINE
 from fa_tui.views.grid import build_grid
 from fa_tui.views.words import disambiguate
 
@@ -59,7 +58,6 @@ class ComparedLine(NamedTuple):
         spread: the runs' values; None for headings and verdicts.
         parts: whether this is the first layer at which the runs diverge.
         quantity: of a ``number``.
-        assumed: indices of the runs whose number rests on an assumed frozen baseline.
     """
 
     kind: str
@@ -67,7 +65,6 @@ class ComparedLine(NamedTuple):
     spread: LayerSpread | None = None
     parts: bool = False
     quantity: Quantity | None = None
-    assumed: frozenset[int] = frozenset()
 
     @property
     def name(self) -> str:
@@ -271,12 +268,8 @@ def _section(
 
 
 def _numbers(reports: Sequence[DiagnosticReport]) -> list[ComparedLine]:
-    assumed = set()
-    for place, report in enumerate(reports):
-        if report.assumed_baseline_acc is not None:
-            assumed.add(place)
     heading = "judged numbers"
-    if assumed:
+    if any(report.assumed_baseline_acc is not None for report in reports):
         heading += "   ?: by an assumed frozen baseline"
     lines = [ComparedLine("heading", heading)]
     for quantity in _COMPARED:
@@ -290,8 +283,7 @@ def _numbers(reports: Sequence[DiagnosticReport]) -> list[ComparedLine]:
             # ratios of cosines, margins or accuracies are meaningless
             spread = replace(spread, ratio=None)
         label = f"{quantity.letter} {quantity.title}".strip()
-        places = frozenset(assumed if quantity.name in OF_BASELINE else ())
-        lines.append(ComparedLine("number", label, spread, quantity=quantity, assumed=places))
+        lines.append(ComparedLine("number", label, spread, quantity=quantity))
     if len(lines) > 1:
         return lines
     return []

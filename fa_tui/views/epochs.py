@@ -9,10 +9,9 @@ from fa_core.errors import UsageError
 from fa_core.files.opening import real_path
 from fa_core.formats.rows import AuditRow
 from fa_core.formats.trace import Trace, TraceEpoch
-from fa_core.option_values import listed
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.names import named_place, run_place
-from fa_core.report.numbers import short
+from fa_core.report.numbers import listed, short
 from fa_tui.session import Session
 from fa_tui.views.grid import homes_of
 

@@ -10,27 +10,12 @@ from typing import NamedTuple
 
 from fa_core.formats.rows import AuditRow, axes_of_methods, value_on_axis
 from fa_core.report.names import differing_axes, homes, is_file_name, short_paths
-from fa_core.report.numbers import plain
-
-_SIGNS = {"lam": "λ"}
+from fa_core.report.numbers import with_axes
 
 
 def own_axes(rows: Iterable[AuditRow]) -> list[str]:
     """The runs' own axes."""
     return sorted({name for row in rows for name in row.axes})
-
-
-def sign(axis: str) -> str:
-    """An axis as it is written before its value: ``λ`` for ``lam``."""
-    return _SIGNS.get(axis, axis)
-
-
-def axes_text(axes: Mapping[str, object]) -> str:
-    """Several axes with their values: ``d=64 λ=0.01``."""
-    texts = []
-    for name, value in sorted(axes.items()):
-        texts.append(f"{sign(name)}={plain(value)}")
-    return " ".join(texts)
 
 
 def rank(value: Hashable) -> tuple[bool, bool, float, str]:
@@ -160,24 +145,17 @@ def _headings(runs: Sequence[_Placed], varying: Mapping[str, Collection[str]]) -
     for run in runs:
         if run.home not in headings:
             shared = {*run.row.axes}.difference(varying[run.home])
-            headings[run.home] = f"{run.home}  {some_axes(run.row, shared)}".rstrip()
+            headings[run.home] = named_with(f"{run.home} ", run.row, shared).rstrip()
     return headings
 
 
 def _line_label(row: AuditRow, varying: Collection[str]) -> str:
-    if not varying:
-        return row.method
-    return f"{row.method} {some_axes(row, varying)}".rstrip()
+    return named_with(row.method, row, varying) if varying else row.method
 
 
-def some_axes(row: AuditRow, chosen: Collection[str]) -> str:
-    """The row's values on some axes, as the end of its name."""
-    values = {}
-    for name in chosen:
-        value = value_on_axis(row, name)
-        if value is not None:
-            values[name] = value
-    return axes_text(values)
+def named_with(name: str, row: AuditRow, chosen: Iterable[str]) -> str:
+    """A name with the row's values on some axes."""
+    return with_axes(name, {axis: value_on_axis(row, axis) for axis in chosen})
 
 
 @lru_cache(maxsize=4)

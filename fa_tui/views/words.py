@@ -8,15 +8,14 @@ from functools import cache
 from pathlib import Path
 
 from fa_core.formats.rows import AuditRow, axes_of_methods
-from fa_core.option_values import listed
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, letters_of
 from fa_core.report.names import is_file_name, run_place, unique_names
-from fa_core.report.numbers import count_text, short
+from fa_core.report.numbers import count_text, listed, short
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.report.verdict import cell_text
 from fa_core.sanitize import sanitize
 from fa_tui.session import Flip, RunFilter, Session
-from fa_tui.views.grid import some_axes
+from fa_tui.views.grid import named_with
 from fa_tui.views.text import width_of
 
 Pieces = list[tuple[str, str]]
@@ -239,7 +238,7 @@ def disambiguate(
     names = []
     for row in rows:
         seed = "" if row.seed is None else f" s{row.seed}"
-        names.append(f"{row.method}{seed} {some_axes(row, axes[row.method])}".rstrip())
+        names.append(named_with(f"{row.method}{seed}", row, axes[row.method]))
     places = [run_place(row.source) for row in rows]
     files = [place if is_file_name(place) else str(Path(place).parent) for place in places]
     names = unique_names(names, files, places, form="{} ({})")

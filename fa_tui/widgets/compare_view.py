@@ -13,7 +13,7 @@ from fa_core.report.numbers import short
 from fa_core.report.quantities import Quantity
 from fa_tui.session import Session
 from fa_tui.views import comparison
-from fa_tui.views.columns import NUMBER_CELLS, Write, one_format, written
+from fa_tui.views.columns import NUMBER_CELLS, Write, mark_before, one_format, written
 from fa_tui.views.looks import Look, letter_tone
 from fa_tui.views.text import cut, cut_middle, padded, width_of
 from fa_tui.views.words import place_label
@@ -186,9 +186,9 @@ class CompareView(LineTable):
         session = self.session
         if entry.kind == "number" and entry.quantity and entry.spread:
             text = _said(entry.quantity, value, entry.spread.values)
-            if column in entry.assumed:
-                text += "?"
-            return text, letter_tone(session, self._rows[column], entry.quantity.letter)
+            row = self._rows[column]
+            mark = mark_before(entry.quantity, session.rows[row].report)
+            return mark + text, letter_tone(session, row, entry.quantity.letter)
         text, tone = short(value), "bad"
         if math.isfinite(value):
             text, tone = self._formats[entry.kind](value), "text"

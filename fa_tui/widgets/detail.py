@@ -24,7 +24,7 @@ from fa_core.report.gamma import (
     null_of,
 )
 from fa_core.report.notes import baseline_text
-from fa_core.report.numbers import percent, short
+from fa_core.report.numbers import percent, short, with_axes
 from fa_core.report.report_facts import layers_in_order
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.report.verdict import WALKS_BACK
@@ -32,7 +32,6 @@ from fa_core.report.verdict_text import flips_texts, known_text, recorded_text
 from fa_tui.session import Session
 from fa_tui.views.columns import peak_block
 from fa_tui.views.glyphs import Glyphs
-from fa_tui.views.grid import axes_text
 from fa_tui.views.looks import tone_of
 from fa_tui.views.scale import covering
 from fa_tui.views.sparklines import sparkline
@@ -222,7 +221,7 @@ class RunPage:
         room = self._width - len(mark) - 1
         name = self._say(report.method_name or row.method)
         seed = self._seed(room - width_of(name))
-        axes = self._say(axes_text(row.axes))
+        axes = self._say(with_axes("", row.axes).strip())
         below = self._wrapped(axes, "dim") if axes else []
         if axes and width_of(f"{name}{seed}  {axes}") <= room:
             seed = f"{seed}  {axes}"
@@ -498,8 +497,9 @@ def _batches(report: DiagnosticReport) -> str:
 def _flat(facts: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     """Provenance as names and values; a mapping as `key value, key value`, hashes abbreviated."""
     for name, value in facts.items():
-        # a file may have been moved since: the row has its current path
-        if name == "checkpoint" or value is None:
+        # a file may have been moved since: the row has its current path; sizes and times of files
+        # say nothing to a reader
+        if name in ("checkpoint", "files") or value is None:
             continue
         if isinstance(value, Mapping):
             parts = [f"{key} {one}" for key, one in value.items() if one not in _EMPTY]

@@ -22,7 +22,7 @@ from fa_core.report.numbers import brief
 from fa_core.report.quantities import JUDGED
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.report.verdict import NOT_MEASURED
-from fa_tui.views.columns import peak_block
+from fa_tui.views.columns import mark_before, peak_block
 from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.text import cut, fitted, width_of
 from fa_tui.widgets.painted import Piece, Row
@@ -119,9 +119,8 @@ class DiagnosticTable:
             if record.state == NOT_MEASURED:
                 reason = f"{NOT_MEASURED}: {reason}"
             return TableLine(letter, quantity.words, says=reason)
-        number = f"{quantity.text(value)}{quantity.suffix}"
-        if letter in self._report.kinds:
-            number += "?"
+        mark = mark_before(quantity, self._report)
+        number = f"{mark}{quantity.text(value)}{quantity.suffix}"
         return TableLine(letter, quantity.words, number, self._interval(letter))
 
     def _cells(self, line: TableLine, thresholds: DiagnosticThresholds) -> Sequence[str]:

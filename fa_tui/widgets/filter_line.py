@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 2000
 """Up to so many runs, every letter filters again."""
-_PAUSE_SECONDS = 0.05
+_PAUSE_SECONDS = 0.03
 """Delay of the filter for more runs."""
 _KEYS = "enter keeps it, esc goes back"
 _HINT = "words, method:dfa  flag:ab  growth>100  lam:0.01  is:walkback; -term: not so"

@@ -15,9 +15,8 @@ from fa_tui.views.columns import (
     NORMS,
     NUMBER_CELLS,
     format_in,
-    is_assumed,
+    number_text,
     values_of,
-    written,
 )
 from fa_tui.views.epochs import cell_so_far
 from fa_tui.views.glyphs import Glyphs
@@ -300,12 +299,8 @@ class RunCells:
         return [self._number(quantity, row, width)]
 
     def _number(self, quantity: Quantity, row: int, width: int) -> Piece:
-        [value] = values_of(quantity, self.session, [row])
-        number = self._glyphs.say(written(value, format_in(self.session.seen, quantity)))
-        tone = letter_tone(self.session, row, quantity.letter)
-        if value is not None and is_assumed(quantity, self.session, row):
-            number = f"{number[: width - 1]}?"
-        return number.rjust(width), tone
+        number = self._glyphs.say(number_text(quantity, self.session, row))
+        return number.rjust(width), letter_tone(self.session, row, quantity.letter)
 
     def legend(self, quantity: Quantity) -> Row:
         """What the numbers are, and from where to where they go."""

@@ -12,7 +12,7 @@ from textual.binding import Binding
 from textual.containers import Vertical
 
 from fa_core.report.diagnostics import DIAGNOSTICS
-from fa_tui.session import Session
+from fa_tui.session import Session, changed_cells
 from fa_tui.views.text import as_many, width_of
 from fa_tui.views.words import flipped_words, walk_back_words
 from fa_tui.widgets.line import Line
@@ -79,8 +79,9 @@ class SlidersPanel(Vertical):
             if now.seen is not before.seen:
                 slider.set_runs(now.values(letter), now.points(letter))
             slider.catch_up()
-        self._flipped = flipped_words(now)
-        self._show_summary()
+        if now.seen is not before.seen or changed_cells(before, now):
+            self._flipped = flipped_words(now)
+            self._show_summary()
 
     def slider(self, letter: str) -> ThresholdSlider:
         """The slider of a diagnostic."""

@@ -202,9 +202,6 @@ class StagedJobs:
     def move(self, job_id: str, step: int) -> bool:
         return False
 
-    def pids(self) -> list[int]:
-        return []
-
 
 async def jobs_in_every_state(pilot: Pilot[Any], app: ExplorerApp) -> None:
     app.jobs.listed = StagedJobs().listed  # type: ignore[method-assign]

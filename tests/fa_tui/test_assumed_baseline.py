@@ -212,13 +212,13 @@ def test_the_long_view_and_the_report_mark_a_number_by_an_assumed_baseline(
         row.key: (columns["margin"].text(session, i), columns["frozen"].text(session, i))
         for i, row in enumerate(rows)
     }
-    assert said["bp_s42"] == (("+26.59?", "0.349?") if assumed else ("·", "·"))
+    assert said["bp_s42"] == (("?+26.59", "?0.349") if assumed else ("·", "·"))
     assert not any("?" in text for text in said["state_bridge_s42"])
     assert all("?" not in columns["acc"].text(session, i) for i in range(len(rows)))
     (grid,) = beyond_table(session.table, USUAL)
     assert isinstance(grid, Grid)
     rooms = {row[0]: row[4] for row in grid.rows}
-    assert [rooms[name].endswith("?") for name in ("bp_s42", "state_bridge_s42")] == [
+    assert [rooms[name].startswith("?") for name in ("bp_s42", "state_bridge_s42")] == [
         assumed,
         False,
     ]
@@ -230,7 +230,7 @@ async def test_the_matrix_marks_a_number_by_an_assumed_baseline(published_table:
         Session(scan([published_table]).rows, baseline=BOTH), look=ViewState(show="margin")
     )
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: "+26.59?" in screen_text(app))
+        await until(pilot, lambda: "?+26.59" in screen_text(app))
         lines = {line.split()[0]: line for line in screen_text(app).splitlines() if line.strip()}
         assert "?" not in lines["state_bridge"] and lines["dfa"].count("?") == 3
 

@@ -50,10 +50,15 @@ def test_a_margin_and_a_cosine_may_be_negative(published_table, capsys):
 def test_below_the_table_stands_why_b_fired_on_each_run(sample_runs, capsys):
     assert main(["show", str(sample_runs / "floor")]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line for line in lines if "(b) fires" in line] == [
+    fired, references = zip(
+        *(line.split("; the reference is exact ") for line in lines if "(b) fires" in line),
+        strict=True,
+    )
+    assert fired == (
         "bp seed 42: (b) fires: converged (γ_L 0.49, ‖e_T‖ 3.6e-6)",
         "dfa seed 42: (b) fires: cancelled (γ_L 5e-7, ‖e_T‖ 0.86)",
-    ]
+    )
+    assert set(references) == {"(cosine 1.000000, none lost): the gradient is small, not noise"}
 
 
 def test_runs_whose_cause_cannot_be_told_share_one_line(published_table, published_cnn, capsys):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from fa_core.formats import scan
+from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_tui.app import ExplorerApp
 from fa_tui.screens.questions import EntryScreen
 from fa_tui.session import Session
@@ -55,6 +57,19 @@ async def test_it_is_asked_once_and_kept_for_the_folder(folder: Path, monkeypatc
         assert remembered_answer(folder) == answer
         await pilot.press("asterisk", "m")
         await until(pilot, lambda: len(started) == 2)
+
+
+@pytest.mark.parametrize(
+    ("model", "is_asked"), [("net:Mine", True), (None, False)], ids=["code", "its weights"]
+)
+def test_code_that_an_audit_names_is_asked_for(folder: Path, model: str | None, is_asked) -> None:
+    report = DiagnosticReport(
+        residual_norms=[1.0, 2.0],
+        provenance={"settings": {"model": model, "data": "digits"}, "checkpoint": "dfa_s1"},
+    )
+    (folder / "one.json").write_text(json.dumps({"reports": {"dfa": report.to_dict()}}))
+    app = ExplorerApp(Session(scan([folder / "one.json"]).rows), title="runs")
+    assert app.jobs.unknown([0]) == [0] * is_asked
 
 
 async def test_the_next_explorer_offers_what_was_typed(folder: Path) -> None:

@@ -164,7 +164,7 @@ async def test_a_growing_trace_and_a_new_run_are_followed_on_the_same_line(
         assert "dfa" in screen_text(app).splitlines()[0]
         await pilot.press("home")
         await settled(pilot, screen)
-        assert "△ s3   still growing" in screen_text(app).splitlines()[0]
+        assert "△ s3   last line incomplete" in screen_text(app).splitlines()[0]
         assert screen.canvas.chart is not None and screen.canvas.chart.x.hi == 25.0
 
 

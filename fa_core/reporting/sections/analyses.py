@@ -37,9 +37,6 @@ _RANGE_CELLS, _END_CELLS = 7, 6
 def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
     """Mean and spread per method, numbers of seeds that fire, and disagreement."""
     groups = analysis.groups
-    notes: list[tuple[str, str]] = []
-    for group in groups:
-        notes += [(note, group_name(group)) for note in group.notes]
     if groups:
         records = [_seed_record(group, analysis.thresholds) for group in groups]
         yield Grid.of(
@@ -55,7 +52,8 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
         caption = "Range over seeds: min … max; n: of how many, where not of all."
         yield Grid.of([_range_record(one, analysis.thresholds) for one in groups], caption)
     yield from _credit_grid(groups)
-    yield from bullets((*analysis.notes, *by_note(notes)))
+    notes = by_note((with_axes(group.method, group.axes), group.notes) for group in groups)
+    yield from bullets((*analysis.notes, *notes))
 
 
 def _seed_record(group: SeedGroup, thresholds: DiagnosticThresholds) -> dict[str, str]:
@@ -86,7 +84,7 @@ def _range_record(group: SeedGroup, thresholds: DiagnosticThresholds) -> dict[st
 
 def full_name(group: SeedGroup | MethodTimeline) -> str:
     """The method with its second axes, and its file or folder if several hold the same runs."""
-    name = group_name(group)
+    name = with_axes(group.method, group.axes)
     if group.collection:
         return f"{name} in {PurePath(group.collection).name}"
     return name
@@ -101,14 +99,12 @@ def _verdict(group: SeedGroup) -> str:
     return f"{group.verdict} {grounds_text(on_all, group.evidence)}".rstrip()
 
 
-def group_name(group: SeedGroup | MethodTimeline) -> str:
-    """The method with its second axes."""
-    return with_axes(group.method, group.axes)
-
-
 def _credit_grid(groups: Sequence[SeedGroup]) -> Iterator[Grid]:
     """The credit that some condition has, if there is any."""
-    shown = [number for number in CREDIT if any(group.stats[number].n for group in groups)]
+    shown = []
+    for number in CREDIT:
+        if any(group.stats[number].n for group in groups):
+            shown.append(number)
     records = []
     for group in groups:
         cells = {CREDIT[number]: stat_words(group.stats[number]) for number in shown}
@@ -125,7 +121,8 @@ def fires_on(group: SeedGroup) -> str:
     """
     shown = []
     for letter in LETTERS:
-        fired, measured = group.fired[letter], group.measured[letter]
+        fired = group.fired[letter]
+        measured = group.measured[letter]
         if not measured:
             shown.append(f"{letter} {MISSING}")
         elif fired or letter in group.undecided or measured < len(group.seeds):
@@ -181,11 +178,11 @@ def sensitivity_blocks(analysis: Sequence[Sensitivity]) -> Iterator[Block]:
         if first.neither:
             groups += f" Neither: {', '.join(first.neither)}."
         yield Paragraph(groups)
-    notes: list[tuple[str, str]] = []
+    said = []
     for one in analysis:
         letter = f"({one.letter})"
-        notes += [(note.removeprefix(f"{letter} "), letter) for note in one.skipped]
-    yield from bullets(by_note(notes, "{} {}"))
+        said.append((letter, [note.removeprefix(f"{letter} ") for note in one.skipped]))
+    yield from bullets(by_note(said, "{} {}"))
 
 
 def _sensitivity_record(one: Sensitivity, grouped: bool) -> dict[str, str]:
@@ -206,7 +203,8 @@ def _names(group: Spread) -> str:
 
 def fires_when(one: Sensitivity) -> str:
     """The rule of a diagnostic, abbreviated: ``(a) growth > 50×``."""
-    sign, quantity = DIAGNOSTICS[one.letter].sign, JUDGED[one.letter]
+    sign = DIAGNOSTICS[one.letter].sign
+    quantity = JUDGED[one.letter]
     return f"({one.letter}) {quantity.label} {sign} {exact(one.threshold)}{quantity.suffix}"
 
 
@@ -296,10 +294,7 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
         words=2 + len(LETTERS),
         marked=[one.stop for one in timelines],
     )
-    pairs: list[tuple[str, str]] = []
-    for one in timelines:
-        pairs += [(note, one.key) for note in one.skipped]
-    yield from bullets(by_note(pairs))
+    yield from bullets(by_note((one.key, one.skipped) for one in timelines))
 
 
 def _method_record(one: MethodTimeline) -> dict[str, str]:
@@ -320,7 +315,7 @@ def _timeline_record(one: Timeline) -> dict[str, str]:
         acc = one.stop.acc
     count = str(one.epochs)
     if one.unfinished:
-        count += " (growing)"
+        count += " (last line incomplete)"
     record = {"run": one.key, "epochs" if one.unit == EPOCH else "records": count}
     for letter in LETTERS:
         record[f"({letter})"] = _fire_text(one, letter)

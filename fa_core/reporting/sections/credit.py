@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import zip_longest
-from typing import TypeGuard
 
 from fa_core.formats.table import AuditTable
 from fa_core.report.diagnostic_record import records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.gamma import deep_gamma, deep_layers, null_gamma, null_of
+from fa_core.report.gamma import deep_gamma, deep_layers, null_gamma, null_of, per_layer
 from fa_core.report.numbers import MISSING, brief, fixed
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.reporting.blocks import Block, Grid, Paragraph
@@ -63,8 +62,8 @@ def credit_table(table: AuditTable) -> Iterator[Block]:
     rows = []
     for name, report in shown_runs(table):
         for metric, symbol in _SYMBOLS.items():
-            values = (report.credit or {}).get(metric)
-            if _per_layer(values) and any(value is not None for value in values):
+            values = per_layer(report.credit, metric)
+            if len(values) > 1 and any(value is not None for value in values):
                 layers = [_shown(metric, value) for value in values]
                 rows.append((name, symbol, _deep_mean(report, metric), *layers))
         rows += _null_row(name, report)
@@ -86,23 +85,13 @@ def _null_row(name: str, report: DiagnosticReport) -> Iterator[tuple[str, ...]]:
     fresh = fixed(mean, 4, sign=True)
     if not math.isnan(std):
         fresh += f" ± {fixed(std, 4)}"
-    layers = []
-    gammas = null.get("gamma")
-    if _per_layer(gammas):
-        layers = [_shown("gamma", value) for value in gammas]
+    layers = [_shown("gamma", value) for value in per_layer(null)]
     yield (
         name,
         f"Γ, {null_of(report.credit) or 'fresh'} ({null.get('draws')} draws)",
         fresh,
         *layers,
     )
-
-
-def _per_layer(values: object) -> TypeGuard[list[float | None]]:
-    """Whether values are numbers per layer, None where undefined."""
-    if not isinstance(values, list) or len(values) < 2:
-        return False
-    return all(value is None or isinstance(value, (int, float)) for value in values)
 
 
 def _deep_mean(report: DiagnosticReport, metric: str) -> str:

@@ -1,16 +1,16 @@
-"""Tables of runs: verdicts, layers, margins to flip; pitfalls and provenance."""
+"""Tables of runs: verdicts, layers, margins to flip; pitfalls and provenance; judged claims."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
 from typing import TypeAlias
 
+from fa_core.analysis.claims import FAILS, OUTCOMES, Claim, ClaimResult, SeedOutcome
 from fa_core.analysis.seeds import AVERAGED
 from fa_core.formats.table import AuditTable
-from fa_core.option_values import listed
 from fa_core.report.beside import backward_gain, cause_of_floor, failure_mode
 from fa_core.report.diagnostic_record import DiagnosticRecord, range_text, records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -23,10 +23,10 @@ from fa_core.report.diagnostics import (
 )
 from fa_core.report.names import run_names
 from fa_core.report.notes import baseline_text, caveats
-from fa_core.report.numbers import MISSING, count_text, significant
+from fa_core.report.numbers import MISSING, brief, count_text, listed, on_its_side, significant
 from fa_core.report.quantities import JUDGED
 from fa_core.report.report_facts import layers_in_order
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
 from fa_core.report.verdict import NOT_MEASURED, UNDECIDED, cell_legend
 from fa_core.report.verdict_text import counted, counts_text, second_reading, verdict_words
 from fa_core.reporting.blocks import (
@@ -47,11 +47,10 @@ Run: TypeAlias = tuple[str, DiagnosticReport]
 """A run in a per-run table: its unique name and its report."""
 
 
-def shown_runs(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> list[Run]:
+def shown_runs(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCOL) -> list[Run]:
     """The runs of per-run tables, judged by these thresholds (default: the protocol's)."""
-    judged_by = thresholds or DiagnosticThresholds()
     names = run_names(table.key.tolist(), table.source.tolist())[:ROWS_AT_MOST]
-    return [(name, table.report(i).with_thresholds(judged_by)) for i, name in enumerate(names)]
+    return [(name, table.report(i).with_thresholds(thresholds)) for i, name in enumerate(names)]
 
 
 def thresholds_table(thresholds: DiagnosticThresholds) -> Block:
@@ -84,7 +83,7 @@ def second_readings(table: AuditTable, thresholds: DiagnosticThresholds) -> Iter
 def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     """Numbers of runs, their judgements, and caveats."""
     methods = list(dict.fromkeys(map(str, table.method)))
-    seeds = [seed for seed in table.seeds if seed is not None]
+    seeds = sorted({seed for seed in table.seed if seed is not None})
     runs = count_text(len(table), "run")
     of = count_text(len(methods), "method")
     contents = f"{runs} of {of} ({listed(methods, 24)})"
@@ -113,10 +112,10 @@ def _caveats(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Bl
 def notes_on_runs(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     """What the numbers of single runs rest on."""
     runs = shown_runs(table, thresholds)
-    pairs = [(caveat, name) for name, run in runs for caveat in caveats(run)]
-    if pairs:
+    notes = by_note((name, caveats(run)) for name, run in runs)
+    if notes:
         yield Heading("Notes on runs", 2)
-        yield from bullets(by_note(pairs))
+        yield from bullets(notes)
 
 
 def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
@@ -218,10 +217,9 @@ def _beyond_record(run: Run) -> dict[str, str]:
 def _room(report: DiagnosticReport, record: DiagnosticRecord) -> str:
     if record.state == NOT_MEASURED:
         return MISSING
-    doubt = "?" if report.kinds.get(record.letter) == ASSUMED else ""
-    if record.state == UNDECIDED:
-        doubt += " ~"
-    return (record.brief_distance or "fires always") + doubt
+    mark = "?" if report.kinds.get(record.letter) == ASSUMED else ""
+    end = " ~" if record.state == UNDECIDED else ""
+    return f"{mark}{record.brief_distance or 'fires always'}{end}"
 
 
 PITFALLS = (
@@ -301,3 +299,68 @@ def _extra(name: str, values: Counter[str]) -> str:
         return f"{name}: {next(iter(values))}"
     counts = [f"{value} ({count})" for value, count in values.most_common()]
     return f"{name}: {len(values)} values: {listed(counts, 4)}"
+
+
+_CLAIMS_CAPTION = (
+    "Claims, seed by seed: a seed is undecided where the limit lies inside the 95 % interval of "
+    "its number. In square brackets: intervals over samples."
+)
+
+
+def claim_line(result: ClaimResult) -> str:
+    """A claim on one line: what was claimed, what the seeds say, and their numbers.
+
+    >>> from fa_core.analysis.claims import Claim
+    >>> claim = Claim(method="dfa", metric="growth", at_least=100.0)
+    >>> seed = SeedOutcome(run="s42", outcome="holds", value=694.0)
+    >>> print(claim_line(ClaimResult(claim=claim, seeds=(seed,))))
+    growth of dfa ≥ 100: holds on 1 of 1 (s42 694)
+    """
+    claim = result.claim
+    head = f"{claim.subject} {claim.needs}"
+    if claim.text:
+        head = f"{claim.text}: {head}"
+    return f"{head}: {result.words}{_by_seed(result, ' ({})')}"
+
+
+def claims_blocks(results: Sequence[ClaimResult]) -> Iterator[Block]:
+    """The section on claims; nothing without one."""
+    if not results:
+        return
+    records = []
+    for result in results:
+        record = {
+            "claim": result.claim.title,
+            "outcome": result.words,
+            "number": result.claim.subject,
+            "claimed": result.claim.needs,
+            "by seed": _by_seed(result, "{}"),
+        }
+        records.append(record)
+    yield Heading("Claims", 2)
+    yield Grid.of(records, _CLAIMS_CAPTION, 5, [result.outcome == FAILS for result in results])
+
+
+def counts_of_claims(results: Sequence[ClaimResult]) -> str:
+    """``10 claims: 7 hold, 0 fail, 3 undecided, 0 not measured``."""
+    found = Counter(result.outcome for result in results)
+    counts = ", ".join(f"{found[outcome]} {outcome.removesuffix('s')}" for outcome in OUTCOMES)
+    return f"{count_text(len(results), 'claim')}: {counts}"
+
+
+def _by_seed(result: ClaimResult, form: str) -> str:
+    if result.seeds:
+        return form.format(", ".join(_number(one, result.claim) for one in result.seeds))
+    return ""
+
+
+def _number(one: SeedOutcome, claim: Claim) -> str:
+    """``s42 694 [601, 798]``, or why there is no number."""
+    if one.value is None:
+        return f"{one.run} {one.why}"
+    numbers = (one.value, *(one.interval or ()))
+    value, *ends = (on_its_side(number, claim.limit, brief, 3) for number in numbers)
+    text = f"{one.run} {value}"
+    if ends:
+        return f"{text} [{', '.join(ends)}]"
+    return text

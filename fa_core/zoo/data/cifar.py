@@ -15,7 +15,7 @@ from fa_core.errors import UnreadableInput, UnsafeCheckpoint
 from fa_core.files.decode import reading
 from fa_core.files.inert import Archive, Placeholder
 from fa_core.files.opening import is_file, is_folder, read_file
-from fa_core.zoo.data.data_spec import Scaling
+from fa_core.zoo.data.dataset import Scaling
 
 PIXELS = 3 * 32 * 32
 Bytes = NDArray[np.uint8]
@@ -38,7 +38,8 @@ def read_pickle_batch(path: Path, label_key: str) -> Batch:
         content = Archive(bytearray(read_file(path))).pickled()
         if not isinstance(content, dict):
             raise UnreadableInput(f"holds a {type(content).__name__}, not a dict")
-        data, labels = _array(content, "data"), _array(content, label_key)
+        data = _array(content, "data")
+        labels = _array(content, label_key)
         shape = list(data.shape)
         if data.dtype != np.uint8 or shape != [len(data), PIXELS]:
             raise UnreadableInput(f"data is {data.dtype}{shape}, not uint8[N, {PIXELS}]")
@@ -70,7 +71,8 @@ def _array(content: Mapping[object, object], key: str) -> NDArray[Any]:
     _, shape, dtype, _, raw = value.state
     if isinstance(raw, str):  # written by Python 2
         raw = raw.encode("latin1")
-    array: NDArray[Any] = np.frombuffer(bytearray(raw), dtype.args[0]).reshape(shape)
+    values = np.frombuffer(bytearray(raw), dtype.args[0])
+    array: NDArray[Any] = values.reshape(shape)
     return array
 
 

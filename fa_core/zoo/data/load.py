@@ -30,17 +30,21 @@ from fa_core.files.opening import (
     size_of,
     typed_path,
 )
-from fa_core.option_values import (
-    DATA,
-    check_data_set,
-    import_callable,
-    listed,
-    load_plugin,
-    plugins,
-)
+from fa_core.option_values import DATA, check_data_set, import_callable, load_plugin, plugins
+from fa_core.report.numbers import listed
 from fa_core.zoo.data.cifar import CIFAR10, CIFAR100, Cifar, read_cifar, standardised
-from fa_core.zoo.data.data_spec import Natural, Positive, Scaling, parse_folder, parse_options
-from fa_core.zoo.data.dataset import NAMES, DataSet, GivenBatches, from_arrays, made_data
+from fa_core.zoo.data.dataset import (
+    NAMES,
+    DataSet,
+    GivenBatches,
+    Natural,
+    Positive,
+    Scaling,
+    from_arrays,
+    made_data,
+    parse_folder,
+    parse_options,
+)
 from fa_core.zoo.data.image_folder import read_images
 from fa_core.zoo.data.synthetic import load_synthetic
 
@@ -84,7 +88,8 @@ def _arrays(file: BinaryIO, entries: Sequence[zipfile.ZipInfo]) -> list[NDArray[
         ValueError: not an array of numbers, or shorter than its header states.
         UnreadableInput: see `check_room`.
     """
-    needed, arrays = 0, []
+    needed = 0
+    arrays = []
     with zipfile.ZipFile(file) as archive:
         for entry in entries:
             with archive.open(entry) as member:
@@ -193,7 +198,8 @@ def load_images(spec: str, text: str, train: bool = False, typed: bool = True) -
     root, options, full = parse_folder(spec, text, ImageOptions())
     place = next(filter(is_folder, (root / "test", root / "val")), root)
     x, y, classes = read_images(place, options.size, typed)
-    train_x, train_y = x[:0], y[:0]
+    train_x = x[:0]
+    train_y = y[:0]
     if train:
         train_x, train_y, train_classes = read_images(root / "train", options.size, typed)
         if train_classes != classes:

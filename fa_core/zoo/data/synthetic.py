@@ -13,8 +13,7 @@ from torch import Tensor
 
 from fa_core.errors import UsageError
 from fa_core.files.opening import check_room
-from fa_core.zoo.data.data_spec import Natural, Positive, parse_options
-from fa_core.zoo.data.dataset import DataSet
+from fa_core.zoo.data.dataset import DataSet, Natural, Positive, parse_options
 
 Floats = NDArray[np.float64]
 

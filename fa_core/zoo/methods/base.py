@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from inspect import Parameter, signature
-from typing import TYPE_CHECKING, ClassVar, TypedDict
+from typing import ClassVar, TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -27,14 +27,10 @@ from torch.optim.optimizer import StateDict
 
 from fa_core.errors import UsageError
 from fa_core.files.decode import Json
-from fa_core.option_values import METHODS, load_plugin, place, plugins, unknown_name
+from fa_core.option_values import METHODS, check_known, load_plugin, place, plugins, unknown_name
 from fa_core.report.gamma import FREE_AT_L
 from fa_core.report.names import canonical_method
 from fa_core.zoo.models.base import StreamNet
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
 
 OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "sgd": torch.optim.SGD}
 """The optimizers of training, by the names of recipes."""
@@ -242,7 +238,7 @@ class Method(nn.Module, ABC):
         """Saved tensors, converted from another program's names and layout where recognised."""
         return tensors
 
-    def fresh(self, generator: torch.Generator) -> Self:
+    def fresh(self, generator: torch.Generator) -> Method:
         """A copy with newly drawn feedback, for the null of Γ.
 
         Args:
@@ -339,7 +335,8 @@ def find_class(name: str, built_in: Registry) -> type[Method]:
         return built_in[name]
     brought = {canonical_method(point.name): point for point in plugins(METHODS).values()}
     if name not in brought:
-        raise unknown_name("method", name, [*built_in, *sorted(brought.keys() - built_in.keys())])
+        others = sorted(brought.keys() - built_in.keys())
+        raise unknown_name("method", name, [*built_in, *others])
     rule = load_plugin(brought[name])
     if not (isinstance(rule, type) and issubclass(rule, Method)):
         raise UsageError(f"{rule!r} is no fa_core.zoo.methods.Method", where=place(brought[name]))
@@ -359,5 +356,4 @@ def check_options(rule: type[Method], args: Iterable[str]) -> None:
             return
         options.append(parameter.name)
     for option in args:
-        if option not in options:
-            raise unknown_name(f"option of {rule.name}", option, options)
+        check_known(f"option of {rule.name}", option, options)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fa_core.option_values import unknown_name
+from fa_core.option_values import check_known
 from fa_core.zoo.methods.base import (
     Credit,
     Method,
@@ -67,7 +67,8 @@ class BridgeNet(nn.Module):
 
     def forward(self, l: int, h: Tensor, s: Tensor) -> Tensor:
         h = h.flatten(1)
-        t = h.new_full((len(h), 1), l / max(len(self.sizes) - 1, 1))
+        blocks = max(len(self.sizes) - 1, 1)
+        t = h.new_full((len(h), 1), l / blocks)
         if self.normalise:
             h = F.layer_norm(h, h.shape[1:])
         first_layer = self.inputs[str(self.sizes[l])]
@@ -153,7 +154,8 @@ class StateBridge(BridgeMethod):
     Source: docs/protocol.md §5.
     """
 
-    name, learns = "state_bridge", "predictor"
+    name = "state_bridge"
+    learns = "predictor"
 
     def __init__(self, net: StreamNet, generator: torch.Generator, lr: float = 1e-3) -> None:
         super().__init__(net, generator, lr)
@@ -235,7 +237,8 @@ class CreditBridge(BridgeMethod):
     Source: docs/protocol.md §5.
     """
 
-    name, learns = "credit_bridge", "value"
+    name = "credit_bridge"
+    learns = "value"
     VARIANTS = {
         "published": Variant(normalise=False, weight=1.0),
         "stable": Variant(normalise=True, weight=10.0),
@@ -253,8 +256,7 @@ class CreditBridge(BridgeMethod):
         lr: float = 1e-3,
     ) -> None:
         super().__init__(net, generator, lr)
-        if variant not in self.VARIANTS:
-            raise unknown_name("variant of credit_bridge", variant, self.VARIANTS)
+        check_known("variant of credit_bridge", variant, self.VARIANTS)
         self.variant = self.VARIANTS[variant]
         self.value = BridgeNet(
             net.state_sizes,

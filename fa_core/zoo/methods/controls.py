@@ -110,7 +110,8 @@ class FrozenBlocks(Control):
     name = FROZEN
 
     def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
-        return [super().credit(net, stream, logits, y)[0], *[None] * net.n_blocks]
+        credit = super().credit(net, stream, logits, y)
+        return [credit[0], *[None] * net.n_blocks]
 
     def loss(
         self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0

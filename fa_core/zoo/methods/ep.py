@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fa_core.errors import UsageError
-from fa_core.option_values import unknown_name
+from fa_core.option_values import check_known
 from fa_core.zoo.methods.base import Credit, Method
 from fa_core.zoo.models.base import StreamNet
 
@@ -77,10 +77,8 @@ class EquilibriumPropagation(Method):
         arithmetic: str = "float64",
     ) -> None:
         super().__init__(net, generator)
-        if estimator not in ESTIMATORS:
-            raise unknown_name("estimator of ep", estimator, ESTIMATORS)
-        if arithmetic not in ARITHMETIC:
-            raise unknown_name("arithmetic of ep", arithmetic, ARITHMETIC)
+        check_known("estimator of ep", estimator, ESTIMATORS)
+        check_known("arithmetic of ep", arithmetic, ARITHMETIC)
         if steps is None:
             steps = max(5, net.n_blocks + 1)
         for option, value in {"beta": beta, "eta": eta, "steps": steps}.items():

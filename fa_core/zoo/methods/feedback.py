@@ -42,7 +42,8 @@ class RandomFeedback(Method):
         found = dict(tensors)
         missing = len(names) - len(found)
         foreign = not found.keys() <= needed.keys()
-        if missing in (0, 1) and (foreign or list(found) == names[: len(found)]):
+        in_order = list(found) == names[: len(found)]
+        if missing in (0, 1) and (foreign or in_order):
             found = {name: torch.zeros_like(needed[name]) for name in names[:missing]}
             saved = sorted(tensors, key=_by_number)
             for name, key in zip(names[missing:], saved, strict=True):

@@ -28,7 +28,8 @@ class LocalLoss(BridgeMethod):
     Source: docs/protocol.md §5; Nøkland & Eidnes, ICML 2019.
     """
 
-    name, learns = "local_loss", "classifiers"
+    name = "local_loss"
+    learns = "classifiers"
 
     def __init__(self, net: StreamNet, generator: torch.Generator, lr: float = 1e-3) -> None:
         super().__init__(net, generator, lr)
@@ -81,7 +82,8 @@ class TargetPropagation(BridgeMethod):
     Source: docs/protocol.md §5; Lee, Zhang, Fischer & Bengio, ECML 2015.
     """
 
-    name, learns = "dtp", "inverses"
+    name = "dtp"
+    learns = "inverses"
 
     def __init__(
         self,

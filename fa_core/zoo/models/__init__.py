@@ -12,11 +12,10 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from fa_core.errors import UsageError
-from fa_core.option_values import unknown_name
+from fa_core.option_values import check_known
 from fa_core.zoo.models.base import Shape, StreamNet
+from fa_core.zoo.models.convnets import ResNet20, ResNet56, SmallCNN, SmallResNet
 from fa_core.zoo.models.residual_mlp import ResMLP, StudentNet, WideResMLP
-from fa_core.zoo.models.resnet import ResNet20, ResNet56, SmallResNet
-from fa_core.zoo.models.smallcnn import SmallCNN
 from fa_core.zoo.models.vit_mini import ViTMini
 
 __all__ = ["ARCHS", "StreamNet", "build", "build_on_meta", "likely"]
@@ -52,13 +51,11 @@ def build(arch: str, /, *, seed: int | None = None, **args: object) -> StreamNet
     >>> build("resmlp", input_dim=16, d=8, L=2, seed=0).state_shapes
     [(8,), (8,), (8,)]
     """
-    if arch not in ARCHS:
-        raise unknown_name("network", arch, ARCHS)
+    check_known("network", arch, ARCHS)
     network: Callable[..., StreamNet] = ARCHS[arch]
     known = list(signature(network).parameters)
     for name in args:
-        if name not in known:
-            raise unknown_name(f"argument of {arch}", name, known)
+        check_known(f"argument of {arch}", name, known)
     try:
         if seed is None:
             return network(**args)

@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from fa_core.errors import MeasureError, UsageError
 
 Shape = tuple[int, ...]
+Shapes = Mapping[str, Shape]
+"""Tensor name → shape."""
 
 
 class StreamNet(nn.Module, ABC):
@@ -54,7 +56,7 @@ class StreamNet(nn.Module, ABC):
         self.state_shapes = [tuple(shape) for shape in state_shapes]
 
     @classmethod
-    def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, int]:
+    def infer_args(cls, shapes: Shapes) -> dict[str, int]:
         """Constructor arguments for tensors of these shapes.
 
         Raises:
@@ -96,7 +98,8 @@ class StreamNet(nn.Module, ABC):
         Raises:
             MeasureError: a sample has another number of values than `input_shape`.
         """
-        if x.ndim < 2 or x.shape[1:].numel() != math.prod(self.input_shape):
+        values = x.shape[1:].numel()
+        if x.ndim < 2 or values != math.prod(self.input_shape):
             what = f"{self.arch} takes samples of shape {self.input_shape}"
             raise MeasureError(
                 f"{what}, got a batch of shape {tuple(x.shape)}",
@@ -156,7 +159,7 @@ def terminal_norm(width: int, on: bool) -> nn.Module:
     return nn.Identity()
 
 
-def common_args(shapes: Mapping[str, Shape], head: str = "head") -> dict[str, int]:
+def common_args(shapes: Shapes, head: str = "head") -> dict[str, int]:
     """L, terminal_ln and num_classes, from tensor names such as ``blocks.3.fc1.weight``."""
     blocks = [int(name.split(".")[1]) for name in shapes if name.startswith("blocks.")]
     return {

@@ -8,7 +8,6 @@ imports. A name needs text, so text passes under known keys alone; numbers pass 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from fa_core.errors import UnreadableInput
 from fa_core.files.decode import Json
@@ -20,24 +19,29 @@ LABELS = ("id2label", "label2id")
 """Keys with the names of classes, which are counted only."""
 
 DROPPED = {
-    *("attn_impl", "attn_implementation", "auto_map", "custom_pipelines", "finetuning_task"),
-    *(
-        "language",
-        "license",
-        "name",
-        "prefix",
-        "tags",
-        "task",
-        "task_specific_params",
-        "tokenizer_class",
-        "transformers_version",
-        "trust_remote_code",
-    ),
+    "attn_impl",
+    "attn_implementation",
+    "auto_map",
+    "custom_pipelines",
+    "finetuning_task",
+    "language",
+    "license",
+    "name",
+    "prefix",
+    "tags",
+    "task",
+    "task_specific_params",
+    "tokenizer_class",
+    "transformers_version",
+    "trust_remote_code",
 }
 """Keys that do not say which function a network computes."""
 
 ELSEWHERE = {
-    *("backbone", "backbone_config", "backbone_kwargs", "use_pretrained_backbone"),
+    "backbone",
+    "backbone_config",
+    "backbone_kwargs",
+    "use_pretrained_backbone",
     "use_timm_backbone",
 }
 """Keys that lead to weights or code of others, whatever their value."""
@@ -64,7 +68,9 @@ def known_keys(described: object) -> Json:
             kept[key] = value
         elif key not in DROPPED and not key.startswith("_"):
             if value and key == "quantization_config":
-                kind = value.get("quant_method") if isinstance(value, dict) else value
+                kind = value
+                if isinstance(value, dict):
+                    kind = value.get("quant_method")
                 raise UnreadableInput(f"its weights are quantised ({kind})", hint=DEQUANTISE)
             if value and key in ELSEWHERE:
                 raise ValueError(f"{key} leads to weights or code outside this folder")
@@ -82,17 +88,14 @@ def _known(key: str, value: object) -> object:
     return value
 
 
-def check_alone(config: Any) -> None:
+def check_alone(described: Json) -> None:
     """Check that a configuration's own defaults name no other network either.
 
     Raises:
         ValueError: they do.
     """
-    if _leads_elsewhere(config.to_dict()):
-        raise ValueError("its backbone is a network with weights of its own")
-
-
-def _leads_elsewhere(described: Json) -> bool:
     if described.get("backbone") or described.get("backbone_config"):
-        return True
-    return any(_leads_elsewhere(one) for one in described.values() if isinstance(one, dict))
+        raise ValueError("its backbone is a network with weights of its own")
+    for value in described.values():
+        if isinstance(value, dict):
+            check_alone(value)

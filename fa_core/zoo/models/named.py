@@ -36,6 +36,7 @@ from fa_core.files.decode import loads, reading
 from fa_core.files.opening import TIMES, check_room, is_file, is_folder, read_file, typed_path
 from fa_core.option_values import (
     MODELS,
+    check_known,
     import_callable,
     load_plugin,
     network_spec,
@@ -164,8 +165,7 @@ def _from_library(package: str, name: str, **args: object) -> object:
         return library.create_model(name, pretrained=False, checkpoint_path="", **args)
     models = library.models
     known = models.list_models(module=models)
-    if name not in known:
-        raise unknown_name("network of torchvision", name, known)
+    check_known("network of torchvision", name, known)
     return models.get_model(name, weights=None, **args)
 
 
@@ -187,7 +187,7 @@ def _from_folder(name: str, weights: Weights | None) -> object:
             config = transformers.AutoConfig.from_pretrained(
                 own, local_files_only=True, trust_remote_code=False
             )
-            check_alone(config)
+            check_alone(config.to_dict())
             networks = [getattr(transformers, arch, None) for arch in config.architectures or ()]
         except Exception as error:
             if "torchvision" in _first_line(error):

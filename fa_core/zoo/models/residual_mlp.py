@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from inspect import signature
 from typing import ClassVar
 
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fa_core.zoo.models.base import Shape, StreamNet, checked_args, common_args, terminal_norm
+from fa_core.zoo.models.base import (
+    Shapes,
+    StreamNet,
+    checked_args,
+    common_args,
+    terminal_norm,
+)
 
 
 class ResidualMLP(StreamNet):
@@ -40,14 +45,15 @@ class ResidualMLP(StreamNet):
     ) -> None:
         if hidden is None:
             hidden = 2 * d
-        super().__init__(checked_args(type(self), locals()), (input_dim,), [(d,)] * (L + 1))
+        args = checked_args(type(self), locals())
+        super().__init__(args, (input_dim,), [(d,)] * (L + 1))
         self.embed = nn.Linear(input_dim, d)
         self.blocks = nn.ModuleList(self.block(d, hidden) for _ in range(L))
         self.out_ln = terminal_norm(d, terminal_ln)
         self.add_module(self.last, nn.Linear(d, num_classes))
 
     @classmethod
-    def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, int]:
+    def infer_args(cls, shapes: Shapes) -> dict[str, int]:
         """Arguments from the embedding, the first block, the terminal LN and the head."""
         d, input_dim = shapes["embed.weight"]
         common = common_args(shapes, cls.last)
@@ -61,7 +67,8 @@ class ResidualMLP(StreamNet):
 class PreNormBlock(nn.Module):
     """f(h) = W2·GELU(W1·LN(h)); (B, d) → (B, d)."""
 
-    inner, outer = "fc1", "fc2"
+    inner = "fc1"
+    outer = "fc2"
     normed = True
 
     def __init__(self, d: int, hidden: int) -> None:
@@ -82,7 +89,8 @@ class PreNormBlock(nn.Module):
 class PublishedBlock(PreNormBlock):
     """`PreNormBlock` with initial W2 ~ N(0, 0.01²) and zero bias."""
 
-    inner, outer = "w1", "w2"
+    inner = "w1"
+    outer = "w2"
     w2: nn.Linear
 
     def __init__(self, d: int, hidden: int) -> None:

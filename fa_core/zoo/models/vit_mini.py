@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import isqrt
 
 import torch
@@ -10,7 +9,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fa_core.errors import UsageError
-from fa_core.zoo.models.base import Shape, StreamNet, checked_args, common_args, terminal_norm
+from fa_core.zoo.models.base import (
+    Shapes,
+    StreamNet,
+    checked_args,
+    common_args,
+    terminal_norm,
+)
 
 
 class PatchEmbedding(nn.Module):
@@ -26,7 +31,8 @@ class PatchEmbedding(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         patches: Tensor = self.patch(x)
         tokens = patches.flatten(2).transpose(1, 2)
-        return torch.cat([self.cls.expand(len(x), -1, -1), tokens], dim=1) + self.pos
+        cls = self.cls.expand(len(x), -1, -1)
+        return torch.cat([cls, tokens], dim=1) + self.pos
 
 
 class Attention(nn.Module):
@@ -43,17 +49,22 @@ class Attention(nn.Module):
     def __init__(self, d: int, heads: int) -> None:
         super().__init__()
         like = nn.Linear(d, 3 * d)
-        self.qkv_weight = nn.Parameter(like.weight.detach().reshape(3, heads, d // heads, d))
-        self.qkv_bias = nn.Parameter(like.bias.detach().reshape(3, heads, d // heads))
+        shape = (3, heads, d // heads)
+        self.qkv_weight = nn.Parameter(like.weight.detach().reshape(*shape, d))
+        self.qkv_bias = nn.Parameter(like.bias.detach().reshape(shape))
         self.proj = nn.Linear(d, d)
 
     def forward(self, tokens: Tensor) -> Tensor:
         d = tokens.shape[-1]
         _, heads, size, _ = self.qkv_weight.shape
-        qkv = F.linear(tokens, self.qkv_weight.reshape(3 * d, d), self.qkv_bias.reshape(3 * d))
-        q, k, v = qkv.reshape(*tokens.shape[:2], 3, heads, size).permute(2, 0, 3, 1, 4)
-        weights = (q @ k.transpose(-1, -2) / size**0.5).softmax(-1)
-        mixed: Tensor = self.proj((weights @ v).transpose(1, 2).flatten(2))
+        weight = self.qkv_weight.reshape(3 * d, d)
+        bias = self.qkv_bias.reshape(3 * d)
+        qkv = F.linear(tokens, weight, bias)
+        by_head = qkv.reshape(*tokens.shape[:2], 3, heads, size)
+        q, k, v = by_head.permute(2, 0, 3, 1, 4)
+        scores = q @ k.transpose(-1, -2) / size**0.5
+        values = scores.softmax(-1) @ v
+        mixed: Tensor = self.proj(values.transpose(1, 2).flatten(2))
         return mixed
 
 
@@ -70,7 +81,8 @@ class TransformerBlock(nn.Module):
 
     def forward(self, h: Tensor) -> Tensor:
         attended: Tensor = self.attention(self.ln1(h))
-        mixed: Tensor = self.fc2(F.gelu(self.fc1(self.ln2(h + attended))))
+        normed = self.ln2(h + attended)
+        mixed: Tensor = self.fc2(F.gelu(self.fc1(normed)))
         return attended + mixed
 
 
@@ -134,11 +146,12 @@ class ViTMini(StreamNet):
         return h[:, 0]
 
     @classmethod
-    def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, int]:
+    def infer_args(cls, shapes: Shapes) -> dict[str, int]:
         """Arguments from the patch convolution, the positions and the first block."""
         d, channels, patch, _ = shapes["embed.patch.weight"]
         common = common_args(shapes)
-        heads, hidden = 1, 2 * d
+        heads = 1
+        hidden = 2 * d
         if common["L"]:
             heads = shapes["blocks.0.attention.qkv_weight"][1]
             hidden = shapes["blocks.0.fc1.weight"][0]

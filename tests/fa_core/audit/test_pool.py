@@ -229,6 +229,18 @@ def test_a_worker_measures_in_the_clients_folder_and_no_file_there_shadows_a_lib
     assert done(pool, "dfa").provenance["cwd"] == str(folder)
 
 
+def test_code_of_the_user_that_changed_is_read_again_and_the_job_waits(
+    make_pool, monkeypatch, tmp_path
+):
+    (tmp_path / "faults.py").write_text((Path(__file__).parent / "faults.py").read_text())
+    monkeypatch.chdir(tmp_path)
+    pool, found = make_pool(), []
+    for name in ("one", "another"):
+        (tmp_path / "own_code.py").write_text(f"def name(): return {name!r}")
+        found += [done(pool, f"users-{name}-{number}").method_name for number in range(2)]
+    assert found == ["one", "one", "another", "another"]
+
+
 def test_a_worker_whose_client_dies_ends_even_in_the_middle_of_a_batch(tmp_path):
     here = Path(__file__).parent
     worker = subprocess.Popen(

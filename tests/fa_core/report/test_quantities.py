@@ -2,13 +2,14 @@
 
 import pytest
 
-from fa_core.formats.audit_table import SummaryRow
+from fa_core.formats.audit_table import summary_row
 from fa_core.formats.log_columns import columns_of
-from fa_core.formats.rows import RECORDED
+from fa_core.formats.rows import RECORDED, AuditRow
 from fa_core.formats.table import AuditTable
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS
 from fa_core.report.quantities import BY_NAME, JUDGED, QUANTITIES
+from fa_core.report.report_facts import WHAT_IF
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.reporting.records import COLUMNS
 
@@ -33,9 +34,9 @@ def test_the_names_in_files_are_those_of_the_contracts():
         *("headline_acc", "h_L", "g_L", "max_per_block_growth"),
         *("cross_batch_stability", "frozen_baseline_acc", "margin_pp"),
     ]
-    assert SummaryRow.__struct_fields__ == (
+    assert [*summary_row(AuditRow(source="", key="", method="bp"))] == [
         *("method", "seed", "acc", "h_L", "g_L", "stability", "frozen_acc", "verdict"),
-    )
+    ]
 
 
 @pytest.mark.parametrize("each", QUANTITIES, ids=lambda each: each.name)
@@ -66,6 +67,8 @@ def test_an_assumed_baseline_is_judged_and_not_recorded():
     report = DiagnosticReport(headline_acc=0.5).with_assumed_baseline(0.25)
     frozen = BY_NAME["frozen"]
     assert (frozen.of(report), frozen.recorded(report)) == (0.25, None)
+    forged = DiagnosticReport.from_dict({"headline_acc": 0.5, WHAT_IF: 0.25})
+    assert forged.margin_pp is None
 
 
 def test_a_diagnostic_judges_the_number_of_its_letter():

@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from fa_core.formats import load_audits
 from fa_core.report.method_style import METHOD_STYLES
 from fa_core.reporting.blocks import Figure
-from fa_core.reporting.epoch_figures import gamma_figure, timeline_figure
-from fa_core.reporting.figures import methods_figure, rescue_figure
+from fa_core.reporting.figures import gamma_figure, methods_figure, rescue_figure, timeline_figure
 from fa_core.reporting.form import reporting_form
 from fa_core.reporting.panels import FIGURE_KINDS, UNMEASURED, rendered
 from tests.fa_core.analysis.runs import row, seeds_of, table, timeline, trace
@@ -107,8 +106,8 @@ def test_seeds_of_two_networks_have_a_place_and_a_mean_each():
     means = [ys[0] for ys in heights(drawn.axes[0]) if ys[0] == ys[-1]]
     assert means == pytest.approx([4.0, 200.0])
     assert [label.get_text() for label in drawn.axes[0].get_xticklabels()] == [
-        "DFA (arch mlp)",
-        "DFA (arch cnn)",
+        "DFA arch=mlp",
+        "DFA arch=cnn",
     ]
 
 
@@ -122,7 +121,7 @@ def test_the_penalty_line_starts_at_the_same_network_without_it():
 def test_families_of_one_method_are_named_by_what_differs():
     axes = [{"d": d, "input": 128, **lam} for d in (128, 256) for lam in ({}, {"lam": 0.1})]
     figure = rescue_figure(table(*(row(acc=0.5, axes=one) for one in axes)))
-    assert list(colours(figure)) == ["dfa (d 128)", "dfa (d 256)"]
+    assert list(colours(figure)) == ["dfa d=128", "dfa d=256"]
     first, second = handles(figure)[:2]
     assert first.get_color() == second.get_color() and first.get_marker() != second.get_marker()
 

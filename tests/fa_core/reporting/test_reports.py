@@ -27,8 +27,7 @@ from fa_core.reporting.blocks import (
     to_html,
     to_markdown,
 )
-from fa_core.reporting.epoch_figures import timeline_figure
-from fa_core.reporting.figures import methods_figure, rescue_figure
+from fa_core.reporting.figures import methods_figure, rescue_figure, timeline_figure
 from fa_core.reporting.form import Extras, blank_form, reporting_form, write_report
 from fa_core.reporting.panels import rendered
 from fa_core.reporting.records import to_csv

@@ -117,7 +117,7 @@ FLAGS = {
     "wide/dfa_ln-none": "d d d",
     "wide/dfa_arch-studentnet": "ad ad ad",
     "wide/ep_arithmetic-float32": "d d d",
-    "wide/random_init": "- - -",
+    "wide/random_init": "c - -",
 }
 """Runs → what fires on the seeds 42, 123 and 456."""
 

@@ -106,7 +106,7 @@ def test_an_axis_and_a_spread_are_told_without_the_noise_of_floats(
     ]
     write_audit_table(path, rows)
     _, out, _ = run(capsys, "seeds", path)
-    assert "0.700 ± 0.000" in out and "dfa (lam 0.1234567) " in out
+    assert "0.700 ± 0.000" in out and "dfa λ=0.1234567 " in out
     assert "0.300000" not in out and "0.70000" not in out
     groups = run_json(capsys, "seeds", path)["groups"]
     assert groups[0]["stats"]["headline_acc"]["std"] > 0, "there is noise to leave out"

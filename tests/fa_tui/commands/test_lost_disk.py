@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import fa_core.audit.journal
+import fa_core.formats.audit_table
 from fa_core.audit.worker import MEASURE
 from fa_core.errors import FaError
 from fa_tui.cli import main
@@ -20,7 +20,7 @@ def test_a_disk_that_fails_ends_an_audit_in_one_line(tmp_path, monkeypatch, caps
         raise FaError("cannot write (Read-only file system)", where=out)
 
     monkeypatch.setenv(MEASURE, "faults:measure_described")
-    monkeypatch.setattr(fa_core.audit.journal.Journal, "append", refuse)
+    monkeypatch.setattr(fa_core.formats.audit_table.Journal, "append", refuse)
     monkeypatch.setenv("PYTHONPATH", str(ENGINE_TESTS))
     checkpoint.write_text("{}")
     report = {"method_name": "dfa", "seed": 1, "provenance": {"checkpoint": str(checkpoint)}}

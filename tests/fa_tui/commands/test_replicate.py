@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from fa_core.training.experiments import Experiment, experiments
+from fa_core.training.plan import Experiment, experiments
 from fa_tui import typer_app
 from fa_tui.cli import main
 from fa_tui.commands import replicate

@@ -25,6 +25,7 @@ MakeApp = Callable[..., ExplorerApp]
 async def test_marked_runs_are_measured_shown_and_saved_as_they_finish(
     measuring_app: MakeApp, tmp_path: Path
 ) -> None:
+    (tmp_path / "one").touch()
     app = measuring_app("one", "two")
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: "2 not measured" in screen_text(app))
@@ -33,6 +34,11 @@ async def test_marked_runs_are_measured_shown_and_saved_as_they_finish(
         await until(pilot, lambda: "2 of 2 need walk-back" in screen_text(app))
         assert "✗a--·" in screen_text(app)
         await until(pilot, lambda: RESULTS in screen_text(app))
+        # at once again: the record is what the file says
+        await pilot.press("m")
+        await until(pilot, lambda: bool(app.jobs.again))
+        (again,) = app.jobs.again.values()
+        assert again.comparison.agrees, again.comparison.lines()
     app.close_jobs()
     assert [job.state for job in app.jobs.listed() if job.took is not None] == ["done", "done"]
     assert sorted(row.method for row in scan([tmp_path / RESULTS]).rows) == ["one", "two"]

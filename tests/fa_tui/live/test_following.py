@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from fa_tui import follow
 from fa_tui.app import ExplorerApp
 from fa_tui.follow import Reading, news_of
 from fa_tui.session import Session, UnreadTraces, merged
-from fa_tui.settings import Loaded, Settings
+from fa_tui.settings import Loaded, Settings, remember_places
 from fa_tui.terminal.abilities import Terminal
 from tests.fa_tui.waiting import until
 
@@ -209,3 +210,14 @@ class TestMerging:
         assert len(session.problems) == 2, "nothing is in it yet"
         session, _ = merged(session, [Reading(str(tmp_path / "a.json"), rows=self.rows(2))])
         assert session.problems == [locked]
+
+
+async def test_a_name_that_is_no_utf_8_ends_nothing(runs: Path) -> None:
+    strange = runs / os.fsdecode(b"\xff\xfe_s42")
+    shutil.copytree(runs / "dfa_s42", strange)
+    remember_places([strange])
+    app = following(runs)
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        shutil.copytree(strange, runs / os.fsdecode(b"\xfe_s43"))
+        await until(pilot, lambda: "the system reports no changes here" in said(app))

@@ -1,16 +1,115 @@
-"""Residual CNNs for small images, with BatchNorm; tensors have BioTorch's names."""
+"""Convolutional networks for small images, with BatchNorm: a plain one, without residual
+connections, and residual ones, whose tensors have BioTorch's names."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import pairwise
+from math import isqrt
 from typing import ClassVar
 
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fa_core.errors import UsageError
-from fa_core.zoo.models.base import Shape, StreamNet, checked_args, terminal_norm
+from fa_core.zoo.models.base import (
+    Shape,
+    Shapes,
+    StreamNet,
+    checked_args,
+    common_args,
+    terminal_norm,
+)
+
+
+class ConvBlock(nn.Module):
+    """2×2 max-pool of ReLU(BN(3×3 convolution)); (B, c, s, s) → (B, c', s/2, s/2)."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(inputs, outputs, 3, padding=1, bias=False)
+        self.bn = nn.BatchNorm2d(outputs)
+
+    def forward(self, h: Tensor) -> Tensor:
+        return F.max_pool2d(F.relu(self.bn(self.conv(h))), 2)
+
+
+class DenseBlock(nn.Module):
+    """ReLU(W·flatten(h) + b); (B, c, s, s) → (B, d)."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.fc = nn.Linear(inputs, outputs)
+
+    def forward(self, h: Tensor) -> Tensor:
+        return F.relu(self.fc(h.flatten(1)))
+
+
+class SmallCNN(StreamNet):
+    """conv → conv → conv → FC → head: h_0 is the first convolution's output, h_{l+1} = f_l(h_l).
+
+    Args:
+        image: side of the square image, a multiple of 8.
+        channels: of the image.
+        width: channels of the first convolution; the others have 2 and 4 times as many.
+        d: width of the hidden FC layer.
+        L: blocks after the first convolution: 3, or 0 = the shallow control.
+        terminal_ln: whether the head reads LN(h_L); not in the published network.
+        num_classes: C.
+
+    Source: docs/protocol.md §6.
+    """
+
+    arch = "smallcnn"
+    residual = False
+
+    def __init__(
+        self,
+        image: int = 32,
+        channels: int = 3,
+        width: int = 32,
+        d: int = 256,
+        L: int = 3,
+        terminal_ln: bool = False,
+        num_classes: int = 10,
+    ) -> None:
+        args = checked_args(SmallCNN, locals())
+        if image % 8:
+            what = f"smallcnn halves the image three times, image is {image}"
+            raise UsageError(what, hint="use a multiple of 8")
+        if L not in (0, 3):
+            what = f"smallcnn has 3 blocks after its first convolution, L is {L}"
+            raise UsageError(what, hint="use L=3, or L=0")
+        states: list[Shape] = []
+        for l in range(3):
+            side = image >> (l + 1)
+            states.append((width << l, side, side))
+        states.append((d,))
+        super().__init__(args, (channels, image, image), states[: L + 1])
+        self.embed = ConvBlock(channels, width)
+        dense = DenseBlock(4 * width * (image // 8) ** 2, d)
+        blocks = [ConvBlock(width, 2 * width), ConvBlock(2 * width, 4 * width), dense]
+        self.blocks = nn.ModuleList(blocks[:L])
+        self.out_ln = terminal_norm(self.credit_sizes[-1], terminal_ln)
+        self.head = nn.Linear(self.credit_sizes[-1], num_classes)
+
+    def read(self, h: Tensor) -> Tensor:
+        """h_L, flattened."""
+        return h.flatten(1)
+
+    @classmethod
+    def infer_args(cls, shapes: Shapes) -> dict[str, int]:
+        """Arguments from the convolutions and the first layer after a flattened map."""
+        width, channels, _, _ = shapes["embed.conv.weight"]
+        common = common_args(shapes)
+        if common["L"]:
+            dense = shapes["blocks.2.fc.weight"]
+            d = dense[0]
+            image = 8 * isqrt(dense[1] // (4 * width))
+        else:
+            d = 256
+            image = 2 * isqrt(shapes["head.weight"][1] // width)
+        return {"image": image, "channels": channels, "width": width, "d": d, **common}
+
 
 STAGES = 3
 """Stages of a network; from one to the next the map halves and the channels double."""
@@ -33,11 +132,13 @@ class BasicBlock(nn.Module):
         self.bn2 = nn.BatchNorm2d(outputs)
 
     def forward(self, h: Tensor) -> Tensor:
-        inner = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(h)))))
+        inner = F.relu(self.bn1(self.conv1(h)))
+        branch = self.bn2(self.conv2(inner))
         if self.added:
             before = self.added // 2
-            h = F.pad(h[:, :, ::2, ::2], (0, 0, 0, 0, before, self.added - before))
-        return F.relu(inner + h)
+            every_other = h[:, :, ::2, ::2]
+            h = F.pad(every_other, (0, 0, 0, 0, before, self.added - before))
+        return F.relu(branch + h)
 
 
 class SmallResNet(StreamNet):
@@ -129,7 +230,7 @@ class SmallResNet(StreamNet):
         return h.mean(dim=(2, 3))
 
     @classmethod
-    def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, int]:
+    def infer_args(cls, shapes: Shapes) -> dict[str, int]:
         """Arguments from ``conv1``, ``fc`` and the blocks; no tensor shows the image's side."""
         width, channels, _, _ = shapes["conv1.weight"]
         L = sum(name.startswith("layer") and name.endswith(".conv1.weight") for name in shapes)
@@ -148,10 +249,14 @@ class SmallResNet(StreamNet):
 class ResNet56(SmallResNet):
     """`SmallResNet` with 27 blocks and w = 16."""
 
-    arch, usual, exactly = "resnet56", (16, 27), 27
+    arch = "resnet56"
+    usual = (16, 27)
+    exactly = 27
 
 
 class ResNet20(SmallResNet):
     """`SmallResNet` with 9 blocks and w = 16; with another L, ResNet-(2L + 2)."""
 
-    arch, usual, exactly = "resnet20", (16, 9), None
+    arch = "resnet20"
+    usual = (16, 9)
+    exactly = None
