@@ -116,6 +116,13 @@ class ExplorerApp(App[int]):
             show=False,
             tooltip="open another file or folder, or one that was open before",
         ),
+        Binding(
+            "O",
+            "ask('beside')",
+            "Open beside",
+            show=False,
+            tooltip="open one more file or folder and compare the two",
+        ),
         Binding("u", "travel('undo')", "Undo", show=False, tooltip=_UNDO),
         Binding("ctrl+r", "travel('redo')", "Redo", show=False, tooltip="take the last undo back"),
         Binding(

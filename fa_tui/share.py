@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 DATA = (".csv", ".json")
 """Endings of files that are written at once."""
 
+TABLES = (*DATA, ".md")
+"""Endings of files of a page's own table, written at once."""
+
 REPORTS = (".md", ".html", ".tex", ".svg", ".pdf", ".png")
 """Endings of files that `fa-tui report` writes as a job."""
 
@@ -56,7 +59,7 @@ class Shared(NamedTuple):
         value: under the cursor.
         command: prints what is shown; its words after ``fa-tui``.
         rows: the runs in scope.
-        table: the page's own table, which CSV and JSON hold instead of the runs.
+        table: the page's own table, which CSV, JSON and Markdown hold instead of the runs.
     """
 
     value: str = ""
@@ -100,7 +103,7 @@ def free_name(path: Path) -> Path:
 
 
 def write_data(path: Path, shared: Shared, thresholds: DiagnosticThresholds) -> str:
-    """Write CSV or JSON of what is shown; returns what is to be said about it.
+    """Write CSV, JSON or a table in Markdown of what is shown; returns what is to be said about it.
 
     An audit table holds recorded numbers only: an assumed baseline would count as recorded.
 
@@ -134,6 +137,10 @@ def write_data(path: Path, shared: Shared, thresholds: DiagnosticThresholds) -> 
 def _table_text(path: Path, table: Table) -> str:
     if path.suffix.lower() == ".json":
         return json.dumps(table.record(), indent=1, ensure_ascii=False) + "\n"
+    if path.suffix.lower() == ".md":
+        from fa_core.reporting.blocks import to_markdown  # after the first paint
+
+        return to_markdown([table.grid])
     from fa_core.reporting.records import csv_text  # imports NumPy: after the first paint
 
     return csv_text([table.grid.headings, *table.grid.rows])

@@ -19,8 +19,8 @@ SAME, ROUNDING, CHANGED, CAME, WENT = "same", "rounding", "changed", "came", "we
 first."""
 
 
-COMPARED = named("acc", "growth", "g_L", "drift", "margin", "h_L", "frozen")
-"""The numbers that two audits are compared by."""
+COMPARED = named("growth", "g_L", "drift", "margin", "acc", "h_L", "frozen")
+"""The numbers that two audits are compared by, those that are judged first."""
 
 
 class NumberChange(msgspec.Struct, frozen=True):
@@ -66,6 +66,26 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
             return False
         return self.before.report.judgement != self.after.report.judgement
 
+    @property
+    def notes(self) -> list[str]:
+        """Of a changed run: what the audits differ in besides the numbers: ``only because B lacks
+        d`` (the letters that both measured say the same), ``on other data``."""
+        if self.state != CHANGED or self.before is None or self.after is None:
+            return []
+        notes, both = [], (self.before.report, self.after.report)
+        was, now = (report.provenance.get("data_hash") for report in both)
+        if was != now and all(report.coverage for report in both):
+            unknown = "on data unknown in {}".format("A" if was is None else "B")
+            notes.append(unknown if None in (was, now) else "on other data")
+        common = set(both[0].measured).intersection(both[1].measured)
+        said, says = ((common & report.flags, common & report.undecided) for report in both)
+        why = "only because" if said == says and self.verdict_changed else "where"
+        for side, (own, other) in zip("AB", (both, both[::-1]), strict=True):
+            lacks = sorted({*other.measured} - {*own.measured})
+            if lacks:
+                notes.append(f"{why} {side} lacks {''.join(lacks)}")
+        return notes
+
     def to_dict(self) -> Json:
         """Names, state, and what each audit says, for JSON."""
         row = self.row
@@ -74,6 +94,7 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
             "seed": row.seed,
             "axes": row.axes,
             "state": self.state,
+            "notes": self.notes,
             "before": _side(self.before),
             "after": _side(self.after),
             "numbers": {one.quantity.field: [one.before, one.after] for one in self.numbers},

@@ -181,13 +181,3 @@ def progress_line(jobs: Sequence[Listed]) -> list[tuple[str, str]]:
     if states["failed"]:
         pieces.append((f"{', ' if pieces else ''}{states['failed']} failed (J)", "bad"))
     return pieces
-
-
-def share_bar(share: float, width: int) -> str:
-    """A bar filled to a share.
-
-    >>> share_bar(0.5, 6)
-    '━━━───'
-    """
-    filled = round(width * min(1.0, max(0.0, share)))
-    return "━" * filled + "─" * (width - filled)

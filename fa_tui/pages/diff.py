@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import permutations
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -15,20 +15,37 @@ from textual.widget import Widget
 from fa_core.analysis.difference import CAME, CHANGED, WENT, RunDifference, differences
 from fa_core.formats.rows import AuditRow
 from fa_core.report.names import homes
-from fa_core.reporting.blocks import Grid
 from fa_tui.pages.page import Page
+from fa_tui.screens.questions import Choice, Dismissed, choose
 from fa_tui.session import Session
 from fa_tui.share import Shared, Table, command_for
-from fa_tui.views.differences import change_text, difference_grid, difference_summary
+from fa_tui.views.differences import (
+    NOTHING,
+    changes,
+    difference_columns,
+    difference_grid,
+    difference_summary,
+)
 from fa_tui.views.grid import homes_of
 from fa_tui.widgets.line import TextLines
-from fa_tui.widgets.painted import Row
+from fa_tui.widgets.painted import Row, row_text
+from fa_tui.widgets.run_cells import verdict_row
 from fa_tui.widgets.table import GridTable, LineTable
 
 
-def open_places(session: Session) -> list[str]:
-    """The files and folders whose runs are in scope, in the order in which they were opened."""
-    return list(dict.fromkeys(homes_of([row.source for row in session.scoped])))
+class DiffTable(GridTable):
+    """Shows both verdicts of a run in their colours.
+
+    Attributes:
+        verdicts: of each line.
+    """
+
+    verdicts: Sequence[Sequence[Row]] = ()
+
+    def cell(self, line: int | None, column: int) -> Row:
+        if line is None or column > 1:
+            return super().cell(line, column)
+        return self.verdicts[line][column]
 
 
 class DiffPage(Page):
@@ -38,11 +55,13 @@ class DiffPage(Page):
 Before and after: two of the open files or folders, run by run
 A run is the same in both if its method, seed and axes are. Numbers that differ by no more than \
 rounding count as the \
-same. A line stands out where one of the two walks the run back and the other does not; – is a \
-run that the other \
-lacks. Both are judged by the thresholds of the sliders.
+same. A name stands out where the verdict changed; "none" is said of a run that the other \
+lacks. Both are judged by the thresholds of the sliders. First on a line: a letter that only one \
+of the two measured, and whether the evaluation data are others, or unknown in one. ✗ behind A and \
+B: how many of their measured runs need walk-back.
 
-  V             the next two: another of the open files or folders as B, or the other way round
+  tab           A and B swapped
+  v             choose A and B from a list of what is open
   O             open one more file or folder beside what is open
   Enter         to the run in the matrix
 """
@@ -54,18 +73,19 @@ lacks. Both are judged by the thresholds of the sliders.
     """
 
     BINDINGS = [
-        Binding("V", "next", "Other", tooltip="another file or folder as B, or A and B swapped"),
-        Binding("O", "app.ask('beside')", "Open B", tooltip="open one beside what is open"),
+        Binding("tab,shift+tab", "swap", "Swap", key_display="tab", tooltip="A and B swapped"),
+        Binding("v", "choose", "View", tooltip="choose A and B from a list of what is open"),
         Binding("enter", "go", "Go there", tooltip="to the run in the matrix"),
     ]
 
     def __init__(self, session: Session, row: int | None) -> None:
         super().__init__(session, row)
-        self.table, self.about = GridTable(), TextLines(id="about")
-        self._before, self._after = "", ""
+        self.table, self.about = DiffTable(), TextLines(id="about")
+        self._places: dict[str, list[AuditRow]] = {}
+        self._pair: Sequence[str] = ()
+        self._sides: Sequence[list[AuditRow]] = ()
         self._runs: list[RunDifference] = []
         self._every: list[RunDifference] = []
-        self._grid = Grid(("run",), ())
 
     def compose(self) -> ComposeResult:
         yield self.table
@@ -79,42 +99,43 @@ lacks. Both are judged by the thresholds of the sliders.
         return self.table
 
     def show(self, now: Session) -> None:
-        self.session = now
-        places = open_places(now)
-        if self._before not in places or self._after not in places:
-            self._before, self._after = [*places, "", ""][:2]
-        self._compare()
-
-    def _compare(self) -> None:
-        self._every = []
-        if self._after:
-            self._every = differences(self._rows_of(self._before), self._rows_of(self._after))
+        self.session, self._places = now, {}
+        for row, home in zip(now.scoped, homes_of([row.source for row in now.scoped]), strict=True):
+            judged = replace(row, report=row.report.with_thresholds(now.thresholds))
+            self._places.setdefault(home, []).append(judged)
+        if not self._pair or any(place not in self._places for place in self._pair):
+            self._pair = [*self._places][:2] if len(self._places) > 1 else ()
+        self._sides = [self._places[place] for place in self._pair]
+        self._every = differences(*self._sides) if self._sides else []
         self._runs = [run for run in self._every if run.state in (CHANGED, CAME, WENT)]
-        self._grid = difference_grid(self._runs)
-        self.table.set_grid(self._grid)
+        verdicts = [[self._verdict(row) for row in (run.before, run.after)] for run in self._runs]
+        self.table.verdicts = verdicts
+        self.table.set_grid(difference_grid(self._runs, lambda row: row_text(self._verdict(row))))
         self._tell()
         self.app.explorer.describe()
 
+    def _verdict(self, row: AuditRow | None) -> Row:
+        """A run's cell, as the matrix shows it."""
+        if row is None:
+            return [(NOTHING, "dim")]
+        return verdict_row(self.session, self._index(row), self.app.terminal.glyphs)
+
+    def _index(self, row: AuditRow) -> int:
+        return self.session.runs.places[row.source][row.key]
+
     def title(self) -> Row:
-        name = (" before and after ", "accent")
-        if not self._after:
-            return [name, (" one file or folder is open: nothing to compare it with", "strong")]
-        places = [(" A ", ""), (self._before, "strong"), ("  B ", ""), (self._after, "strong")]
-        return [name, *places]
+        title = [(" diff ", "accent")]
+        if not self._pair:
+            return [*title, (" one file or folder is open: nothing to compare it with", "strong")]
+        for side, name, rows in zip("AB", self._pair, self._sides, strict=False):
+            counted = [row.report for row in rows if row.report.coverage and not row.is_control]
+            walked = sum(bool(report.flags) for report in counted)
+            count = (f" ✗ {walked} of {len(counted)} ", "dim")
+            title += [(f" {side} ", ""), (name, "strong"), count]
+        return title
 
     def legend(self) -> Row:
-        return [(f" {difference_summary(self._every)}", "dim")] if self._after else super().legend()
-
-    def _rows_of(self, place: str) -> list[AuditRow]:
-        """The runs in scope of a file or folder, judged."""
-        session = self.session
-        homes = homes_of([row.source for row in session.scoped])
-        rows = []
-        for row, home in zip(session.scoped, homes, strict=True):
-            if home == place:
-                report = row.report.with_thresholds(session.thresholds)
-                rows.append(replace(row, report=report))
-        return rows
+        return [(f" {difference_summary(self._every)}", "dim")] if self._pair else super().legend()
 
     @property
     def _here(self) -> RunDifference | None:
@@ -128,39 +149,49 @@ lacks. Both are judged by the thresholds of the sliders.
         """All that changed of the run under the cursor, a line each."""
         run = self._here
         lines: Sequence[str] = ["nothing changed: every run is the same in both"]
-        if not self._after:
+        if not self._pair:
             lines = ["O opens a second one beside it; so does fa-tui A B"]
             if self.session.filter is not None:
                 lines = ["f takes the runs of every file and folder that is open"]
         if run is not None:
-            lines = [change_text(change) for change in run.numbers]
+            lines = changes(run)
             for name, row in (("A", run.before), ("B", run.after)):
                 if row is not None:
                     lines.append(f"{name}  {row.report.words}")
         self.about.set_lines(lines)
 
-    def action_next(self) -> None:
-        """Compare the next two of the open places."""
-        pairs = [*permutations(open_places(self.session), 2)]
-        if pairs:
-            place = pairs.index((self._before, self._after)) + 1
-            self._before, self._after = pairs[place % len(pairs)]
-            self._compare()
+    def action_swap(self) -> None:
+        """Compare the other way round."""
+        self._pair = self._pair[::-1]
+        self.show(self.session)
+
+    def action_choose(self) -> None:
+        """Ask which two are compared."""
+        self.run_worker(self._choose(), exclusive=True)
+
+    async def _choose(self) -> None:
+        chosen: list[str] = []
+        with suppress(Dismissed):
+            for title in ("A: before", "B: after"):
+                left = [place for place in self._places if place not in chosen]
+                choices = [Choice(place, "", place) for place in left]
+                chosen.append(await choose(self.app, title, choices))
+            self._pair = chosen
+            self.show(self.session)
 
     @property
     def row(self) -> int | None:
         run = self._here
         if run is None:
             return None
-        return self.session.runs.places[run.row.source][run.row.key]
+        return self._index(run.row)
 
     def shared(self) -> Shared:
-        """The table."""
-        session, record = self.session, [run.to_dict() for run in self._runs]
-        sources = [row.source for row in session.scoped]
-        paths = dict(zip(homes_of(sources), homes(sources), strict=True))
+        """The compared runs, a column per number and side."""
+        record = [run.to_dict() for run in self._runs]
         command: list[str] = []
-        if self._after:
-            both = [Path(paths[place]) for place in (self._before, self._after)]
+        if self._pair:
+            both = [Path(homes([row.source for row in rows])[0]) for rows in self._sides]
             command = command_for(self.app, "diff", paths=both)
-        return Shared(self.table.text_here, command, table=Table(self._grid, lambda: record))
+        table = Table(difference_columns(self._runs), lambda: record)
+        return Shared(self.table.text_here, command, table=table)

@@ -27,17 +27,13 @@ from fa_tui.widgets.table import GridTable, LineTable
 _HEADINGS = ("job", "state", "progress", "time", "device", "what it says")
 _ORDER = {"running": 0, "queued": 1, "failed": 2}
 """Order of states: running first, then failed; finished last, latest first."""
-_BAR = 10
 
 
 def jobs_grid(jobs: Sequence[Listed]) -> Grid:
     """A line per job; failed ones stand out."""
     rows = []
     for job in jobs:
-        progress = ""
-        if job.total:
-            bar = listing.share_bar(job.done / job.total, _BAR)
-            progress = f"{bar} {job.done}/{job.total}"
+        progress = f"{job.done}/{job.total}" if job.total else ""
         time = listing.times_of(job)
         rows.append((job.name, job.state, progress, time, job.device, job.words))
     failed = frozenset(place for place, job in enumerate(jobs) if job.state == "failed")

@@ -34,6 +34,7 @@ from fa_tui.settings import (
 from fa_tui.share import (
     DATA,
     REPORTS,
+    TABLES,
     Shared,
     baseline_text,
     command_for,
@@ -80,16 +81,20 @@ async def export_something(app: ExplorerApp) -> None:
     if not shared.rows and shared.table is None:
         app.say("nothing to export here", "dim")
         return
-    hint = "the table, or the runs" if shared.table else runs_words(len(shared.rows))
+    data, holds = DATA, runs_words(len(shared.rows))
+    if shared.table is not None:
+        data, holds = TABLES, "this table"
+    reports = [ending for ending in REPORTS if ending not in data]
+    every = runs_words(len(app.session.in_scope))
     question = EntryScreen(
         "export to",
         text=str(free_name(Path("fa-tui.csv"))),
-        hint=f"{' '.join(DATA)}: {hint}; {' '.join(REPORTS)}: a report",
+        hint=f"{' '.join(data)}: {holds}; {' '.join(reports)}: a report of {every}",
         check=name_problem,
     )
     name = await ask(app, question)
     path = typed_path(name.strip())
-    if path.suffix.lower() in DATA:
+    if path.suffix.lower() in data:
         write = partial(_export, app, path, shared, app.session.thresholds)
         app.run_worker(write, thread=True, group="export")
         return

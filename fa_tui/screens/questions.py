@@ -18,7 +18,7 @@ from textual.widgets import OptionList
 
 from fa_tui.views.text import padded, width_of
 from fa_tui.widgets.entry import Entry
-from fa_tui.widgets.line import KeyBar, Line
+from fa_tui.widgets.line import KeyBar, Line, TextLines
 from fa_tui.widgets.painted import moving
 
 if TYPE_CHECKING:
@@ -184,7 +184,9 @@ class EntryScreen(Question[str | None]):
         super().__init__()
         self._asks, self._hint, self._check = f" {asks} ", hint, check
         self.entry = Entry(text, select_on_focus=True, suggester=suggester)
-        self.note = Line(id="entry-note")
+        self.note = TextLines(id="entry-note")
+        # a click on it leaves the keys with the field
+        self.note.can_focus = False
 
     def compose(self) -> ComposeResult:
         with Vertical():
@@ -202,7 +204,8 @@ class EntryScreen(Question[str | None]):
 
     def on_input_changed(self) -> None:
         wrong = self.entry.full_words or self._check(self.entry.value)
-        self.note.set((" ", ""), (wrong, "warn") if wrong else (self._hint, "dim"))
+        self.note.set_lines([wrong or self._hint])
+        self.note.set_class(bool(wrong), "-wrong")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return action != "complete" or self.entry.suggester is not None
@@ -236,8 +239,7 @@ class SureScreen(Dialog[bool]):
         self._asks, self._note = asks, note
 
     def body(self) -> Iterable[Widget]:
-        yield Line((f" {self._asks}", "strong"), id="question")
-        yield Line((f" {self._note}", "dim"), id="answer")
+        yield TextLines([f"# {self._asks}", self._note])
 
 
 class Dismissed(Exception):

@@ -3,39 +3,63 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fa_core.analysis.difference import (
     CAME,
     CHANGED,
+    COMPARED,
     ROUNDING,
     WENT,
     NumberChange,
     RunDifference,
 )
 from fa_core.formats.rows import AuditRow
-from fa_core.report.numbers import brief, count_text
+from fa_core.report.numbers import brief, count_text, exact
 from fa_core.reporting.blocks import Grid
 from fa_tui.views.words import disambiguate, runs_words
 
-NOTHING = "–"
+NOTHING = "none"
 """The cell of an audit that lacks the run."""
 
 
-def difference_grid(runs: Sequence[RunDifference]) -> Grid:
-    """A line per run: its name, its cell in both audits, and the numbers that changed."""
-    names = disambiguate([run.row for run in runs])
-    rows = []
-    for run, name in zip(runs, names, strict=True):
-        changes = run.numbers if run.state == CHANGED else ()
-        numbers = ", ".join(map(change_text, changes))
-        rows.append(("".join(name), _cell(run.before), _cell(run.after), numbers))
-    marked = frozenset(place for place, run in enumerate(runs) if run.verdict_changed)
-    return Grid(("run", "A", "B", "numbers, A → B"), tuple(rows), words=4, marked=marked)
-
-
-def _cell(row: AuditRow | None) -> str:
+def verdict_of(row: AuditRow | None) -> str:
+    """The cell of a run in one of the audits."""
     return NOTHING if row is None else row.report.cell()
+
+
+def difference_grid(
+    runs: Sequence[RunDifference], cell: Callable[[AuditRow | None], str] = verdict_of
+) -> Grid:
+    """A line per run: its name, its cell in both audits, and what changed."""
+    rows = []
+    for run, name in zip(runs, _names(runs), strict=True):
+        rows.append((name, cell(run.before), cell(run.after), ", ".join(changes(run))))
+    marked = frozenset(place for place, run in enumerate(runs) if run.verdict_changed)
+    return Grid(("run", "A", "B", "what changed, A → B"), tuple(rows), words=4, marked=marked)
+
+
+def difference_columns(runs: Sequence[RunDifference]) -> Grid:
+    """A line per run with a column per number and audit: ``acc_A``, ``acc_B``."""
+    headings = [f"{quantity.name}_{side}" for quantity in COMPARED for side in "AB"]
+    rows = []
+    for run, name in zip(runs, _names(runs), strict=True):
+        both = run.before, run.after
+        words = [name, *map(verdict_of, both), "; ".join(run.notes)]
+        for quantity in COMPARED:
+            values = [row and quantity.recorded(row.report) for row in both]
+            words += ["" if value is None else exact(value) for value in values]
+        rows.append(tuple(words))
+    return Grid(("run", "A", "B", "notes", *headings), tuple(rows), words=4)
+
+
+def _names(runs: Sequence[RunDifference]) -> list[str]:
+    return ["".join(name) for name in disambiguate([run.row for run in runs])]
+
+
+def changes(run: RunDifference) -> list[str]:
+    """What changed of a run: why its verdict did, then its numbers."""
+    return run.notes + [change_text(one) for one in run.numbers if run.state == CHANGED]
 
 
 def change_text(change: NumberChange) -> str:
@@ -48,17 +72,20 @@ def change_text(change: NumberChange) -> str:
 
 
 def difference_summary(runs: Sequence[RunDifference]) -> str:
-    """``15 runs in both: 3 changed (verdict of 1), 12 the same (2 but for rounding); 1 only in
-    A``."""
+    """``15 runs in both: 3 changed (1 verdict, 1 only because B lacks d), 12 the same (2 but for
+    rounding); 1 only in A``."""
     states = Counter(run.state for run in runs)
     both = len(runs) - states[CAME] - states[WENT]
     verdicts = sum(run.verdict_changed for run in runs)
     same = f"{both - states[CHANGED]} the same"
     if states[ROUNDING]:
         same += f" ({states[ROUNDING]} but for rounding)"
+    parts = [count_text(verdicts, "verdict")] if verdicts else []
+    noted = Counter(note for run in runs for note in run.notes)
+    parts += [f"{count} {note}" for note, count in noted.items()]
     changed = f"{states[CHANGED]} changed"
-    if verdicts:
-        changed += f" ({count_text(verdicts, 'verdict')})"
+    if parts:
+        changed += f" ({', '.join(parts)})"
     text = f"{runs_words(both)} in both: {changed}, {same}"
     for state, where in ((WENT, "A"), (CAME, "B")):
         if states[state]:

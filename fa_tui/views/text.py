@@ -99,6 +99,23 @@ def cut_start(text: str, width: int, mark: str = "") -> str:
     return mark + text[start:]
 
 
+_PATH = re.compile(r"[^\s'\"(,;:]+/[^\s'\"),;:]+")
+
+
+def cut_paths(text: str, width: int, mark: str) -> str:
+    """A sentence that is too wide with its paths cut at their starts, the longest first, down to
+    their last parts; it may still be too wide.
+
+    >>> cut_paths("the frozen run /tmp/runs/2025/frozen_s1 has epochs 2", 39, "…")
+    'the frozen run …/frozen_s1 has epochs 2'
+    """
+    for path in sorted(_PATH.findall(text), key=len, reverse=True):
+        room = width - width_of(text) + width_of(path)
+        least = width_of(mark) + width_of(path[path.rindex("/") :])
+        text = text.replace(path, cut_start(path, max(room, least), mark))
+    return text
+
+
 def cut_middle(text: str, width: int, mark: str) -> str:
     """The text, cut in its middle and marked if it is too wide.
 

@@ -125,7 +125,7 @@ def limit_words(one: Diagnostic, thresholds: DiagnosticThresholds) -> str:
 
 
 def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3) -> str:
-    """Flips as text, the changed verdicts first: ``ep s123 +a → ✗, dfa s42 −d (still ✗)``;
+    """Flips as text, the changed verdicts first: ``+a → ✗ ep s123, −d (still ✗) dfa s42``;
     more than `limit` of a kind by method: ``dfa +a on 12``."""
     turned, still = parted(session, flips)
     kinds = (
@@ -172,15 +172,13 @@ def _listed(session: Session, flips: Sequence[Flip], form: str, limit: int) -> s
 
 
 def _named(session: Session, flip: Flip, verdict: str) -> str:
-    """A flip with its verdict; axes and place, which may be cut, at the end of the run's name."""
-    label = sanitize(session.label(flip.row))
-    rest = run_name(session, flip.row).removeprefix(label)
-    return f"{label} {change_words(flip)}{verdict}{rest}"
+    """A flip with its verdict, then the run, whose name may be cut."""
+    return f"{change_words(flip)}{verdict} {run_name(session, flip.row)}"
 
 
 def flip_words(session: Session, flip: Flip) -> str:
-    """One run that flipped: ``ep s123 +a, needs walk-back: residual stream exploded``."""
-    return _named(session, flip, f", {session.judged(flip.row).words}")
+    """One run that flipped: ``+a ep s123, needs walk-back: residual stream exploded``."""
+    return f"{_named(session, flip, '')}, {session.judged(flip.row).words}"
 
 
 _COMPARED_AT_MOST = 100

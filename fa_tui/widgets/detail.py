@@ -52,8 +52,6 @@ _MEASURE = "not measured yet: press m to measure"
 _NOTHING = "nothing was measured, and there is no checkpoint to measure"
 
 _SPARK_CELLS = 24
-_LEAST_HEIGHT = 9
-"""Below this height every line is needed for the diagnostics."""
 _LEAST_HALF = 35
 """Cells of a sparkline from which two stand beside each other."""
 _BESIDE = "   "
@@ -549,11 +547,6 @@ class DetailPane(PaintedScroll, can_focus=True):
         """Judge the run by other thresholds."""
         self._now = now
         self.repaint()
-
-    def cut_row(self, hidden: int) -> Row:
-        if self.size.height < _LEAST_HEIGHT:
-            return []
-        return [(f"{self._glyphs.ellipsis} {hidden} more lines", "dim")]
 
     def draw(self, width: int) -> Sequence[Row]:
         now, index = self._now, self._index

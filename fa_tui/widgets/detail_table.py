@@ -24,7 +24,7 @@ from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.report.verdict import NOT_MEASURED
 from fa_tui.views.columns import mark_before, peak_block
 from fa_tui.views.glyphs import Glyphs
-from fa_tui.views.text import cut, fitted, width_of
+from fa_tui.views.text import cut, cut_paths, fitted, width_of
 from fa_tui.widgets.painted import Piece, Row
 
 _HEADINGS = ("number", "fires if", "how far", "95 % interval")
@@ -176,7 +176,8 @@ class DiagnosticTable:
     def _cut(self, line: TableLine) -> str:
         """Why there is no number, as far as it fits."""
         room = self._width - 4 - self._names
-        return cut(_GAP + self._glyphs.say(line.says), room, self._glyphs.ellipsis).rstrip()
+        says, ellipsis = _GAP + self._glyphs.say(line.says), self._glyphs.ellipsis
+        return cut(cut_paths(says, room, ellipsis), room, ellipsis).rstrip()
 
     def _is_cut(self, record: DiagnosticRecord) -> bool:
         line = self._lines["abcd".index(record.letter)]

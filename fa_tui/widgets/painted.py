@@ -24,7 +24,7 @@ from textual.widget import Widget
 
 from fa_tui.terminal.themes import TONES
 from fa_tui.views.glyphs import UNICODE, Glyphs
-from fa_tui.views.text import cut, width_of
+from fa_tui.views.text import cut, cut_paths, width_of
 
 Piece = tuple[str, str]
 """A text and its tone."""
@@ -48,14 +48,22 @@ def row_width(row: Iterable[Piece]) -> int:
 
 
 def ending(row: Row, width: int, mark: str, style: str) -> Row:
-    """The row, cut to `width` cells with a mark at its end.
+    """The row, cut to `width` cells: the paths in it at their starts, then it with a mark at its
+    end.
 
     >>> ending([("seven", ""), (" words", "dim")], 9, "...", "dim")
     [('seven', ''), (' ', 'dim'), ('...', 'dim')]
     """
-    if row_width(row) <= width:
+    over = row_width(row) - width
+    if over <= 0:
         return row
     kept: Row = []
+    for text, tone in row:
+        kept.append((cut_paths(text, width_of(text) - over, mark), tone))
+        over -= width_of(text) - width_of(kept[-1][0])
+    if over <= 0:
+        return kept
+    row, kept = kept, []
     room = width - width_of(mark)
     for text, tone in row:
         if room > 0:
@@ -204,11 +212,6 @@ class PaintedScroll(Toned, ScrollView):
         """All lines."""
         raise NotImplementedError
 
-    def cut_row(self, hidden: int) -> Row:
-        """What the last line on screen shows while so many lines are below it; nothing: the line
-        itself."""
-        return []
-
     def action_half_page(self, direction: int) -> None:
         """Scroll by half a screenful."""
         self.scroll_relative(y=direction * (self.size.height // 2), animate=False)
@@ -234,13 +237,9 @@ class PaintedScroll(Toned, ScrollView):
         if self._rows is None:
             self._rows = self.draw(self._width)
         line = y + self.scroll_offset.y
-        hidden = len(self._rows) - line
-        if hidden <= 0:
+        if line >= len(self._rows):
             return Strip.blank(self.size.width, self.rich_style)
-        row = self._rows[line]
-        if hidden > 1 and y == self.scrollable_content_region.height - 1:
-            row = self.cut_row(hidden) or row
-        return self.strip_of(row, self._width)
+        return self.strip_of(self._rows[line], self._width)
 
     def on_resize(self) -> None:
         self._rows = self.draw(self._width)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from collections.abc import Set as AbstractSet
 from functools import cached_property, lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from textual.binding import Binding
@@ -23,6 +24,7 @@ from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.looks import SeedLooks, letter_tone, tone_of
 from fa_tui.views.scale import drawable
 from fa_tui.views.sparklines import MOST_BARS, Scales, bars_needed, norm_bars, norm_scales
+from fa_tui.views.words import parted
 from fa_tui.widgets.painted import Piece, Row, joined
 from fa_tui.widgets.table import LineTable
 
@@ -129,19 +131,12 @@ class RunsView(LineTable):
 
     def show_changed(self, rows: Collection[int], *, is_step: bool) -> None:
         """Repaint runs whose cells changed; after a step bring the first of a few flipped runs into
-        view."""
+        view, as the message names it first."""
         self.refresh_runs(rows)
         if is_step and 0 < len(self.flipped) <= FEW_FLIPS:
-            places = list(filter(None, map(self.place_of, self.flipped)))
-            if places and self.visible_lines():
-                self._show_flip(min(places))
-
-    def _show_flip(self, place: tuple[int, int]) -> None:
-        """Scroll to a flipped run, as far as the run under the cursor stays on screen."""
-        line, column = place
-        reach = len(self.visible_lines()) - 1
-        nearest = max(self.line - reach, min(line, self.line + reach))
-        self.bring_into_view(nearest, column if nearest == line else self.column)
+            flips = chain(*parted(self.session, self.session.flips))
+            for place in [*filter(None, (self.place_of(flip.row) for flip in flips))][:1]:
+                self.bring_into_view(*place)
 
     def lay_out(self) -> None:
         """Lay the runs in scope out again."""

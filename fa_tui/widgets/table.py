@@ -364,12 +364,12 @@ class GridTable(LineTable):
         name, *others = widths
         # names are shortened for the other columns
         if self.view.width:
-            least = max(_LEAST_NAME, self.view.width // 3)
-            name, _ = fitted(name, others, self.view.width - 2, least=least)
-            left = self.view.width - 2 - name - sum(others[:-1])
-            if self._words > len(others) and left > _LEAST_NAME:
+            room, least = self.view.width - 2, max(_LEAST_NAME, self.view.width // 3)
+            if self._words > len(others):
                 # words at the end are cut, numbers never
-                others[-1] = min(others[-1], left)
+                left = room - min(name, least) - sum(others[:-1])
+                others[-1] = min(others[-1], max(_LEAST_NAME, left))
+            name, _ = fitted(name, others, room, least=least)
         self.set_widths(1 + name, others)
 
     def on_resize(self) -> None:

@@ -85,7 +85,7 @@ async def test_export_asks_for_a_name_and_says_where_it_saved(
         entry = app.screen
         assert entry.query_one(Input).value == "fa-tui.csv"
         entry.query_one(Input).value = "mine.csv"
-        await until(pilot, lambda: "is there already" in entry.query_one("#entry-note", Line).text)
+        await until(pilot, lambda: "is there already" in entry.note.text)
         await pilot.press("enter")
         assert app.screen is entry
         entry.query_one(Input).value = "other.json"
@@ -171,14 +171,14 @@ async def test_what_if_fills_in_a_baseline_and_says_what_flips(app: ExplorerApp)
         await ready(pilot)
         await ask(pilot, "w")
         await pilot.press(*"34.9")
-        note = app.screen.query_one("#entry-note", Line)
+        note = app.screen.note
         await until(pilot, lambda: "outside [0, 1]" in note.text)
         app.screen.query_one(Input).value = "zz=0.4"
         await until(pilot, lambda: "no run of method 'zz'; known: bp, dfa" in note.text)
         app.screen.query_one(Input).value = "0.349"
         await pilot.press("enter")
         await until(pilot, lambda: app.session.counts().walked == 12)
-        assert "frozen baseline 0.349: ep s42 +d → ✗, ep s123 +d → ✗, ep s456 +d → ✗" in said(app)
+        assert "frozen baseline 0.349: +d → ✗ ep s42, +d → ✗ ep s123, +d → ✗ ep s456" in said(app)
         assert app.session.baseline == FrozenBaseline(0.349)
         await ask(pilot, "w")
         assert app.screen.query_one(Input).value == "0.349"
@@ -217,7 +217,7 @@ async def test_a_what_if_is_undone_and_redone(app: ExplorerApp, focus: str) -> N
         await pilot.press("u")
         await until(pilot, lambda: app.session.baseline is None)
         assert app.session.counts().walked == 9
-        assert "frozen baselines as recorded: ep s42 −d" in said(app)
+        assert "frozen baselines as recorded: −d → ✓ ep s42" in said(app)
         await pilot.press("ctrl+r")
         await until(pilot, lambda: app.session.baseline == FrozenBaseline(0.349))
         assert app.session.counts().walked == 12
@@ -251,9 +251,9 @@ async def test_what_flipped_is_of_the_last_change(app: ExplorerApp) -> None:
         await ready(pilot)
         await ask(pilot, "w")
         await pilot.press(*"0.349", "enter")
-        await until(pilot, lambda: "flipped: ep" in screen_text(app))
+        await until(pilot, lambda: "flipped: +d → ✗ ep" in screen_text(app))
         app.folders_changed([Reading("audit_table.json", app.session.rows[:1])])
-        await until(pilot, lambda: "flipped: ep" not in screen_text(app))
+        await until(pilot, lambda: "flipped: +d" not in screen_text(app))
         await ask(pilot, "w")
         await pilot.press(*"0.348", "enter")
         await until(pilot, lambda: "no verdict flips" in said(app))

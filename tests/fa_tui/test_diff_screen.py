@@ -49,12 +49,12 @@ async def test_only_what_changed_is_listed_and_enter_goes_there(published_table,
         assert (app.session.rows[row].method, app.session.rows[row].seed) == ("dfa", 42)
 
 
-async def test_a_slider_moves_both_sides_and_V_swaps_them(published_table, changed) -> None:
+async def test_a_slider_moves_both_sides_and_tab_swaps_them(published_table, changed) -> None:
     app = explorer(published_table, changed)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("D")
         await until(pilot, lambda: app.explorer.page.id == "Diff")
-        await pilot.press("V")
+        await pilot.press("tab")
         await until(pilot, lambda: "✗-b-d  ✗ab-d  (a) growth 1 → 2043" in screen_text(app))
         await pilot.press("a", *"9000", "enter")
         await until(pilot, lambda: "✗-b-d  ✗-b-d  (a) growth 1 → 2043" in screen_text(app))
@@ -73,5 +73,5 @@ async def test_a_second_file_is_opened_beside_the_first_and_compared(
         app.screen.entry.value = str(changed)
         await pilot.press("enter")
         await until(pilot, lambda: "15 runs in both: 1 changed" in screen_text(app))
-        await pilot.press("V", "Y")
+        await pilot.press("tab", "Y")
         await until(pilot, lambda: copied == [f"fa-tui diff {changed} {published_table}"])

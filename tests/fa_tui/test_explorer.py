@@ -36,7 +36,7 @@ async def test_slider_a_at_five_flips_two_ep_seeds_and_home_restores(app: Explor
         text = screen_text(app)
         assert "11 of 15 need walk-back" in text
         assert "2/3 MIXED" in text
-        assert "ep s123 +a → ✗, ep s456 +a" in text
+        assert "+a → ✗ ep s123, +a → ✗ ep s456" in text
         await pilot.press("home")
         await pilot.pause()
         assert "9 of 15 need walk-back" in screen_text(app)
@@ -285,12 +285,12 @@ async def test_what_flipped_stays_highlighted_until_the_next_step_and_is_walked(
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.explorer.takes_keys)
         await pilot.press("a", "left_curly_bracket")
-        await until(pilot, lambda: "flipped at a > 10.9: ep s123 +a" in screen_text(app))
+        await until(pilot, lambda: "flipped at a > 10.9: +a → ✗ ep s123" in screen_text(app))
         assert "✗a--·◂" in screen_text(app)
         await pilot.press("n")
         assert app.session.rows[app.explorer.row or 0].key == "ep_s123"
         await until(
-            pilot, lambda: "1 of 1 flipped: ep s123 +a, needs walk-back" in screen_text(app)
+            pilot, lambda: "1 of 1 flipped: +a ep s123, needs walk-back" in screen_text(app)
         )
         await pilot.press("left")
         await until(pilot, lambda: "◂" not in screen_text(app))
@@ -320,7 +320,7 @@ async def test_the_first_flipped_cell_is_scrolled_to_and_named_in_front_of_the_c
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.explorer.takes_keys)
         await pilot.press("a", "left_square_bracket")
-        await until(pilot, lambda: " flipped at a > 32.8: ep s456 +a → ✗" in screen_text(app))
+        await until(pilot, lambda: " flipped at a > 32.8: +a → ✗ ep s456" in screen_text(app))
         assert "◂" in screen_text(app)
 
 

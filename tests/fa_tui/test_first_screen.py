@@ -8,11 +8,11 @@ from fa_core.formats import scan
 from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_tui.app import ExplorerApp
-from fa_tui.pages.diff import open_places
 from fa_tui.samples import default_paths
 from fa_tui.session import Session
 from fa_tui.views.epochs import traces_in_scope
 from fa_tui.views.filters import ViewState, filter_of, understood
+from fa_tui.views.grid import homes_of
 from fa_tui.views.words import FIRST_VIEW, SAMPLES
 from fa_tui.widgets.line import OPEN_TAB, TabBar
 from tests.fa_tui.conftest import COLOURFUL, PLAIN
@@ -91,7 +91,8 @@ def test_the_first_view_has_traces_checkpoints_and_two_places() -> None:
     session = Session(found.rows, traces=found.traces)
     session = session.but(filter=filter_of(ViewState(filter=FIRST_VIEW), session))
     assert len(traces_in_scope(session)) == len(session.measurable(session.in_scope)) == 18
-    assert len(open_places(session)) == 2 and len(session.in_scope) == 33
+    assert len({*homes_of([row.source for row in session.scoped])}) == 2
+    assert len(session.in_scope) == 33
 
 
 async def test_the_third_seed_of_many_runs_is_on_a_screen_of_eighty_columns() -> None:

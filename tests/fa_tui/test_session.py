@@ -61,7 +61,7 @@ def test_flips_are_told_in_words_and_the_rest_counted(session: Session) -> None:
     assert flip_text(now, now.flips, limit=2) == "bp +a on 3, ep +a on 3"
     assert flip_text(now, now.flips, limit=1) == "bp +a on 3, 3 more"
     back = at(now, h_norm_explosion_ratio=5.0)
-    assert "bp s42 −a" in flip_text(back, back.flips, limit=9)
+    assert "−a → ✓ bp s42" in flip_text(back, back.flips, limit=9)
 
 
 def test_a_run_that_loses_a_letter_but_not_its_walk_back_is_told_apart_and_last(
@@ -69,7 +69,7 @@ def test_a_run_that_loses_a_letter_but_not_its_walk_back_is_told_apart_and_last(
 ) -> None:
     now = at(session, h_norm_explosion_ratio=5.0, stability_drift_ceiling=0.5)
     assert flip_text(now, now.flips, limit=9).endswith(
-        "ep s456 +a → ✗, credit_bridge s42 −c (still ✗), dfa s123 −c (still ✗)"
+        "+a → ✗ ep s456, −c (still ✗) credit_bridge s42, −c (still ✗) dfa s123"
     )
 
 

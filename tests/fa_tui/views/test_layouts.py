@@ -87,7 +87,7 @@ def test_of_flips_only_those_in_scope_are_reported(session: Session) -> None:
     assert not stepped(session, thresholds=limits).flips
     session = session.but(filter=Filter("method:bp,ep"))
     back = stepped(session.but(thresholds=limits), thresholds=session.thresholds)
-    assert flipped_words(back).endswith("ep s123 −a → ✓, ep s456 −a → ✓")
+    assert flipped_words(back).endswith("−a → ✓ ep s123, −a → ✓ ep s456")
 
 
 def test_a_name_that_several_sources_share_is_followed_by_its_source(session: Session) -> None:
@@ -96,14 +96,14 @@ def test_a_name_that_several_sources_share_is_followed_by_its_source(session: Se
     )
     twice = stepped(twice, thresholds=DiagnosticThresholds(h_norm_explosion_ratio=10))
     flips = twice.flips
-    assert flip_text(twice, flips) == "ep s123 +a → ✗ (a.json), ep s123 +a → ✗ (b.json)"
+    assert flip_text(twice, flips) == "+a → ✗ ep s123 (a.json), +a → ✗ ep s123 (b.json)"
     twice = twice.but(filter=Filter("source:a.json"))
-    assert flip_text(twice, flips[:1]) == "ep s123 +a → ✗"
+    assert flip_text(twice, flips[:1]) == "+a → ✗ ep s123"
 
 
 def test_flips_are_told_with_the_threshold_at_which_they_happened(session: Session) -> None:
     now = stepped(session, thresholds=DiagnosticThresholds(h_norm_explosion_ratio=6.1))
-    assert flipped_words(now) == "flipped at a > 6.1: ep s123 +a → ✗, ep s456 +a → ✗"
+    assert flipped_words(now) == "flipped at a > 6.1: +a → ✗ ep s123, +a → ✗ ep s456"
     assert flipped_words(session) == ""
     now = stepped(session, baseline=FrozenBaseline(0.349))
-    assert flipped_words(now).startswith("flipped: ep s42 +d")
+    assert flipped_words(now).startswith("flipped: +d → ✗ ep s42")

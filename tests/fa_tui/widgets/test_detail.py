@@ -356,13 +356,11 @@ async def test_the_pane_scrolls_and_starts_at_the_top_for_the_next_run(dfa: Audi
         assert "no run selected" in pane.render_line(0).text
         pane.show(Session([dfa]), 0)
         await pilot.pause()
-        count = len(lines_of(RunPage(dfa, 59, UNICODE), dfa))
-        assert pane.render_line(9).text.strip() == f"… {count - 9} more lines"
         pane.focus()
         await pilot.press("down", "j")
         await until(pilot, lambda: pane.scroll_offset.y == 2)
         await pilot.press("G")
-        await until(pilot, lambda: "more lines" not in pane.render_line(9).text)
+        await until(pilot, lambda: pane.is_vertical_scroll_end)
         assert pane.render_line(9).text.strip()
         pane.show(Session([run(dfa.report)]), 0)
         await pilot.pause()
