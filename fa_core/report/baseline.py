@@ -200,7 +200,7 @@ class FrozenRuns:
         near = self._same_net.get((facts["seed"], facts["arch"]), [])[:_AT_MOST]
         differing = (_difference(run, facts) for run in near)
         wanted = f"{facts['arch']}, seed {facts['seed']}"
-        none = f"no readable frozen run of {wanted}, is here or beside it{GIVE_ONE}"
+        none = f"no frozen run{GIVE_ONE}: none of {wanted}, can be read here or beside it"
         _, why = min(differing, key=itemgetter(0), default=(0, none))
         return replace(report, unmeasured={**report.unmeasured, "d": why})
 

@@ -241,7 +241,7 @@ def _lacks(report: DiagnosticReport, required: frozenset[str]) -> str:
     """The required diagnostics that were not measured exactly, with reasons; ``""`` for none."""
     lacking = []
     for letter in sorted(required):
-        why = why_inexact(report, letter).removesuffix(GIVE_ONE)
+        why = why_inexact(report, letter).replace(GIVE_ONE, "")
         if why:
             lacking.append(f"({letter}) {why}")
     return "; ".join(lacking)

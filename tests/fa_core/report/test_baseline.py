@@ -177,7 +177,7 @@ def named(key, acc, **facts):
     return row_of(key, f"nets/{key}.pt", ..., report=report)
 
 
-NONE = "no readable frozen run of my_nets.Net, seed 1, is here or beside it (give a frozen run"
+NONE = "none of my_nets.Net, seed 1, can be read here or beside it"
 
 
 def test_checkpoints_of_ones_own_are_paired_by_their_names():
