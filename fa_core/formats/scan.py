@@ -121,9 +121,9 @@ def _once(found: Scan) -> Scan:
         if row.checkpoint and (hashes := report.provenance.get("hashes")):
             # an audit in a run folder knows no more than the folder's name
             name = os.path.basename(row.checkpoint)  # noqa: PTH119 (thousands of times)
-            norms = *report.residual_norms, *report.bp_grad_norms, report.cross_batch_stability
             accuracies = report.headline_acc, report.frozen_baseline_acc
-            known = name, row.method, row.seed, str(hashes), norms, accuracies
+            numbers = *report.residual_norms, report.cross_batch_stability, *accuracies
+            known = name, row.method, row.seed, str(hashes), numbers
         last.pop(known, None)
         last[known] = row
     return Scan([*last.values()], found.traces, found.problems)
