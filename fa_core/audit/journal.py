@@ -57,7 +57,6 @@ class Journal:
                     if not self.path.stat().st_size:
                         self.path.unlink()
             self._file = _locked(self.path)
-        self._stat = os.fstat(self._file.fileno())
         self._end = self._file.seek(0, os.SEEK_END)
 
     def append(self, row: AuditRow) -> None:
@@ -89,28 +88,17 @@ class Journal:
             FaError: it cannot be written; the journal stays.
         """
         table = list(rows)
-        is_written = False
-        try:
+        with contextlib.closing(self):
             if table:
-                if not self._is_there():
+                if not _is_held(self._file, self.path):
                     keep_old(self.path)
                 write_audit_table(self.path, table)
-                is_written = True
-        finally:
-            self.close()
-            if not (self.has_rows or is_written):
-                with contextlib.suppress(OSError):
-                    self.path.unlink()
+            elif not self.has_rows:
+                self.path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Leave the journal to other processes."""
         self._file.close()
-
-    def _is_there(self) -> bool:
-        """Whether the file of that path is still this one."""
-        with contextlib.suppress(OSError):
-            return os.path.samestat(self._stat, self.path.lstat())
-        return False
 
 
 def _line(row: AuditRow) -> bytes:

@@ -96,9 +96,7 @@ class RunProgress(msgspec.Struct, frozen=True, kw_only=True):
         """How far it is: ``epoch 5 of 12, step 150 of 390``; ``""`` where that is not known yet."""
         parts = []
         if self.epochs:
-            unit = "batch"
-            if self.doing == "training":
-                unit = "epoch"
+            unit = "epoch" if self.doing == "training" else "batch"
             parts.append(f"{unit} {self.epoch} of {self.epochs}")
         if self.steps:
             parts.append(f"step {self.step} of {self.steps}")

@@ -6,7 +6,6 @@ Reports are written into their run folder, or into one results file. No torch.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import threading
 from collections import defaultdict
@@ -164,11 +163,8 @@ class Results:
 
 def _identity(row: AuditRow) -> object:
     """Key of a run: a later measurement with this key replaces an earlier one."""
-    if row.checkpoint is None:
-        checkpoint = None
-    else:
-        checkpoint = os.path.realpath(row.checkpoint)
-    return row.method, row.seed, json.dumps(row.axes, sort_keys=True, default=str), checkpoint
+    axes = str(sorted(row.axes.items()))
+    return row.method, row.seed, axes, os.path.realpath(row.checkpoint or "")
 
 
 class Measuring:
