@@ -34,9 +34,6 @@ class Journal:
         rows: its first rows, read while no other process writes the file.
         goes_on: whether a journal that is there is continued, with its own rows.
 
-    Attributes:
-        has_rows: whether it may hold rows.
-
     Raises:
         UsageError: another process writes it, or the path cannot be a regular file.
         FaError: it cannot be written.
@@ -44,13 +41,11 @@ class Journal:
 
     def __init__(self, path: Path, rows: Iterable[AuditRow] = (), *, goes_on: bool = False) -> None:
         self.path = place_of(path)
-        self.has_rows = True
         self._file = _locked(self.path)
         if not (goes_on and _is_whole(self._file)):
             with self._file:
                 head = {"journal": "fa-audit/1", "pid": os.getpid()}
                 lines = [json_bytes(head), *map(_line, rows)]
-                self.has_rows = len(lines) > 1
                 try:
                     write_bytes(self.path, b"".join(lines))
                 finally:
@@ -77,7 +72,6 @@ class Journal:
                 self._file.truncate(self._end)
             raise FaError(f"cannot write ({error.strerror})", where=self.path, hint=KEPT) from error
         self._end += len(line)
-        self.has_rows = True
 
     def finish(self, rows: Iterable[AuditRow]) -> None:
         """Replace the journal by the table of all rows; without rows, remove it.
@@ -93,7 +87,7 @@ class Journal:
                 if not _is_held(self._file, self.path):
                     keep_old(self.path)
                 write_audit_table(self.path, table)
-            elif not self.has_rows:
+            else:
                 self.path.unlink(missing_ok=True)
 
     def close(self) -> None:
