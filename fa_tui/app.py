@@ -47,7 +47,7 @@ from fa_tui.widgets.painted import PlainScrollBar
 
 if TYPE_CHECKING:
     from fa_core.formats.rows import Problem
-    from fa_core.formats.run_progress import RunWork
+    from fa_core.formats.run_progress import RunProgress
     from fa_tui.jobs.listing import Listed
 
 _WATCH_SECONDS = 0.3
@@ -358,7 +358,7 @@ class ExplorerApp(App[int]):
         if text:
             self.say(text, "warn" if news.gone else "accent")
 
-    def work_changed(self, changed: dict[str, RunWork | None]) -> None:
+    def work_changed(self, changed: dict[str, RunProgress | None]) -> None:
         """Show what other processes do with runs: run folder → its progress."""
         self.show(with_work(self.session, changed))
         self.jobs.moved(None)

@@ -21,7 +21,7 @@ from fa_core.files.opening import real_path
 from fa_core.formats import Scan, Trace, scan_again
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.formats.run_folder import sniff
-from fa_core.formats.run_progress import RunWork, look_at
+from fa_core.formats.run_progress import RunProgress, look_at
 from fa_core.formats.scan import NOTHING_HERE, Identity, places
 from fa_core.report.manifest import CREDIT, MANIFEST, PROGRESS, RUN_FILES
 from fa_core.report.names import one_per_run, run_place
@@ -108,9 +108,9 @@ class Folders:
         self._since: float | None = since - _CLOCKS_SECONDS
         self._stamps: dict[str, _Stamp] = dict.fromkeys(known, ())
         self._manifests: dict[str, tuple[tuple[int, float], bool]] = {}
-        self._work: dict[str, RunWork] = {}
+        self._work: dict[str, RunProgress] = {}
 
-    def look(self) -> tuple[list[Reading], dict[str, RunWork | None]]:
+    def look(self) -> tuple[list[Reading], dict[str, RunProgress | None]]:
         """The places that changed since the last look, and the runs on which work began, went on
         or ended."""
         now: dict[str, _Stamp] = {}
@@ -126,7 +126,7 @@ class Folders:
             del now[other]
         readings, work = [], self._changed_work(working)
         # an unmeasured run says how far its training got
-        ended = {place for place, one in work.items() if one is None or not one.at_work}
+        ended = {place for place, one in work.items() if one is None or one.ended}
         for place, stamp in now.items():
             if place not in ended and self._is_as_read(place, stamp):
                 self._stamps[place] = stamp
@@ -193,17 +193,10 @@ class Folders:
             return None
         return Reading(place, found.rows, found.traces, found.problems)
 
-    def _changed_work(self, folders: Iterable[str]) -> dict[str, RunWork | None]:
-        changed: dict[str, RunWork | None] = {}
-        for folder in folders:
-            now = look_at(Path(folder))
-            if now == self._work.get(folder):
-                continue
-            changed[folder] = now
-            if now is None:
-                del self._work[folder]
-            else:
-                self._work[folder] = now
+    def _changed_work(self, folders: Iterable[str]) -> dict[str, RunProgress | None]:
+        now = {folder: look_at(Path(folder)) for folder in folders}
+        changed = {folder: one for folder, one in now.items() if one != self._work.get(folder)}
+        self._work = {folder: one for folder, one in now.items() if one}
         return changed
 
 

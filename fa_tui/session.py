@@ -34,7 +34,7 @@ from fa_core.report.verdict import cell_text, judgement_of
 if TYPE_CHECKING:
     from fa_core.formats import Trace
     from fa_core.formats.log_columns import Given
-    from fa_core.formats.run_progress import RunWork
+    from fa_core.formats.run_progress import RunProgress
     from fa_core.formats.table import AuditTable
     from fa_core.formats.trace import TraceEpoch
     from fa_tui.follow import Reading
@@ -223,7 +223,7 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
     filter: RunFilter | None = None
     filters: Sequence[RunFilter] = ()
     gone: frozenset[int] = frozenset()
-    work: Mapping[int, RunWork] = {}
+    work: Mapping[int, RunProgress] = {}
     states: Mapping[int, str] = {}
     since: Session | None = None
 
@@ -483,7 +483,7 @@ def with_rows(session: Session, rows: Mapping[int, AuditRow]) -> Session:
     return session.but(read=read, since=None)
 
 
-def with_work(session: Session, changed: Mapping[str, RunWork | None]) -> Session:
+def with_work(session: Session, changed: Mapping[str, RunProgress | None]) -> Session:
     """The session with what processes do with run folders now."""
     work = dict(session.work)
     for place, now in changed.items():

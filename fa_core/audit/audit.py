@@ -36,10 +36,10 @@ from fa_core.audit.jobs import (
 )
 from fa_core.audit.pool import OnEvent, Pool
 from fa_core.errors import FaError, UnreadableInput, UsageError
-from fa_core.files.atomic import keep_old, place_of, write_json
+from fa_core.files.atomic import keep_old, place_of
 from fa_core.files.opening import exists, real_path
 from fa_core.formats import scan
-from fa_core.formats.audit_table import Journal, printable_drift, write_audit_table
+from fa_core.formats.audit_table import Journal
 from fa_core.formats.rows import (
     AuditRow,
     Problem,
@@ -341,24 +341,6 @@ class AuditFile:
         return list(self._adjust(with_baselines(finished)))
 
 
-def replace_audit(path: Path, measured: DiagnosticReport | Iterable[AuditRow]) -> Path | None:
-    """Write a run's report or a table of rows; an old file is kept under a numbered name.
-
-    Returns:
-        The new path of the old file; None if there was none.
-
-    Raises:
-        UsageError: a folder, a device, a FIFO or a socket is there.
-        FaError: the folder cannot be written to, or the disk is full; the old file is untouched.
-    """
-    kept = keep_old(path)
-    if isinstance(measured, DiagnosticReport):
-        write_json(path, printable_drift(measured))
-    else:
-        write_audit_table(path, measured)
-    return kept
-
-
 def finished_before(
     recorded: Iterable[AuditRow], rows: Sequence[AuditRow], options: MeasureOptions
 ) -> tuple[dict[int, DiagnosticReport], list[AuditRow]]:
@@ -452,8 +434,6 @@ def check_writable(out: Path) -> list[AuditRow]:
         UsageError: a folder, a device, a file that is no audit table, or a place that cannot be
             written to.
     """
-    if out.is_dir():
-        raise UsageError("is a folder", where=out, hint="--out names a file, e.g. --out audit.json")
     out = place_of(out)
     try:
         recorded = recorded_audits(out)

@@ -14,7 +14,7 @@ from fa_core.analysis.record_comparison import Comparison, compare
 from fa_core.audit.audit import Measuring
 from fa_core.audit.jobs import CREDITS, MeasureOptions, job_for, run_of
 from fa_core.errors import FaError, UnreadableInput, UsageError
-from fa_core.files.opening import LONGEST_NAME, exists, is_file, is_folder, real_path
+from fa_core.files.opening import LONGEST_NAME, is_file, is_folder, real_path
 from fa_core.formats.audit_table import stored_report, summary_row
 from fa_core.formats.rows import AuditRow, Problem, with_baselines
 from fa_core.option_values import DATA_SETS, is_callable_name
@@ -123,7 +123,7 @@ def find_checkpoint(row: AuditRow) -> Path:
     """Current path of the run's files: as recorded, relative to the record, or the record's folder.
 
     Raises:
-        UnreadableInput: the path is missing, or not a file.
+        UnreadableInput: the path is missing, or neither a file nor a folder.
     """
     where = f"{row.source}: {row.key}"
     # no file has a longer name
@@ -136,11 +136,7 @@ def find_checkpoint(row: AuditRow) -> Path:
     for place in places:
         if is_file(place) or is_folder(place):
             return real_path(place)
-    if row.checkpoint and exists(recorded):
-        why = "is no file"
-    else:
-        why = "is not there any more"
-    raise UnreadableInput(f"its checkpoint {recorded} {why}", where=where)
+    raise UnreadableInput(f"its checkpoint {recorded} is not there any more", where=where)
 
 
 def recorded_options(row: AuditRow, typed: MeasureOptions = _AS_RECORDED) -> MeasureOptions:

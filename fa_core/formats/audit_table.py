@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import socket
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,9 +14,9 @@ from typing import IO
 
 import msgspec
 
-from fa_core.errors import BeingWritten, FaError
+from fa_core.errors import FaError, UsageError
 from fa_core.files.atomic import json_bytes, keep_old, place_of, write_bytes, write_json
-from fa_core.files.decode import Json, loads
+from fa_core.files.decode import Json
 from fa_core.files.opening import flags_of
 from fa_core.formats.json_document import Document, Finding, Node, convert
 from fa_core.formats.report_object import (
@@ -198,49 +198,42 @@ def unique_keys(rows: Sequence[AuditRow]) -> list[str]:
 
 
 _HEAD = 4096
-_FLAGS = os.O_RDWR | flags_of("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY")
-FORMAT = "fa-audit/1"
+_FLAGS = os.O_RDWR | os.O_CREAT | flags_of("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY")
+TRIES, _TRY_SECONDS = 100, 0.02
+"""How often a file that another process writes is looked at, and how long each try lasts."""
 KEPT = "the runs before are in it, and --resume goes on"
 
 
 class Journal:
-    """The journal of an audit in progress, locked against other processes: JSON lines, one appended
-    per measured run.
+    """A journal, locked against other processes while it is written.
 
-    The first line names the writing process. Finished runs survive its end, at a cost that does not
-    grow with the file; the table of all runs replaces it at the end.
+    Finished runs survive the end of the writing process, at a cost that does not grow with the
+    file; the table of all runs replaces it at the end.
 
     Args:
         path: its path; an existing file is replaced.
         rows: its first rows, read while no other process writes the file.
         goes_on: whether a journal that is there is continued, with its own rows.
 
-    Attributes:
-        has_rows: whether it may hold rows.
-
     Raises:
-        BeingWritten: another process writes it.
-        UsageError: the path cannot be a regular file.
+        UsageError: another process writes it, or the path cannot be a regular file.
         FaError: it cannot be written.
     """
 
     def __init__(self, path: Path, rows: Iterable[AuditRow] = (), *, goes_on: bool = False) -> None:
         self.path = place_of(path)
-        self.has_rows = True
-        with _held(self.path):
-            if not (goes_on and _is_whole(self.path)):
-                head = {"journal": FORMAT, "pid": os.getpid(), "host": socket.gethostname()}
+        self._file = _locked(self.path)
+        if not (goes_on and _is_whole(self._file)):
+            with self._file:
+                head = {"journal": "fa-audit/1", "pid": os.getpid()}
                 lines = [json_bytes(head), *map(_line, rows)]
-                self.has_rows = len(lines) > 1
-                write_bytes(self.path, b"".join(lines))
-        try:
-            file = open(os.open(self.path, _FLAGS), "r+b", buffering=0)  # noqa: SIM115, PTH123
-        except OSError as error:
-            raise FaError(f"cannot be opened ({error.strerror})", where=self.path) from error
-        _lock(file, self.path)
-        self._file: IO[bytes] = file
-        self._stat = os.fstat(file.fileno())
-        self._end = file.seek(0, os.SEEK_END)
+                try:
+                    write_bytes(self.path, b"".join(lines))
+                finally:
+                    if not self.path.stat().st_size:
+                        self.path.unlink()
+            self._file = _locked(self.path)
+        self._end = self._file.seek(0, os.SEEK_END)
 
     def append(self, row: AuditRow) -> None:
         """Append a row and sync it to disk.
@@ -260,7 +253,6 @@ class Journal:
                 self._file.truncate(self._end)
             raise FaError(f"cannot write ({error.strerror})", where=self.path, hint=KEPT) from error
         self._end += len(line)
-        self.has_rows = True
 
     def finish(self, rows: Iterable[AuditRow]) -> None:
         """Replace the journal by the table of all rows; without rows, remove it.
@@ -271,90 +263,60 @@ class Journal:
             FaError: it cannot be written; the journal stays.
         """
         table = list(rows)
-        is_written = False
-        try:
+        with contextlib.closing(self):
             if table:
-                if not self._is_there():
+                if not _is_held(self._file, self.path):
                     keep_old(self.path)
                 write_audit_table(self.path, table)
-                is_written = True
-        finally:
-            self.close()
-            if not (self.has_rows or is_written):
-                with contextlib.suppress(OSError):
-                    self.path.unlink()
+            else:
+                self.path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Leave the journal to other processes."""
         self._file.close()
-
-    def _is_there(self) -> bool:
-        """Whether the file of that path is still this one."""
-        with contextlib.suppress(OSError):
-            return os.path.samestat(self._stat, self.path.lstat())
-        return False
 
 
 def _line(row: AuditRow) -> bytes:
     return json_bytes({"report": stored_report(row).to_dict()})
 
 
-def _is_whole(path: Path) -> bool:
+def _is_whole(file: IO[bytes]) -> bool:
     """Whether a file is a journal whose last line was not cut off."""
-    with path.open("rb") as file:
-        is_journal = file.readline(_HEAD).startswith(b'{"journal"')
-        if is_journal:
-            file.seek(-1, os.SEEK_END)
-        return is_journal and file.read() == b"\n"
+    if not file.readline(_HEAD).startswith(b'{"journal"'):
+        return False
+    file.seek(-1, os.SEEK_END)
+    return file.read() == b"\n"
 
 
-@contextlib.contextmanager
-def _held(path: Path) -> Iterator[None]:
-    """Context for replacing a file, also one that is not there yet; refuses if another process
-    writes it."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("ab")
-    except OSError as error:
-        raise FaError(f"cannot be written ({error.strerror})", where=path) from error
-    with file:
-        _lock(file, path)
-        try:
-            yield
-        finally:
-            with contextlib.suppress(OSError):
-                if not path.stat().st_size:
-                    path.unlink()
-
-
-def _lock(file: IO[bytes], path: Path) -> None:
-    """Lock an open file until it is closed or the process ends.
+def _locked(path: Path) -> IO[bytes]:
+    """A file, made where none is, that is locked until it is closed or the process ends.
 
     Raises:
-        BeingWritten: another process has locked it; names the process.
+        UsageError: other processes keep it locked, or replace it, for longer than all `TRIES`.
+        FaError: it cannot be opened.
     """
     try:
-        import fcntl
-    except ImportError:  # a system without such locks
-        return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for _ in range(TRIES):
+            file = open(os.open(path, _FLAGS, 0o666), "r+b", buffering=0)  # noqa: SIM115, PTH123
+            if _is_held(file, path):
+                return file
+            file.close()
+            time.sleep(_TRY_SECONDS)
+    except OSError as error:
+        raise FaError(f"cannot be opened ({error.strerror})", where=path) from error
+    hint = "wait for it, or choose another file"
+    raise UsageError("is being written by another process", where=path, hint=hint)
+
+
+def _is_held(file: IO[bytes], path: Path) -> bool:
+    """Whether a file could be locked, and still is the one of its path."""
     try:
+        import fcntl
+
         fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        held = os.path.samestat(os.fstat(file.fileno()), path.stat())
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except ImportError:  # a system without such locks
+        return True
     except OSError:
-        held = False
-    if not held:
-        raise BeingWritten(
-            f"is being written by {_writer(path)}",
-            where=path,
-            hint="wait for it, or choose another file",
-        )
-
-
-def _writer(path: Path) -> str:
-    """The writer of a journal, from its first line."""
-    who: Json = {}
-    with contextlib.suppress(OSError, ValueError), path.open("rb") as file:
-        who = loads(file.read(_HEAD).partition(b"\n")[0])
-    if "pid" not in who:
-        return "another process"
-    return f"process {who['pid']} on {who.get('host')}"
+        return False

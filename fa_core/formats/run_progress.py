@@ -92,46 +92,28 @@ class RunProgress(msgspec.Struct, frozen=True, kw_only=True):
         """How far it is: ``epoch 5 of 12, step 150 of 390``; ``""`` where that is not known yet."""
         parts = []
         if self.epochs:
-            unit = "batch"
-            if self.doing == "training":
-                unit = "epoch"
+            unit = "epoch" if self.doing == "training" else "batch"
             parts.append(f"{unit} {self.epoch} of {self.epochs}")
         if self.steps:
             parts.append(f"step {self.step} of {self.steps}")
         return ", ".join(parts)
 
-
-class RunWork(msgspec.Struct, frozen=True):
-    """The progress of a run, and whether its process still works on it.
-
-    Attributes:
-        progress: as the process wrote it last, without the time of its heartbeat.
-        at_work: whether the process still works on the run.
-    """
-
-    progress: RunProgress
-    at_work: bool
-
     @property
     def trains(self) -> bool:
-        """Whether the run is being trained now."""
-        return self.at_work and self.progress.doing == "training"
+        """Whether the run is in training."""
+        return self.doing == "training" and not self.ended
 
     @property
     def state(self) -> str:
         """``running``, or ``ended`` before the run was finished."""
-        return "running" if self.at_work else "ended"
+        return "ended" if self.ended else "running"
 
     def text(self) -> str:
         """``training, epoch 5 of 12``; of a run that is let go of, why."""
-        progress = self.progress
-        place = progress.place()
-        if self.at_work:
-            return ", ".join(filter(None, [progress.doing, place]))
-        why = progress.ended or "its process died"
-        if place:
-            return f"{progress.doing} ended in {place}: {why}"
-        return f"{progress.doing} ended: {why}"
+        place = self.place()
+        if self.ended:
+            return f"{self.doing} ended{place and f' in {place}'}: {self.ended}"
+        return ", ".join(filter(None, [self.doing, place]))
 
 
 def read_progress(folder: Path) -> RunProgress | None:
@@ -145,12 +127,16 @@ def read_progress(folder: Path) -> RunProgress | None:
     return None
 
 
-def look_at(folder: Path) -> RunWork | None:
-    """What is done with a run now; None where its folder has no progress file."""
+def look_at(folder: Path) -> RunProgress | None:
+    """What is done with a run now, without the time of its heartbeat, ended where its process died;
+    None where its folder has no progress file."""
     progress = read_progress(folder)
     if progress is None:
         return None
-    return RunWork(replace(progress, heartbeat=0.0), progress.is_at_work())
+    why = progress.ended
+    if not why and not progress.is_at_work():
+        why = "its process died"
+    return replace(progress, heartbeat=0.0, ended=why)
 
 
 def forget_measuring(folder: Path, pid: int) -> None:

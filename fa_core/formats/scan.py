@@ -112,29 +112,22 @@ def scan(
     found = _one_per_run(found, named)
     if as_recorded:
         return found
-    return _once(_judged(found))
-
-
-def _judged(found: Scan) -> Scan:
-    return Scan(with_baselines(found.rows), found.traces, found.problems)
-
-
-def _once(found: Scan) -> Scan:
-    """What was found, with a measurement that several places hold, as a run folder and an audit
-    made of it, once: where it was found last."""
-    last: dict[object, AuditRow] = {}
-    for place, row in enumerate(found.rows):
-        report = row.report
-        known: object = place
-        if row.checkpoint and (hashes := report.provenance.get("hashes")):
-            # an audit in a run folder knows no more than the folder's name
-            name = os.path.basename(row.checkpoint)  # noqa: PTH119 (thousands of times)
-            norms = *report.residual_norms, *report.bp_grad_norms, report.cross_batch_stability
-            accuracies = report.headline_acc, report.frozen_baseline_acc
-            known = name, row.method, row.seed, str(hashes), norms, accuracies
-        last.pop(known, None)
-        last[known] = row
+    # a run folder and an audit made of it hold the same measurement
+    last = {_measurement(row) or place: row for place, row in enumerate(with_baselines(found.rows))}
     return Scan([*last.values()], found.traces, found.problems)
+
+
+def _measurement(row: AuditRow) -> tuple[object, ...]:
+    """What tells a measurement from others: files, run and numbers; empty without hashes."""
+    report = row.report
+    hashes = report.provenance.get("hashes")
+    if not (hashes and row.checkpoint):
+        return ()
+    # an audit in a run folder knows no more than the folder's name
+    name = os.path.basename(row.checkpoint)  # noqa: PTH119 (thousands of times)
+    accuracies = report.headline_acc, report.frozen_baseline_acc
+    numbers = *report.residual_norms, report.cross_batch_stability, *accuracies
+    return name, row.method, row.seed, str(hashes), *numbers
 
 
 def _one_per_run(found: Scan, named: set[str]) -> Scan:
@@ -169,7 +162,8 @@ def scan_again(path: str, columns: Given | None = None) -> Scan:
     """
     try:
         if is_folder(path):
-            return _judged(_collected(run_folder.read(Path(path))))
+            found = _collected(run_folder.read(Path(path)))
+            return Scan(with_baselines(found.rows), found.traces, found.problems)
         return _collected(_in_file(Place(path), columns or {}))
     except FaError as error:
         return Scan(problems=[Problem(path, str(error))])

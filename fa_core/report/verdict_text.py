@@ -40,23 +40,22 @@ def verdict_words(run: JudgedRun, *, short: bool = False) -> str:
         short: the verdict in the form of published lists.
     """
     judged = run.claim
-    stopped = stopped_after(run.provenance)
-    after = stopped and f"measured after {stopped}"
-    if judged == CONTROL:
-        return "; ".join(filter(None, [CONTROL, after]))
     named = {
+        CONTROL: CONTROL,
         WALKS_BACK: verdict_text(run.flags, run.coverage),
         TRUSTWORTHY: f"{TRUSTWORTHY} {grounds_of(run)}".rstrip(),
         UNDECIDED: "",
         NOT_MEASURED: ": ".join(filter(None, [NOT_MEASURED, run.unmeasured.get(TRAINING)])),
     }
     words = named[judged]
-    if short and run.flags:
+    if short and judged == WALKS_BACK:
         fired = ", ".join(f"({letter})" for letter in sorted(run.flags))
         words = f"{WALKS_BACK}: {fired}"
     doubt = ""
-    if run.undecided:
+    if run.undecided and judged != CONTROL:
         doubt = f"{UNDECIDED} on {', '.join(sorted(run.undecided))}"
+    stopped = stopped_after(run.provenance)
+    after = stopped and f"measured after {stopped}"
     return "; ".join(filter(None, [words, doubt, left_out_text(run), after]))
 
 

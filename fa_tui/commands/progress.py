@@ -27,11 +27,9 @@ from rich.progress import (
 from fa_core.audit.jobs import JobState, JobView
 from fa_core.report.numbers import with_axes
 from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.report.verdict import TRUSTWORTHY
 from fa_core.sanitize import one_line
 from fa_tui.commands.inputs import cause_of
 from fa_tui.commands.output import say
-from fa_tui.terminal.abilities import detect
 from fa_tui.views.words import runs_words
 
 if TYPE_CHECKING:
@@ -132,7 +130,7 @@ class AuditProgress(_Bars):
 
     Args:
         names: checkpoint → name of its run.
-        thresholds: judge measured runs; None: they are compared with their records.
+        thresholds: say what fires (default: the protocol's).
 
     Attributes:
         said: notes and errors that were printed.
@@ -142,8 +140,7 @@ class AuditProgress(_Bars):
         self, names: Mapping[str, str] | None = None, thresholds: DiagnosticThresholds | None = None
     ) -> None:
         super().__init__(TimeElapsedColumn())
-        self._names, self._thresholds = names or {}, thresholds
-        self._ascii_only = not detect().unicode
+        self._names, self._thresholds = names or {}, thresholds or DiagnosticThresholds()
         self._total = self._over = 0
         self.said: set[object] = set()
         self._overall: TaskID | None = None
@@ -193,13 +190,10 @@ class AuditProgress(_Bars):
 
     def _outcome(self, view: JobView) -> str:
         if view.report is not None:
-            if self._thresholds is None:
-                return f"{', '.join(view.report.coverage)} again"
+            # no verdict: its frozen run may be measured after it, and is not measured again
             report = view.report.with_thresholds(self._thresholds)
-            cell = report.cell(ascii_only=self._ascii_only)
-            # its frozen run may be measured after it
-            is_open = report.claim == TRUSTWORTHY and "d" not in report.coverage
-            return f"?{cell[1:]}" if is_open else cell
+            firing = ", ".join(sorted(report.flags))
+            return f"{report.coverage} measured{firing and f', firing: {firing}'}"
         if not view.error:
             return view.state.value
         # an error of --model or --data holds for all runs

@@ -13,7 +13,6 @@ from fa_core.report.diagnostics import ASSUMED, DIAGNOSTICS, LETTERS
 from fa_core.report.intervals import sample_count
 from fa_core.report.notes import baseline_text, caveats, why_unproven
 from fa_core.report.numbers import brief, listed
-from fa_core.report.report_facts import TRAINING
 from fa_core.report.verdict import CONTROL, NOT_MEASURED, cell_legend
 from fa_core.report.verdict_text import counted, counts_text, flips_texts, recorded_text
 from fa_tui.views.words import runs_words, with_seed
@@ -155,10 +154,10 @@ class Remarks:
 def _reasons(report: DiagnosticReport) -> Iterator[str]:
     """The assumed baseline, and why diagnostics are not measured; of a run without any, nothing."""
     coverage = report.coverage
-    if coverage and report.assumed_baseline_acc is not None and "d" in coverage:
+    if not coverage:
+        return
+    if report.assumed_baseline_acc is not None and "d" in coverage:
         yield f"?: (d) against a frozen baseline of {baseline_text(report)}"
     for letter, reason in report.unmeasured.items():
-        if coverage and letter in LETTERS and letter not in coverage:
+        if letter in LETTERS and letter not in coverage:
             yield f"({letter}) not measured: {reason}"
-        elif letter == TRAINING:
-            yield reason

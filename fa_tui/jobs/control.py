@@ -122,11 +122,10 @@ class JobControl:
     def _elsewhere(self) -> Iterator[Listed]:
         """The runs that other processes train or measure, or did before they failed or died."""
         session = self._app.session
-        for row, work in session.work.items():
-            progress = work.progress
-            state, error = work.state, ""
-            if not work.at_work:
-                state, error = "failed", work.text()
+        for row, progress in session.work.items():
+            state, error = "running", ""
+            if progress.ended:
+                state, error = "failed", progress.text()
             yield Listed(
                 id=f"{_ELSEWHERE}{row}",
                 name=self._name(row),
@@ -135,7 +134,7 @@ class JobControl:
                 done=progress.epoch,
                 total=progress.epochs,
                 pid=progress.pid,
-                words=work.text(),
+                words=progress.text(),
                 error=error,
                 elsewhere=True,
             )

@@ -6,10 +6,8 @@ Reports are written into their run folder, or into one results file. No torch.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
@@ -31,11 +29,11 @@ from fa_core.audit.devices import (
     workers_for,
 )
 from fa_core.audit.jobs import MeasureOptions, job_for
-from fa_core.errors import BeingWritten, FaError, UsageError
-from fa_core.files.atomic import keep_old
+from fa_core.errors import FaError, UsageError
+from fa_core.files.atomic import keep_old, write_json
 from fa_core.files.opening import real_path
 from fa_core.formats import scan
-from fa_core.formats.audit_table import Journal
+from fa_core.formats.audit_table import Journal, printable_drift
 from fa_core.formats.rows import AuditRow, measured, with_baselines
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import AUDIT, RESULTS, is_run
@@ -48,10 +46,6 @@ if TYPE_CHECKING:
     from fa_core.audit.pool import Pool
     from fa_core.audit.verify import Verification
     from fa_tui.settings import MeasureAnswer
-
-
-PATIENCE_SECONDS, _AGAIN_SECONDS = 5.0, 0.02
-"""How long a report waits while another process writes the results file, and between tries."""
 
 
 def results_file(paths: Iterable[Path]) -> Path:
@@ -120,11 +114,10 @@ class Results:
     def save(self, row: AuditRow) -> Path:
         """Write a measured run atomically; returns the path. One that cannot be written is tried
         again with the next one."""
-        from fa_core.audit.audit import replace_audit  # after the first paint
-
         checkpoint = Path(row.checkpoint or "")
         if is_run(checkpoint):
-            replace_audit(checkpoint / AUDIT, row.report)
+            keep_old(checkpoint / AUDIT)
+            write_json(checkpoint / AUDIT, printable_drift(row.report))
             return checkpoint / AUDIT
         with self._lock:
             self._unsaved.append(row)
@@ -136,17 +129,16 @@ class Results:
         with self._lock:
             if self._unsaved:
                 self._append()
-            if not self._is_journal:
-                return
-            journal = self._journal()
-            rows = [*self._rows()]
-            last = {
-                _identity(row) if row.checkpoint else place: row for place, row in enumerate(rows)
-            }
-            if len(last) < len(rows):
-                keep_old(self.out)
-            journal.finish(last.values())
-            self._is_journal = False
+            if self._is_journal:
+                journal, rows = self._journal(), [*self._rows()]
+                last = {
+                    _identity(row) if row.checkpoint else place: row
+                    for place, row in enumerate(rows)
+                }
+                if len(last) < len(rows):
+                    keep_old(self.out)
+                journal.finish(last.values())
+                self._is_journal = False
 
     def _append(self) -> None:
         with contextlib.closing(self._journal()) as journal:
@@ -156,19 +148,7 @@ class Results:
                 del self._unsaved[0]
 
     def _journal(self) -> Journal:
-        """The results file as a journal, once no other process writes it.
-
-        Raises:
-            UsageError: another process writes it for longer than `PATIENCE_SECONDS`.
-        """
-        until = time.monotonic() + PATIENCE_SECONDS
-        while True:
-            try:
-                return Journal(self.out, self._rows(), goes_on=True)
-            except BeingWritten:  # noqa: PERF203 (it waits)
-                if time.monotonic() > until:
-                    raise
-                time.sleep(_AGAIN_SECONDS)
+        return Journal(self.out, self._rows(), goes_on=True)
 
     def _rows(self) -> Iterator[AuditRow]:
         """What the file holds, as recorded."""
@@ -178,8 +158,8 @@ class Results:
 
 def _identity(row: AuditRow) -> object:
     """Key of a run: a later measurement with this key replaces an earlier one."""
-    checkpoint = row.checkpoint and str(real_path(row.checkpoint))
-    return row.method, row.seed, json.dumps(row.axes, sort_keys=True, default=str), checkpoint
+    axes = str(sorted(row.axes.items()))
+    return row.method, row.seed, axes, os.path.realpath(row.checkpoint or "")
 
 
 class Measuring:

@@ -83,16 +83,15 @@ def work_lines(session: Session, row: int) -> Iterator[tuple[str, str]]:
     work = session.work.get(row)
     if work is None:
         return
-    progress = work.progress
-    if work.at_work:
+    if not work.ended:
         yield work.text(), "accent"
-        where = "here" if progress.is_here else f"on {progress.host}"
-        yield f"process {progress.pid} {where}; J lists it", "dim"
+        where = "here" if work.is_here else f"on {work.host}"
+        yield f"process {work.pid} {where}; J lists it", "dim"
     else:
         yield work.text(), "warn"
-        if progress.doing == "training":
+        if work.doing == "training":
             yield "its own command with --resume goes on with it", "dim"
-    if progress.doing == "training":
+    if work.doing == "training":
         for epoch in session.epochs_of(row)[-_EPOCHS_SHOWN:]:
             yield _epoch_text(session, epoch), "dim"
 
