@@ -17,6 +17,7 @@ import signal
 import struct
 import sys
 import zipfile
+import zlib
 from functools import partial
 from pathlib import Path
 
@@ -292,6 +293,17 @@ def progressive(wide):
     return data[:2] + says + data[2:-2] + scan * 30_000 + b"\xff\xd9"
 
 
+def tiff(side):
+    """An image of one pixel in a tile of many."""
+    packer = zlib.compressobj(9)
+    row = bytes(side)
+    data = b"".join(packer.compress(row) for _ in range(side)) + packer.flush()
+    tags = {256: 1, 257: 1, 258: 8, 259: 8, 262: 1, 277: 1, 322: side, 323: side, 325: len(data)}
+    tags = sorted({**tags, 324: 10 + 12 * 10 + 4}.items())
+    fields = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags)
+    return struct.pack("<2sHIH", b"II", 42, 8, len(tags)) + fields + bytes(4) + data
+
+
 def array_of(count):
     """An array of a pickle, with a number in place of its bytes."""
     made = b"cnumpy.core.multiarray\n_reconstruct\n)R(K\x01J" + struct.pack("<i", count // 3072)
@@ -380,6 +392,7 @@ DATA = {
         "test_batch",
         lambda: PROTOCOL + b"}" + text("data") + array_of(1_536_000_000) + b"s.",
     ),
+    "a tile larger than its image": ("imagefolder:{},size=8", "a/cat.tif", lambda: tiff(20_000)),
     "scans of one of two pictures": (
         "imagefolder:{},size=8",
         "a/cat.jpg",
