@@ -126,15 +126,6 @@ def test_a_walk_stays_in_the_named_folders_and_reads_nothing_twice(tmp_path):
     assert found.problems == []
 
 
-def test_a_pipe_does_not_hang(tmp_path):
-    os.mkfifo(tmp_path / "pipe.json")
-    os.mkfifo(tmp_path / "manifest.json")
-    (problem,) = scan([tmp_path]).problems
-    assert "manifest.json: is a FIFO" in problem.message
-    with pytest.raises(UnreadableInput, match="neither a file nor a folder"):
-        scan([tmp_path / "pipe.json"])
-
-
 @pytest.mark.parametrize("name", ["huge.pt", "huge.safetensors", "huge.json", "huge"])
 def test_a_huge_file_that_is_nothing_of_ours_is_not_read(tmp_path, name):
     path = tmp_path / name
