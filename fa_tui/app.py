@@ -23,6 +23,7 @@ from textual import events
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette
+from textual.geometry import Size
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar
 from textual.worker import WorkerFailed
@@ -49,6 +50,9 @@ if TYPE_CHECKING:
     from fa_core.formats.rows import Problem
     from fa_core.formats.run_progress import RunProgress
     from fa_tui.jobs.listing import Listed
+
+LARGEST_SCREEN = (1000, 300)
+"""Cells that are laid out of a terminal that states more."""
 
 _WATCH_SECONDS = 0.3
 """Seconds after which the open folders are followed."""
@@ -206,6 +210,8 @@ class ExplorerApp(App[int]):
 
     async def on_event(self, event: events.Event) -> None:
         self.painter.notice(event)
+        if isinstance(event, events.Resize):
+            event.size = Size(*map(min, event.size, LARGEST_SCREEN))
         if isinstance(event, events.InputEvent) and not self.screen_stack:
             return  # the app is closing
         if isinstance(event, events.Key):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -22,9 +22,6 @@ from fa_core.sanitize import WHITE_SPACE, may_need_sanitizing, sanitize
 
 Json: TypeAlias = dict[str, Any]
 """A decoded JSON object."""
-
-Members: TypeAlias = Callable[[list[tuple[str, object]]], Json]
-"""What makes a JSON object of its pairs."""
 
 DEEPEST = 64
 """Maximum levels of arrays and objects; this project's reports have 5."""
@@ -88,27 +85,13 @@ def loads(data: bytes) -> Any:
     if len(data) > MANY:
         values = sum(data.count(sign) for sign in (b",", b"{", b"["))
         check_room(VALUE_BYTES * values, len(data))
-    members = _members
-    if may_need_sanitizing(data):
-        members = _sanitized_members
-    text = data.decode()
     try:
-        value = _decoded(text, members, int)
+        value: object = json.loads(data.decode(), parse_int=integer, object_pairs_hook=_members)
     except RecursionError as error:
         raise ValueError(TOO_DEEP) from error
-    except ValueError as error:
-        if type(error) is not ValueError:
-            raise
-        # an integer of more than 64 bits: a call for each integer costs a tenth of reading
-        value = _decoded(text, members, integer)
-    if members is _sanitized_members:
-        return _sanitized(value)
-    return value
-
-
-def _decoded(text: str, members: Members, parse_int: Callable[[str], float]) -> object:
-    value: object = json.loads(text, parse_int=parse_int, object_pairs_hook=members)
     checked(value)
+    if may_need_sanitizing(data):
+        return _sanitized(value)
     return value
 
 
@@ -148,12 +131,11 @@ def _members(pairs: list[tuple[str, object]]) -> Json:
     return members
 
 
-def _sanitized_members(pairs: list[tuple[str, object]]) -> Json:
-    return _members([(sanitize(name, WHITE_SPACE), _sanitized(value)) for name, value in pairs])
-
-
 def _sanitized(value: object) -> object:
-    """A value with sanitized texts; its objects are sanitized already."""
+    """A value with sanitized texts; no two keys may become one."""
+    if isinstance(value, dict):
+        pairs = value.items()
+        return _members([(sanitize(name, WHITE_SPACE), _sanitized(one)) for name, one in pairs])
     if isinstance(value, list):
         return [_sanitized(member) for member in value]
     if isinstance(value, str):

@@ -205,7 +205,7 @@ KEPT = "the runs before are in it, and --resume goes on"
 
 
 class Journal:
-    """A journal, locked against other processes while it is written.
+    """The journal of an audit in progress, locked against other processes: JSON lines.
 
     Finished runs survive the end of the writing process, at a cost that does not grow with the
     file; the table of all runs replaces it at the end.

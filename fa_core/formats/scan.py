@@ -374,8 +374,8 @@ class Place(msgspec.Struct):
     skip: frozenset[str] = frozenset()
 
 
-Identity: TypeAlias = "tuple[int, int] | str"
-"""Device and inode; the resolved path on systems without inodes."""
+Identity: TypeAlias = "tuple[int, int]"
+"""Device and inode."""
 
 
 def places(
@@ -442,14 +442,12 @@ def _place(path: str, seen: set[Identity], named: bool) -> Place | None:
     """
     try:
         status = os.stat(path)  # noqa: PTH116 (thousands of times)
-        identity: Identity = (
-            (status.st_dev, status.st_ino) if status.st_ino else os.path.realpath(path)
-        )
     except (OSError, ValueError) as error:
         is_too_long = isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG
         if named or is_too_long:
             raise cannot_open(path, error) from error
         return None
+    identity = status.st_dev, status.st_ino
     is_neither = not stat.S_ISDIR(status.st_mode) and not stat.S_ISREG(status.st_mode)
     if is_neither and named:
         raise UnreadableInput(

@@ -12,7 +12,7 @@ from textual.command import CommandPalette
 from fa_core.formats import scan
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.report.thresholds import DiagnosticThresholds
-from fa_tui.app import ExplorerApp
+from fa_tui.app import LARGEST_SCREEN, ExplorerApp
 from fa_tui.session import Session
 from fa_tui.widgets.line import KeyBar
 from tests.fa_tui.looks import SIZE, app_on, cell_at_cursor, screen_text, set_a_to
@@ -213,6 +213,12 @@ async def test_a_tiny_terminal_is_told_so_and_comes_back(
         await pilot.resize_terminal(*SIZE)
         await pilot.pause()
         assert "9 of 15 need walk-back" in screen_text(app)
+
+
+async def test_a_terminal_that_states_any_size_is_laid_out_up_to_a_limit(app: ExplorerApp) -> None:
+    async with app.run_test(size=(1 << 16, 1 << 16)) as pilot:
+        await pilot.pause()
+        assert app.size == app.screen.size == LARGEST_SCREEN
 
 
 async def test_an_empty_table_opens(tmp_path: Path) -> None:

@@ -92,10 +92,10 @@ def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Blo
     yield Paragraph(f"{contents}.")
     reports = (row.report.with_thresholds(thresholds) for row in table.rows())
     yield Paragraph(f"{counts_text(Counter(map(counted, reports)))}.")
-    yield from _caveats(table, thresholds)
+    yield from _caveats(table)
 
 
-def _caveats(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
+def _caveats(table: AuditTable) -> Iterator[Block]:
     notes = [*table.assumed_notes]
     for letter, bit in BIT.items():
         count = int(((table.nonfinite & bit) != 0).sum())

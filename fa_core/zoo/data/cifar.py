@@ -181,17 +181,16 @@ def _find(folder: Path, kind: Cifar) -> list[Path]:
     """
     if not is_folder(folder):
         raise UnreadableInput("no such folder", where=folder)
-    lacking: dict[Path, list[str]] = {}
+    tried: list[tuple[Path, list[str]]] = []
     for name, suffix in zip(kind.folders, (".bin", ""), strict=True):
         for place in (folder, folder / name):
             paths = [place / f"{file}{suffix}" for file in (*kind.train, kind.test)]
             missing = [path.name for path in paths if not is_file(path)]
             if not missing:
                 return paths
-            if len(missing) < len(lacking.setdefault(place, missing)):
-                lacking[place] = missing
-    place = min(lacking, key=lambda place: len(lacking[place]))
-    what = f"missing {', '.join(lacking[place])}"
+            tried.append((place, missing))
+    place, missing = min(tried, key=lambda one: len(one[1]))
+    what = f"missing {', '.join(missing)}"
     raise UnreadableInput(what, where=place, hint="unpack the whole archive there")
 
 

@@ -63,7 +63,7 @@ def read_images(folder: Path, size: int | None, typed: bool) -> tuple[Tensor, Te
     for path, label in files:
         with reading(path, "no image that is read here"), open_file(path) as file:
             image, after = _opened(file, size)
-            before = image.width * image.height
+            before = max(image.width * image.height, _tile(image))
             needed += DECODED * (before + math.prod(after))
             needed += COPIES * min(before, before if size is None else size**2)
             check_room(needed, there, _SMALLER)
@@ -123,6 +123,14 @@ def _opened(file: BinaryIO, size: int | None) -> tuple[Image.Image, tuple[int, i
         return image, (0, 0)
     shorter = min(wide, high)
     return image, (size * wide // shorter, size * high // shorter)
+
+
+def _tile(image: Image.Image) -> int:
+    """Pixels of a tile, in which a TIFF is decoded and which may be larger than the image."""
+    tags = getattr(image, "tag_v2", {})
+    width, length = 322, 323
+    pixels: int = tags.get(width, 0) * tags.get(length, 0)
+    return pixels
 
 
 def _pixels(image: Image.Image, after: tuple[int, int], size: int | None) -> Pixels:

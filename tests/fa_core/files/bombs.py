@@ -217,14 +217,6 @@ FILES = {
     "nested arrays": ("a.json", lambda: b'{"epoch":' + b"[" * 5_000_000),
     "a long integer": ("a.json", lambda: b'{"headline_acc":' + b"9" * 5_000_000 + b"}"),
     "names without end": ("log.jsonl", lambda: lines(b"{" + many('"a%d":1', 300_000) + b"}\n", 1)),
-    "columns of a table": (
-        "log.csv",
-        lambda: b"epoch,test_acc," + many("c%d", 1_000_000) + b"\n" + b"1," * 1_000_000,
-    ),
-    "entries under a long path": (
-        "/".join(["d" * 250] * 9) + "/a.json",
-        lambda: b"[" + b"1," * 490_000 + b"1]",
-    ),
     "lines under a long path": (
         "/".join(["d" * 250] * 9) + "/a.csv",
         lambda: b"epoch,loss\n" + b"1\n" * 490_000,
@@ -250,9 +242,7 @@ FILES = {
     "a layer by itself": ("log.jsonl", lambda: lines(b'{"epoch":2,"g/999999":1}\n', 30_000)),
     "starts of a log": (
         "a.tfevents",
-        lambda: events(
-            *map(scalars, range(400)), *[record(b"\x10\xe8\x07\x22\x02\x08\x01")] * 19_000
-        ),
+        lambda: events(*map(scalar, range(12_000)), *[record(PURGE)] * 19_000),
     ),
     "a manifest of ten gigabytes": ("run/manifest.json", lambda: b'{"method":'),
 }
@@ -266,30 +256,31 @@ def headings(name):
     return b"".join(b"epoch,test_acc," + b",".join(names[:wide]) + b"\n" for wide in widths)
 
 
-def scalars(step):
-    """An event of a hundred numbers."""
-    values = [b"\x0a\x01" + bytes([33 + tag]) + b"\x15" + bytes(4) for tag in range(90)]
-    values.append(b"\x0a\x08test_acc\x15" + bytes(4))
-    summary = b"".join(b"\x0a" + bytes([len(value)]) + value for value in values)
-    count = len(summary)
-    return record(
-        bytes([16, step & 127 | 128, step >> 7, 42, count & 127 | 128, count >> 7]) + summary
-    )
+PURGE = b"\x10\xff\x7f\x22\x02\x08\x01"
+"""An event that says that the writer started, at a later step than any."""
+
+
+def scalar(step):
+    place = bytes([step & 127 | 128, step >> 7])
+    return record(b"\x10" + place + b"\x2a\x11\x0a\x0f\x0a\x08test_acc\x15" + bytes(4))
 
 
 def progressive(wide):
-    """A JPEG of many scans, which says that it holds two pictures (``MPO``)."""
+    """A JPEG of many scans, the first of two pictures of a file."""
     from PIL import Image
 
-    one, two = io.BytesIO(), io.BytesIO()
-    Image.new("L", (wide, wide)).save(one, "JPEG", progressive=True, quality=30)
-    small = Image.new("L", (8, 8))
-    small.save(two, "MPO", save_all=True, append_images=[small])
-    data, pair = one.getvalue(), two.getvalue()
-    start = pair.index(b"MPF\0") - 4
-    says = pair[start : start + 2 + int.from_bytes(pair[start + 2 : start + 4])]
-    scan = data[data.rindex(b"\xff\xda") : -2]
-    return data[:2] + says + data[2:-2] + scan * 30_000 + b"\xff\xd9"
+    file, small = io.BytesIO(), Image.new("L", (8, 8))
+    picture = Image.new("L", (wide, wide))
+    picture.save(file, "MPO", save_all=True, append_images=[small], progressive=True)
+    first, end, rest = file.getvalue().partition(b"\xff\xd9")
+    return first + first[first.rindex(b"\xff\xda") :] * 30_000 + end + rest
+
+
+def tiff(side):
+    """An image of one pixel in a tile of many."""
+    tags = {256: 1, 257: 1, 258: 8, 259: 8, 262: 1, 277: 1, 322: side, 323: side, 324: 8, 325: 8}
+    fields = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
+    return struct.pack("<2sHIH", b"II", 42, 8, len(tags)) + fields + bytes(4)
 
 
 def array_of(count):
@@ -320,14 +311,8 @@ def npy(shape, there):
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(there)
 
 
-def npz(data, **others):
-    """Four arrays, all of them one unless others are given."""
-    return zipped({f"{name}.npy": others.get(name, data) for name in NAMES})
-
-
-def two_names(data):
-    """An archive whose first array has a second entry, under its name without the ending."""
-    return zipped({"train_x": data, **{f"{name}.npy": npy((9,), 9) for name in NAMES}})
+def npz(data):
+    return zipped({f"{name}.npy": data for name in NAMES})
 
 
 def folders(levels):
@@ -357,21 +342,12 @@ DATA = {
     ),
     "compressed arrays": (NPZ, "a.npz", lambda: npz(npy((60_000_000,), 60_000_000))),
     "arrays shorter than their shape": (NPZ, "a.npz", lambda: npz(npy((1 << 40,), 10))),
-    "an array of a negative shape": (
-        NPZ,
-        "a.npz",
-        lambda: npz(npy((300_000_000,), 300_000_000), test_y=npy((-(1 << 40),), 9)),
-    ),
-    "two names of one array": (NPZ, "a.npz", lambda: two_names(npy((1 << 30,), 1 << 30))),
     "the header of an array": (
         NPZ,
         "a.npz",
         lambda: npz(b"\x93NUMPY\x02\x00" + struct.pack("<I", 1 << 30) + b" " * (1 << 30)),
     ),
-    "ten images of one colour": ("imagefolder:{}", IMAGES, lambda: png(5790, 5790)),
     "ten images to be resized": ("imagefolder:{},size=8", IMAGES, lambda: png(9_000, 9_000)),
-    "small images enlarged by a file": ("imagefolder:{},size=9000", IMAGES, lambda: png(9, 9)),
-    "samples of a file": ("synthetic:train=60000000,input=1", "none", bytes),
     "a wide synthetic sample": ("synthetic:ambient=16777215,train=1,test=1", "none", bytes),
     "options of a data set without end": ("imagefolder:{}" + ",a=b" * 200_000, "none", bytes),
     "labels that are one list": ("cifar10:{}", "test_batch", shared_labels),
@@ -380,6 +356,7 @@ DATA = {
         "test_batch",
         lambda: PROTOCOL + b"}" + text("data") + array_of(1_536_000_000) + b"s.",
     ),
+    "a tile larger than its image": ("imagefolder:{},size=8", "a/cat.tif", lambda: tiff(20_000)),
     "scans of one of two pictures": (
         "imagefolder:{},size=8",
         "a/cat.jpg",
@@ -389,7 +366,6 @@ DATA = {
 
 HUB = {
     "a network of a thousand million blocks": '"n_layer":1000000000',
-    "a network of endless blocks": '"n_layer":9223372036854775808',
     "a table of sinusoids": '"model_type":"distilbert","sinusoidal_pos_embds":true,'
     '"architectures":["DistilBertForSequenceClassification"],"dim":64,"n_heads":2,'
     '"max_position_embeddings":1048576',
@@ -412,7 +388,6 @@ def configuration(sizes):
 TOML = {
     "nested arrays of TOML": lambda: b"a = " + b"[" * 500_000,
     "nested tables of TOML": lambda: b"[" + b"a." * 200_000 + b"b]\n",
-    "a long key of TOML": lambda: b"a." * 32_000 + b"b = 1\n",
     "a long key of TOML over line separators": lambda: '"\u2028".'.encode() * 160_000 + b"b = 1\n",
     "claims about many runs": lambda: (
         b'[[claim]]\nmethod = "a"\nmetric = "acc"\nat_least = 0\n' * 8000

@@ -134,15 +134,6 @@ def test_a_measurement_found_twice_is_one_run_and_another_of_its_checkpoint_is_a
     assert [Path(row.source).parent.name for row in scan([tmp_path]).rows] == ["b", "c"]
 
 
-def test_a_pipe_does_not_hang(tmp_path):
-    os.mkfifo(tmp_path / "pipe.json")
-    os.mkfifo(tmp_path / "manifest.json")
-    (problem,) = scan([tmp_path]).problems
-    assert "manifest.json: is a FIFO" in problem.message
-    with pytest.raises(UnreadableInput, match="neither a file nor a folder"):
-        scan([tmp_path / "pipe.json"])
-
-
 @pytest.mark.parametrize("name", ["huge.pt", "huge.safetensors", "huge.json", "huge"])
 def test_a_huge_file_that_is_nothing_of_ours_is_not_read(tmp_path, name):
     path = tmp_path / name

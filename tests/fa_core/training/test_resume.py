@@ -102,6 +102,17 @@ def test_a_run_is_only_resumed_as_what_it_is(data, tmp_path, change, told):
         train_run(plan(**change), data, tmp_path, resume=True)
 
 
+@pytest.mark.parametrize("done", [-5, 0.5, "1", 2, 10**9])
+def test_no_more_epochs_are_done_than_the_trace_has(data, tmp_path, done):
+    with pytest.raises(KeyboardInterrupt):
+        train_run(plan(), data, tmp_path, progress=Interrupt(2))
+    saved = torch.load(tmp_path / RESUME, weights_only=False)
+    saved["state"]["epochs_done"] = done
+    torch.save(saved, tmp_path / RESUME)
+    with pytest.raises(UnreadableInput, match="cannot resume from it"):
+        train_run(plan(), data, tmp_path, resume=True)
+
+
 @pytest.mark.parametrize("broken", [b"", b"PK\x03\x04cut", None])
 def test_a_lost_or_broken_resume_file_says_what_to_do(data, tmp_path, broken):
     with pytest.raises(KeyboardInterrupt):
