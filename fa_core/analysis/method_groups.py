@@ -97,14 +97,14 @@ def _group_mask(
 
 
 def controls_note(methods: Iterable[str]) -> tuple[str, ...]:
-    """The note that controls are in no group, if there are any.
+    """The note that controls are left out, if there are any.
 
     >>> controls_note(["bp", "frozen", "random_init", "frozen"]), controls_note(["bp"])
-    (('controls are in no group: frozen, random_init',), ())
+    (('controls are left out: frozen, random_init',), ())
     """
     found = [name for name in dict.fromkeys(methods) if name in CONTROLS]
     if found:
-        return (f"controls are in no group: {', '.join(found)}",)
+        return (f"controls are left out: {', '.join(found)}",)
     return ()
 
 

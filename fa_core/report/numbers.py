@@ -213,13 +213,12 @@ def spread(mean: float | None, std: float | None, limit: float | None = None) ->
     ('0.4012 ± 0.0094', '(5.18 ± 1.50)e8', '1.500', 'N/A')
     >>> spread(0.30004, 0.2, 0.3), spread(1.9996, None, 2.0)
     ('0.30004 ± 0.20000', '1.9996')
-    >>> spread(0.349, 5.6e-17), spread(9.9996e-5, 0.0), spread(0.349, 4e-6)
-    ('0.349 ± 0.000', '(1.00 ± 0.00)e-4', '0.349000 ± 4.0e-6')
+    >>> spread(1.0, 3.1e-15), spread(9.9996e-5, 0.0), spread(0.349, 4e-6)
+    ('1.000 ± 0.000', '(1.00 ± 0.00)e-4', '0.349000 ± 4.0e-6')
     """
     if mean is None or std is None or not math.isfinite(mean) or not math.isfinite(std):
         return _significant_beside(mean, limit, 4)
-    # a deviation of fewer units in the last place is rounding of equal numbers
-    if std < 4 * math.ulp(mean):
+    if is_rounding(std, mean):
         std = 0.0
     scale = max(abs(mean), std)
     if scale == 0 or 1e-2 <= scale < 1e5:
@@ -242,6 +241,11 @@ def spread(mean: float | None, std: float | None, limit: float | None = None) ->
     if exponent:
         return f"({text})e{exponent}"
     return text
+
+
+def is_rounding(std: float, mean: float) -> bool:
+    """Whether a deviation is of the digits that `plain` leaves out: rounding of equal numbers."""
+    return std <= 1e-12 * abs(mean)
 
 
 def factor_spread(mean: float | None, factor: float | None, limit: float | None = None) -> str:

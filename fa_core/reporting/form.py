@@ -15,7 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from fa_core.analysis.claims import ClaimResult
-from fa_core.analysis.method_groups import PUBLISHED, conditions, families
+from fa_core.analysis.method_groups import PUBLISHED, conditions, controls_note, families
 from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities
 from fa_core.analysis.timeline import Replay
@@ -246,12 +246,15 @@ def _collection(
 
 def paper_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> str:
     """The LaTeX table of a paper, one per file: methods over their seeds, without controls."""
-    table = _in_order(table)
+    table = _measured(_in_order(table))
+    claiming = _without_controls(table)
+    left_out = controls_note(table.method) if len(claiming) < len(table) else ()
     parts = [
         "% needs \\usepackage{booktabs,siunitx}",
         "\\sisetup{detect-weight=true,output-exponent-marker=e}",
+        *(f"% {note}" for note in left_out),
     ]
-    for home, mine in _per_collection(_without_controls(_measured(table))):
+    for home, mine in _per_collection(claiming):
         analysis = over_seeds(mine, thresholds)
         parts.append(paper_table(analysis, thresholds, PurePath(home).stem))
     return "\n\n".join(parts) + "\n"
