@@ -228,7 +228,7 @@ def _under(
                 runs += not isinstance(finding, Problem)
                 yield finding
             if count == before and is_file(place.path):
-                unread.append(sanitize(os.path.relpath(place.path, path)))
+                unread.append(Path(place.path).name)
     except FaError as error:
         if named_raises:
             raise

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from fa_core.analysis.claims import ClaimResult
-from fa_core.analysis.method_groups import PUBLISHED, conditions, controls_note, families
+from fa_core.analysis.method_groups import PUBLISHED, conditions, families
 from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities
 from fa_core.analysis.timeline import Replay
@@ -247,8 +247,10 @@ def _collection(
 def paper_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> str:
     """The LaTeX table of a paper, one per file: methods over their seeds, without controls."""
     table = _measured(_in_order(table))
-    claiming = _without_controls(table)
-    left_out = controls_note(table.method) if len(claiming) < len(table) else ()
+    left_out = table.controls_notes
+    claiming = table.select(~table.controls)
+    if not len(claiming):
+        claiming, left_out = table, ()
     parts = [
         "% needs \\usepackage{booktabs,siunitx}",
         "\\sisetup{detect-weight=true,output-exponent-marker=e}",
@@ -258,14 +260,6 @@ def paper_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> str:
         analysis = over_seeds(mine, thresholds)
         parts.append(paper_table(analysis, thresholds, PurePath(home).stem))
     return "\n\n".join(parts) + "\n"
-
-
-def _without_controls(table: AuditTable) -> AuditTable:
-    """The runs that claim something; all of them if none does."""
-    claiming = ~table.controls
-    if claiming.any():
-        return table.select(claiming)
-    return table
 
 
 TEXTS = (".md", ".html")

@@ -46,10 +46,9 @@ def paper_table(analysis: SeedTable, thresholds: DiagnosticThresholds, name: str
     """
     groups = [group for group in analysis.groups if any(group.measured.values())]
     columns = [column for column in COLUMNS if _has(groups, column)]
-    caption = _caption(groups, thresholds)
     most = _usual_seeds(groups)
-    names = [_name(group, most) for group in groups]
     partly = not all(_coverage(group) == LETTERS for group in groups)
+    caption = _caption(groups, thresholds, most, partly)
     lines = [
         r"\begin{table}[tbp]",
         r"\centering\scriptsize\setlength{\tabcolsep}{1.6pt}",
@@ -58,8 +57,8 @@ def paper_table(analysis: SeedTable, thresholds: DiagnosticThresholds, name: str
         f"\\begin{{tabular}}{{@{{}}ll{'l' * partly}{'r' * len(columns)}@{{}}}}",
         *(r"\toprule", *_headings(columns, partly), r"\midrule"),
     ]
-    for group, printed in zip(groups, names, strict=True):
-        lines.append(_row(group, printed, columns, partly, thresholds))
+    for group in groups:
+        lines.append(_row(group, _name(group, most), columns, partly, thresholds))
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}"])
 
 
@@ -190,19 +189,21 @@ def _with_deviation(value: float, std: float | None, places: int) -> str:
     return f"{value:.{places}f}({std * 10**places:.0f})"
 
 
-def _caption(groups: Sequence[SeedGroup], thresholds: DiagnosticThresholds) -> str:
+def _caption(
+    groups: Sequence[SeedGroup], thresholds: DiagnosticThresholds, usual_seeds: int, partly: bool
+) -> str:
     """What the columns are; what holds of every row is said here once."""
     limits = []
     for letter, one in DIAGNOSTICS.items():
         limits.append(f"({letter}) {one.sign} {exact(one.limit(thresholds))}")
-    seeds = count_text(_usual_seeds(groups), "seed")
+    seeds = count_text(usual_seeds, "seed")
     said = [
         f"Four-diagnostic audit, {seeds} per method unless said: means, in brackets their standard "
         "deviation in units of the last digit; growth and ‖g_L‖: geometric means. "
         f"Fires: {', '.join(limits)}; bold: on every seed; "
         "an index counts the seeds where not on every one."
     ]
-    if all(_coverage(group) == LETTERS for group in groups):
+    if not partly:
         said.append("All four were measured on every seed.")
     words = [spelled(" ".join(said))]
     if any(group.undecided for group in groups):
