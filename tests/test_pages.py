@@ -39,6 +39,10 @@ GLOBAL = {"--help", "--version", "--debug", "--strict-json"}
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 
 
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
 class Block(NamedTuple):
     """A code block of a page."""
 
@@ -48,7 +52,7 @@ class Block(NamedTuple):
 
 
 def blocks(page: Path) -> Iterator[Block]:
-    for found in BLOCK.finditer(page.read_text(encoding="utf-8")):
+    for found in BLOCK.finditer(text_of(page)):
         runs = not (found["comment"] or "").startswith("not run: ")
         yield Block(found["language"], found["text"], runs)
 
@@ -127,7 +131,7 @@ def run_page(page: Path, folder: Path) -> None:
             assert words(block.text) <= words(printed), f"{page.name}: {printed}"
 
 
-@pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", RUN, ids=str)
 def test_code_that_is_not_run_here_is_at_least_python_or_shell(page: Path) -> None:
     for block in blocks(page):
         if block.language == "python":
@@ -158,9 +162,9 @@ def slug(heading: str) -> str:
     return re.sub(r"[\s]+", "-", re.sub(r"[^\w\s-]", "", heading.lower()).strip())
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=str)
 def test_links_lead_somewhere(page: Path) -> None:
-    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    text = re.sub(r"^```.*?^```", "", text_of(page), flags=re.M | re.S)
     for target in LINK.findall(text):
         if re.match(r"https?:|mailto:", target):
             continue
@@ -169,26 +173,28 @@ def test_links_lead_somewhere(page: Path) -> None:
         generated = DOCS / "reference" in path.resolve().parents
         assert path.exists() or generated or path.name == "gates.md", f"{page.name}: {target}"
         if anchor and path.suffix == ".md" and path.exists():
-            headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.M)
+            headings = re.findall(r"^#+ (.*)$", text_of(path), re.M)
             assert anchor in map(slug, headings), f"{page.name}: {target}"
 
 
-@pytest.mark.parametrize("page", READ, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", READ, ids=str)
 def test_lines_of_text_wrap_at_a_hundred_columns(page: Path) -> None:
-    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    text = re.sub(r"^```.*?^```", "", text_of(page), flags=re.M | re.S)
     for line in text.splitlines():
         kept = "](" in line or line.startswith(("|", "    "))
         assert len(line) <= 100 or kept, f"{page.name}: {line}"
 
 
 def test_a_page_is_read_at_one_sitting() -> None:
-    for page in DOCS.rglob("*.md"):
+    for page in [REPOSITORY / "README.md", *DOCS.rglob("*.md")]:
         if page not in LONG:
-            assert len(page.read_text(encoding="utf-8").splitlines()) <= 170, page.name
+            assert len(text_of(page).splitlines()) <= 170, page.name
 
 
-def test_the_readme_is_short() -> None:
-    assert len((REPOSITORY / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+def test_the_mark_of_a_printed_cell_is_that_of_its_letters() -> None:
+    for mark, letters in re.findall(r"([✓✗~])([a-d~·-]{4})", "".join(map(text_of, PAGES))):
+        fires = "✗" if re.search("[a-d]", letters) else "~" if "~" in letters else "✓"
+        assert mark == fires, mark + letters
 
 
 def test_pages_of_the_reference_are_made_from_the_program() -> None:

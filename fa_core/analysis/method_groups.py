@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import PurePath
 from typing import NamedTuple, TypeAlias
 
@@ -94,18 +94,6 @@ def _group_mask(
         # np.isin has no type to compare with
         return np.zeros(len(table), dtype=np.bool_)
     return np.isin(table.method, chosen)
-
-
-def controls_note(methods: Iterable[str]) -> tuple[str, ...]:
-    """The note that controls are in no group, if there are any.
-
-    >>> controls_note(["bp", "frozen", "random_init", "frozen"]), controls_note(["bp"])
-    (('controls are in no group: frozen, random_init',), ())
-    """
-    found = [name for name in dict.fromkeys(methods) if name in CONTROLS]
-    if found:
-        return (f"controls are in no group: {', '.join(found)}",)
-    return ()
 
 
 def _known(table: AuditTable, names: Members) -> list[str] | None:

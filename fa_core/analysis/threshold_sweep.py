@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import structs
 
 from fa_core.analysis import Result
-from fa_core.analysis.method_groups import Members, controls_note, split_groups
+from fa_core.analysis.method_groups import Members, split_groups
 from fa_core.formats.table import AuditTable, Floats, Indices
 from fa_core.report.diagnostics import BIT, DIAGNOSTICS, LETTERS, Diagnostic, mask_of
 from fa_core.report.numbers import median
@@ -222,7 +222,7 @@ def sensitivity(
     """
     diagnostic = DIAGNOSTICS[letter]
     limit = diagnostic.limit(thresholds)
-    controls = controls_note(table.method)
+    controls = table.controls_notes
     table = table.select(~table.controls)
     masks = split_groups(table, healthy, degenerate)
     groups = [table.select(mask) for mask in masks]
@@ -237,9 +237,7 @@ def sensitivity(
     gap = None
     if interval:
         gap = diagnostic.distance(*interval)
-    skipped = list(controls)
-    if letter == "d":
-        skipped = [*table.assumed_notes, *controls]
+    skipped = [*(table.assumed_notes if letter == "d" else ()), *controls]
     if not (good.runs or bad.runs):
         skipped.append(_UNGROUPED)
     return Sensitivity(

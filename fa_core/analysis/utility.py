@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 
 from fa_core.analysis import Result
-from fa_core.analysis.method_groups import controls_note
 from fa_core.formats.table import AuditTable, Bits, Mask, objects
 from fa_core.report.diagnostics import BIT, LETTERS, mask_of
 from fa_core.report.names import run_names
@@ -133,7 +132,7 @@ def decision_utility(
     common_chance = None
     if len(set(guessing.tolist())) == 1:
         common_chance = float(guessing[0])
-    skipped = [*table.assumed_notes, *table.uneven_notes, *controls_note(table.method[measured])]
+    skipped = [*table.assumed_notes, *table.uneven_notes, *table.controls_notes]
     unmeasured = len(table) - int(measured.sum())
     if unmeasured:
         skipped.append(f"{unmeasured} unmeasured runs left out (measure them with `fa-tui audit`)")

@@ -230,21 +230,27 @@ def _under(
     paths: Paths,
 ) -> Iterator[Finding]:
     """Findings under a named path; unreadable ones are problems, or raise if `named_raises`."""
-    empty = True
+    count = runs = 0
+    unread: list[str] = []
     known = len(seen)
     try:
         for place in places(path, seen, named=True, others=paths):
+            before = count
             for finding in [place] if isinstance(place, Problem) else read(place):
-                empty = False
+                count += 1
+                runs += not isinstance(finding, Problem)
                 yield finding
+            if count == before and is_file(place.path):
+                unread.append(Path(place.path).name)
     except FaError as error:
         if named_raises:
             raise
         yield Problem(path, str(error))
         return
     was_read = len(seen) == known
-    if empty and not was_read and is_folder(path):
-        yield Problem(path, f"{path}: {NOTHING_HERE}; it reads: {KNOWN}")
+    if not runs and (unread or not count) and not was_read and is_folder(path):
+        names = f" ({listed(unread, 4)})" if unread else ""
+        yield Problem(path, f"{path}: {NOTHING_HERE}{names}; it reads: {KNOWN}")
 
 
 def _at(place: Place, run_traces: bool, given: Given) -> Iterator[Finding]:

@@ -146,6 +146,12 @@ class AuditTable:
         found: Mask = np.isin(self.method, CONTROLS)
         return found
 
+    @property
+    def controls_notes(self) -> tuple[str, ...]:
+        """The note that controls are left out, if there are any."""
+        found = self.select(self.controls).methods
+        return (f"controls are left out: {', '.join(found)}",) if found else ()
+
     def flags(self, thresholds: DiagnosticThresholds = PROTOCOL) -> Bits:
         """The diagnostics that fire, as bits per row (shape (n,))."""
         fired, _ = self._judge.at(thresholds)

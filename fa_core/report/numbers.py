@@ -213,13 +213,12 @@ def spread(mean: float | None, std: float | None, limit: float | None = None) ->
     ('0.4012 ± 0.0094', '(5.18 ± 1.50)e8', '1.500', 'N/A')
     >>> spread(0.30004, 0.2, 0.3), spread(1.9996, None, 2.0)
     ('0.30004 ± 0.20000', '1.9996')
-    >>> spread(0.349, 5.6e-17), spread(9.9996e-5, 0.0), spread(0.349, 4e-6)
-    ('0.349 ± 0.000', '(1.00 ± 0.00)e-4', '0.349000 ± 4.0e-6')
+    >>> spread(1.0, 3.1e-15), spread(9.9996e-5, 0.0), spread(0.349, 4e-6)
+    ('1.00 ± 0.00', '(1.00 ± 0.00)e-4', '0.3490000 ± 0.0000040')
     """
     if mean is None or std is None or not math.isfinite(mean) or not math.isfinite(std):
         return _significant_beside(mean, limit, 4)
-    # a deviation of fewer units in the last place is rounding of equal numbers
-    if std < 4 * math.ulp(mean):
+    if is_rounding(std, mean):
         std = 0.0
     scale = max(abs(mean), std)
     if scale == 0 or 1e-2 <= scale < 1e5:
@@ -236,12 +235,15 @@ def spread(mean: float | None, std: float | None, limit: float | None = None) ->
     if limit is not None:
         limit = _shifted(limit, exponent)
         places = len(on_its_side(shown[0], limit, fixed, places).partition(".")[2])
-    if std and not round(shown[1], places):
-        return f"{significant(mean, 6)} ± {significant(std, 2)}"
     text = f"{shown[0]:.{places}f} ± {shown[1]:.{places}f}"
     if exponent:
         return f"({text})e{exponent}"
     return text
+
+
+def is_rounding(std: float, mean: float) -> bool:
+    """Whether a deviation is of the digits that `plain` leaves out: rounding of equal numbers."""
+    return std <= 1e-12 * abs(mean)
 
 
 def factor_spread(mean: float | None, factor: float | None, limit: float | None = None) -> str:
@@ -276,13 +278,13 @@ def _shifted(value: float, exponent: int) -> float:
 
 
 def _places(mean: float, std: float) -> int:
-    """Decimals for three digits of the mean and two of its deviation, five at most."""
+    """Decimals for three digits of the mean and two of its deviation."""
     wanted = [0]
     if mean:
         wanted.append(2 - _exponent(mean))
     if std:
         wanted.append(1 - _exponent(std))
-    return min(max(wanted), 5)
+    return max(wanted)
 
 
 def short(value: float, digits: int = 3) -> str:

@@ -246,23 +246,20 @@ def _collection(
 
 def paper_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> str:
     """The LaTeX table of a paper, one per file: methods over their seeds, without controls."""
-    table = _in_order(table)
+    table = _measured(_in_order(table))
+    left_out = table.controls_notes
+    claiming = table.select(~table.controls)
+    if not len(claiming):
+        claiming, left_out = table, ()
     parts = [
         "% needs \\usepackage{booktabs,siunitx}",
         "\\sisetup{detect-weight=true,output-exponent-marker=e}",
+        *(f"% {note}" for note in left_out),
     ]
-    for home, mine in _per_collection(_without_controls(_measured(table))):
+    for home, mine in _per_collection(claiming):
         analysis = over_seeds(mine, thresholds)
         parts.append(paper_table(analysis, thresholds, PurePath(home).stem))
     return "\n\n".join(parts) + "\n"
-
-
-def _without_controls(table: AuditTable) -> AuditTable:
-    """The runs that claim something; all of them if none does."""
-    claiming = ~table.controls
-    if claiming.any():
-        return table.select(claiming)
-    return table
 
 
 TEXTS = (".md", ".html")

@@ -6,7 +6,6 @@ out, a cell is empty.
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,6 +16,7 @@ from fa_core.report.method_style import published_name
 from fa_core.report.numbers import (
     count_text,
     exact,
+    is_rounding,
     on_its_side,
     scientific,
     significant,
@@ -46,10 +46,9 @@ def paper_table(analysis: SeedTable, thresholds: DiagnosticThresholds, name: str
     """
     groups = [group for group in analysis.groups if any(group.measured.values())]
     columns = [column for column in COLUMNS if _has(groups, column)]
-    caption = _caption(groups, thresholds)
     most = _usual_seeds(groups)
-    names = [_name(group, most) for group in groups]
     partly = not all(_coverage(group) == LETTERS for group in groups)
+    caption = _caption(groups, thresholds, most, partly)
     lines = [
         r"\begin{table}[tbp]",
         r"\centering\scriptsize\setlength{\tabcolsep}{1.6pt}",
@@ -58,8 +57,8 @@ def paper_table(analysis: SeedTable, thresholds: DiagnosticThresholds, name: str
         f"\\begin{{tabular}}{{@{{}}ll{'l' * partly}{'r' * len(columns)}@{{}}}}",
         *(r"\toprule", *_headings(columns, partly), r"\midrule"),
     ]
-    for group, printed in zip(groups, names, strict=True):
-        lines.append(_row(group, printed, columns, partly, thresholds))
+    for group in groups:
+        lines.append(_row(group, _name(group, most), columns, partly, thresholds))
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}"])
 
 
@@ -150,7 +149,7 @@ def _cell(group: SeedGroup, column: Quantity, thresholds: DiagnosticThresholds) 
 
 
 def _number(stat: Stat, places: int, limit: float | None) -> str:
-    """Mean with the standard deviation of its last digits, or geometric mean; ``""`` for none."""
+    """Mean with its standard deviation, or geometric mean; ``""`` for none."""
     if stat.nonfinite:
         return "NaN/inf"
     value = stat.mean
@@ -174,40 +173,37 @@ def _short(value: float, digits: int) -> str:
     return significant(value, digits)
 
 
-def _with_deviation(value: float, std: float | None, most: int) -> str:
-    """A number with one digit of its standard deviation in brackets, rounded up where the decimal
-    places do not reach.
+def _with_deviation(value: float, std: float | None, places: int) -> str:
+    """A number to the first digit of its standard deviation, which is in brackets.
 
-    >>> _with_deviation(0.3057, 0.0078, 3), _with_deviation(-14.4, 3.9, 1)
-    ('0.306(8)', '-14(4)')
-    >>> _with_deviation(0.5, None, 3), _with_deviation(0.1425, 0.0001, 3)
-    ('0.500', '0.142(1)')
+    >>> _with_deviation(0.5506, 0.00042, 3), _with_deviation(-14.4, 39.2, 1)
+    ('0.5506(4)', '-14(39)')
+    >>> _with_deviation(0.5, None, 3), _with_deviation(1.0, 3e-15, 3)
+    ('0.500', '1.000(0)')
     """
     if std is None:
-        return f"{value:.{most}f}"
-    places = most
-    if std > 0:
-        places = min(max(0, -math.floor(math.log10(std))), most)
-    digits = max(1, round(std * 10**places))
-    if digits == 10 and places:
-        places -= 1
-        digits = 1
-    return f"{value:.{places}f}({digits})"
+        return f"{value:.{places}f}"
+    if is_rounding(std, value):
+        return f"{value:.{places}f}(0)"
+    places = max(0, -int(f"{std:.0e}".partition("e")[2]))
+    return f"{value:.{places}f}({std * 10**places:.0f})"
 
 
-def _caption(groups: Sequence[SeedGroup], thresholds: DiagnosticThresholds) -> str:
+def _caption(
+    groups: Sequence[SeedGroup], thresholds: DiagnosticThresholds, usual_seeds: int, partly: bool
+) -> str:
     """What the columns are; what holds of every row is said here once."""
     limits = []
     for letter, one in DIAGNOSTICS.items():
         limits.append(f"({letter}) {one.sign} {exact(one.limit(thresholds))}")
-    seeds = count_text(_usual_seeds(groups), "seed")
+    seeds = count_text(usual_seeds, "seed")
     said = [
-        f"Four-diagnostic audit, {seeds} per method unless said: means with the standard deviation "
-        "of the last digit in brackets; growth and ‖g_L‖: geometric means. "
+        f"Four-diagnostic audit, {seeds} per method unless said: means, in brackets their standard "
+        "deviation in units of the last digit; growth and ‖g_L‖: geometric means. "
         f"Fires: {', '.join(limits)}; bold: on every seed; "
         "an index counts the seeds where not on every one."
     ]
-    if all(_coverage(group) == LETTERS for group in groups):
+    if not partly:
         said.append("All four were measured on every seed.")
     words = [spelled(" ".join(said))]
     if any(group.undecided for group in groups):

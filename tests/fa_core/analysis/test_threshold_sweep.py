@@ -103,5 +103,5 @@ def test_controls_are_neither_swept_nor_counted():
     thresholds = DiagnosticThresholds()
     found, alone = parted(runs), parted(claims)
     assert found.every == alone.every and found.neither == () and found.plateau == (1.0, 400.0)
-    assert "controls are in no group: frozen, random_init" in found.skipped
+    assert "controls are left out: frozen, random_init" in found.skipped
     assert verdict_curve(runs, "a", thresholds) == verdict_curve(claims, "a", thresholds)

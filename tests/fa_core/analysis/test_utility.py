@@ -80,4 +80,4 @@ def test_controls_are_no_claim_that_a_strategy_could_withdraw():
     runs = table(row("bp", acc=0.6, growth=1.0), row("dfa", acc=0.3, growth=400.0), *controls)
     found = decision_utility(runs)
     assert found.runs == 2 and counts(found) == [0, 0, 1, 0, 0, 0, 1]
-    assert "controls are in no group: random_init, frozen, shallow" in found.skipped
+    assert "controls are left out: random_init, frozen, shallow" in found.skipped
