@@ -254,7 +254,7 @@ def paper_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> str:
     parts = [
         "% needs \\usepackage{booktabs,siunitx}",
         "\\sisetup{detect-weight=true,output-exponent-marker=e}",
-        *(f"% {note}" for note in left_out),
+        *map("% {}".format, left_out),
     ]
     for home, mine in _per_collection(claiming):
         analysis = over_seeds(mine, thresholds)

@@ -123,7 +123,7 @@ def train_command(  # noqa: PLR0913 (options of a command)
         with stoppable():
             _train(plans, out, devices, threads, choice)
     except KeyboardInterrupt:
-        output.complain(f"add --resume to go on after the last complete epoch of every run in {out}")
+        output.complain(f"--resume goes on after the last complete epoch of every run in {out}")
         raise
 
 
