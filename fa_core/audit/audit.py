@@ -182,10 +182,8 @@ def _note_progress(files: ProgressFiles, view: JobView) -> None:
             files.update(folder, view.done, view.total)
         elif is_run(folder):
             files.begin(folder, "measuring")
-    elif view.state is JobState.FAILED:
-        files.end(folder, f"failed: {view.error}")
     elif view.state.final:
-        files.end(folder)
+        files.end(folder, view.error and f"failed: {view.error}")
 
 
 def audit(

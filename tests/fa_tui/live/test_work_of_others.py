@@ -67,8 +67,10 @@ def follow(run: Path) -> tuple[Session, Folders]:
     return session, folders
 
 
-def test_a_run_in_training_shows_its_epoch_and_its_letters_so_far(run, trainer):
-    session, _ = follow(run)
+def test_a_run_in_training_shows_its_epoch_and_its_letters_so_far_and_is_not_measured(run, trainer):
+    session, folders = follow(run)
+    assert (len(session), session.problems, session.measurable([0])) == (1, (), [])
+    assert folders.look() == ([], {}), "told once"
     assert cell_so_far(session, 0) == "▸a-··"
     assert walk_back_words(session) == "0 of 0 need walk-back, 1 training"
     lines = [text for text, _ in work_lines(session, 0)]
@@ -77,25 +79,16 @@ def test_a_run_in_training_shows_its_epoch_and_its_letters_so_far(run, trainer):
     assert lines[2] == "epoch 1  a-··  loss 2  acc 0.500"
 
 
-def test_a_run_in_training_is_not_measured(run, trainer):
-    session, _ = follow(run)
-    assert session.measurable([0]) == []
-
-
 def test_a_process_that_dies_is_noticed_without_an_event(run, trainer):
     session, folders = follow(run)
     trainer.kill()
     trainer.wait()
-    session = with_work(session, folders.look()[1])
-    assert next(text for text, _ in work_lines(session, 0)) == (
-        "training ended in epoch 2 of 12, step 50 of 390: its process died"
-    )
+    (reading,), work = folders.look()
+    session = with_work(session, work)
+    ended = "training ended in epoch 2 of 12, step 50 of 390: its process died"
+    assert next(text for text, _ in work_lines(session, 0)) == ended
+    assert reading.rows[0].report.words == f"not measured: {ended}"
     assert walk_back_words(session) == "0 of 0 need walk-back, 1 not measured"
-
-
-def test_what_did_not_change_is_not_told_again(run, trainer):
-    _, folders = follow(run)
-    assert folders.look()[1] == {}
 
 
 def test_a_finished_run_is_a_run_like_any_other(run):
@@ -106,11 +99,6 @@ def test_a_finished_run_is_a_run_like_any_other(run):
         files.end(run)
     session = with_work(session, folders.look()[1])
     assert session.work == {}
-
-
-def test_the_file_is_no_audit_of_its_own(run, trainer):
-    assert [row.key for row in scan([run.parent]).rows] == ["dfa_s1"]
-    assert scan([run.parent]).problems == []
 
 
 async def test_the_explorer_lists_it_and_does_not_stop_it(run, trainer):
