@@ -56,10 +56,7 @@ async def test_ratio_spread_and_parting_are_of_all_seeds_on_screen_or_not() -> N
         )
         await pilot.press("down", "down", "down", *["right"] * 10)
         await settled(pilot, screen)
-        assert (
-            "largest s10 (4000), smallest s1 (3.01)   max/min and mean are over all 10"
-            in screen_text(app)
-        )
+        assert "max/min and mean are over all 10" in screen_text(app)
         assert "×1329" in screen_text(app)
 
 
