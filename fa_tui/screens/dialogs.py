@@ -86,9 +86,8 @@ async def export_something(app: ExplorerApp) -> None:
     if not shared.rows and shared.table is None:
         app.say("nothing to export here", "dim")
         return
-    data, holds = DATA, runs_words(len(shared.rows))
-    if shared.table is not None:
-        data, holds = TABLES, "this table"
+    data = TABLES if shared.table else DATA
+    holds = "this table" if shared.table else runs_words(len(shared.rows))
     reports = [ending for ending in REPORTS if ending not in data]
     every = runs_words(len(app.session.in_scope))
     question = EntryScreen(

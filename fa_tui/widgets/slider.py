@@ -147,7 +147,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         Binding(
             "right_curly_bracket", "flip(1, True)", "Verdict change up", show=False, key_display="}"
         ),
-        Binding("home", "restore", "Default"),
+        Binding("home", "restore", "Default", show=False),
     ]
 
     @dataclass

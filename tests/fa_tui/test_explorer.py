@@ -174,15 +174,6 @@ async def test_the_key_line_names_what_works_now(app: ExplorerApp) -> None:
         await pilot.pause()
         line = screen_text(app).splitlines()[-1]
         assert "[ ] Next flip" in line and "{ } Verdict change" in line
-        assert "Undo" not in line and "Default" not in line, "every threshold stands where it began"
-        await pilot.press("right")
-        await until(pilot, lambda: "u Undo" in screen_text(app).splitlines()[-1])
-        assert "home Default" in screen_text(app).splitlines()[-1]
-        await pilot.press("home")
-        await until(pilot, lambda: "home Default" not in screen_text(app).splitlines()[-1])
-        assert "u Undo" in screen_text(app).splitlines()[-1]
-        await pilot.press("u", "u")
-        await until(pilot, lambda: "u Undo" not in screen_text(app).splitlines()[-1])
 
 
 async def test_a_click_on_the_key_line_presses_the_key(app: ExplorerApp) -> None:

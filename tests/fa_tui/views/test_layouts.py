@@ -13,7 +13,7 @@ from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.session import Session
-from fa_tui.views.columns import columns_of, identity_columns, ordered
+from fa_tui.views.columns import every_column, ordered
 from fa_tui.views.filters import Filter
 from fa_tui.views.words import (
     flip_text,
@@ -35,7 +35,7 @@ GRID = [
 
 
 def test_every_column_can_be_sorted_by_in_both_directions(session: Session) -> None:
-    for column in (*identity_columns(), *columns_of(session.runs)):
+    for column in every_column(session):
         rising, falling = (ordered(session, range(15), sign + column.name) for sign in ("", "-"))
         assert sorted(rising) == sorted(falling) == list(range(15))
         keys = [column.key(session, row) for row in rising if column.key(session, row) is not None]
