@@ -65,6 +65,10 @@ class UsageError(FaError):
     exit_code = 2
 
 
+class BeingWritten(UsageError):
+    """A file that another process writes now."""
+
+
 def missing_package(package: str, needed_for: str) -> UsageError:
     """The error for an optional package that is not installed.
 

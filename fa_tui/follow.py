@@ -124,9 +124,11 @@ class Folders:
                 working.add(place)
         for other in chain.from_iterable(one_per_run(now).values()):
             del now[other]
-        readings = []
+        readings, work = [], self._changed_work(working)
+        # an unmeasured run says how far its training got
+        ended = {place for place, one in work.items() if one is None or not one.at_work}
         for place, stamp in now.items():
-            if self._is_as_read(place, stamp):
+            if place not in ended and self._is_as_read(place, stamp):
                 self._stamps[place] = stamp
             elif reading := self._reading(place, stamp):
                 readings.append(reading)
@@ -135,7 +137,7 @@ class Folders:
                 del self._stamps[place]
                 readings.append(Reading(place, gone=True))
         self._since = None
-        return readings, self._changed_work(working)
+        return readings, work
 
     def _places(self) -> Iterator[str]:
         """The files and run folders in the open paths, named as by `scan`."""

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from fa_core.files.decode import Json
 from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.intervals import unlike
 from fa_core.report.numbers import brief, count_text, is_number, listed
 from fa_core.report.report_facts import UNSTATED
 
@@ -40,6 +41,7 @@ MOST_NAMED = 40
 """Differences, and names of values that are not compared, that are printed of a run."""
 
 LACKING, UNCHECKED = "lacking", "unchecked"
+RIGHT, SUMMARY = "right", "summary"
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -117,7 +119,9 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
 
     def change(self) -> str:
-        """``bp_grad_norms[4] 1.2e-9 → 3.4e-9``."""
+        """``bp_grad_norms[4] 1.2e-9 → 3.4e-9``; of a list of samples, how many differ."""
+        if self.name == RIGHT:
+            return f"{RIGHT}: {unlike(str(self.recorded or ''), str(self.measured or ''))}"
         was = _short(self.recorded, "not in the record")
         return f"{self.name} {was} → {_short(self.measured, 'not measured')}"
 
@@ -222,7 +226,8 @@ def compare(
         found = _judged(name, before.get(name), after.get(name), rule, relative)
         lacks[BASELINE] = name not in after
         if isinstance(found, float):
-            within.append(found)
+            # a summary repeats numbers of its report
+            within += [found] if quantity != SUMMARY else []
         elif lacks.get(rule.needs):
             why = _LACKS[rule.needs]
             unchecked = replace(found, kind=UNCHECKED, decides=False, why=why, tolerance=None)
@@ -367,7 +372,7 @@ def _values(report: DiagnosticReport, summary: object) -> dict[str, object]:
 
     A key that is no plain word is quoted, so that none reads as a place within another.
     """
-    data = msgspec.to_builtins(report.as_recorded()) | {"verdict": None, "summary": summary}
+    data = msgspec.to_builtins(report.as_recorded()) | {"verdict": None, SUMMARY: summary}
     found: dict[str, object] = {}
     waiting: list[tuple[str, object]] = list(data.items())[::-1]
     while waiting:
@@ -405,9 +410,9 @@ def _elsewhere(before: Json, now: Json) -> list[str]:
     return changed
 
 
-def _order(difference: Difference) -> tuple[bool, int]:
-    """Deciding differences first, by kind."""
-    return not difference.decides, _ORDER.index(difference.kind)
+def _order(difference: Difference) -> tuple[bool, bool, int]:
+    """Deciding differences first, by kind; that of single samples last of them."""
+    return not difference.decides, difference.name == RIGHT, _ORDER.index(difference.kind)
 
 
 def _short(value: object, absent: str) -> str:

@@ -411,7 +411,7 @@ def recorded_audits(out: Path) -> list[AuditRow]:
         return []
     why = ""
     try:
-        rows = list(scan([out]).rows)
+        rows = scan([out], as_recorded=True).rows
         if all(row.report.coverage for row in rows):
             return rows
     except UnreadableInput as error:

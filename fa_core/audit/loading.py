@@ -323,6 +323,9 @@ def load(job: Job, device: str) -> Loaded:
     manifest = None
     if run is not None and is_run(run):
         manifest = read_manifest(run)
+        if not manifest.epochs_done and manifest.recipe.get("epochs"):
+            what = "no epoch was completed: its weights are the initialisation"
+            raise MeasureError(what, where=path, hint="train it on with --resume")
     plan = resolve_plan(options, manifest, path)
     weights = path
     if run is not None:

@@ -109,6 +109,17 @@ def place_of(path: Path) -> Path:
     return real_path(path)
 
 
+def remove(path: Path) -> None:
+    """Remove a file, or the user's own link to it, if there is one.
+
+    Raises:
+        UsageError: as `place_of`.
+        OSError: the folder cannot be written to.
+    """
+    place_of(path)
+    path.unlink(missing_ok=True)
+
+
 _MOST_LINKS = 40
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 

@@ -14,7 +14,7 @@ from typing import IO
 
 import msgspec
 
-from fa_core.errors import FaError, UsageError
+from fa_core.errors import BeingWritten, FaError
 from fa_core.files.atomic import json_bytes, keep_old, place_of, write_bytes, write_json
 from fa_core.files.decode import Json, loads
 from fa_core.files.opening import flags_of
@@ -72,7 +72,9 @@ def read(document: Document) -> Iterator[Finding]:
     if not isinstance(reports, dict):
         convert(reports, Json, f"{document.path}: $.reports")  # the error names the actual type
     lines = members.get("summary")
-    if not isinstance(lines, list) or len(lines) != len(reports):
+    if isinstance(lines, list) and len(lines) == len(reports):
+        lines = [line or {} for line in lines]
+    else:
         lines = [lines and "not a line for each report"] * len(reports)
     parts = (
         partial(_row, document.path, key, node, line)
@@ -197,6 +199,7 @@ def unique_keys(rows: Sequence[AuditRow]) -> list[str]:
 
 _HEAD = 4096
 _FLAGS = os.O_RDWR | flags_of("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY")
+FORMAT = "fa-audit/1"
 KEPT = "the runs before are in it, and --resume goes on"
 
 
@@ -209,23 +212,27 @@ class Journal:
 
     Args:
         path: its path; an existing file is replaced.
-        rows: its first rows.
+        rows: its first rows, read while no other process writes the file.
+        goes_on: whether a journal that is there is continued, with its own rows.
 
     Attributes:
-        count: number of rows.
+        has_rows: whether it may hold rows.
 
     Raises:
-        UsageError: another process writes it, or the path cannot be a regular file.
+        BeingWritten: another process writes it.
+        UsageError: the path cannot be a regular file.
         FaError: it cannot be written.
     """
 
-    def __init__(self, path: Path, rows: Iterable[AuditRow] = ()) -> None:
+    def __init__(self, path: Path, rows: Iterable[AuditRow] = (), *, goes_on: bool = False) -> None:
         self.path = place_of(path)
-        lines = [_line(row) for row in rows]
-        self.count = len(lines)
-        head = {"journal": "fa-audit/1", "pid": os.getpid(), "host": socket.gethostname()}
+        self.has_rows = True
         with _held(self.path):
-            write_bytes(self.path, b"".join([json_bytes(head), *lines]))
+            if not (goes_on and _is_whole(self.path)):
+                head = {"journal": FORMAT, "pid": os.getpid(), "host": socket.gethostname()}
+                lines = [json_bytes(head), *map(_line, rows)]
+                self.has_rows = len(lines) > 1
+                write_bytes(self.path, b"".join(lines))
         try:
             file = open(os.open(self.path, _FLAGS), "r+b", buffering=0)  # noqa: SIM115, PTH123
         except OSError as error:
@@ -253,7 +260,7 @@ class Journal:
                 self._file.truncate(self._end)
             raise FaError(f"cannot write ({error.strerror})", where=self.path, hint=KEPT) from error
         self._end += len(line)
-        self.count += 1
+        self.has_rows = True
 
     def finish(self, rows: Iterable[AuditRow]) -> None:
         """Replace the journal by the table of all rows; without rows, remove it.
@@ -272,10 +279,14 @@ class Journal:
                 write_audit_table(self.path, table)
                 is_written = True
         finally:
-            self._file.close()
-            if not (self.count or is_written):
+            self.close()
+            if not (self.has_rows or is_written):
                 with contextlib.suppress(OSError):
                     self.path.unlink()
+
+    def close(self) -> None:
+        """Leave the journal to other processes."""
+        self._file.close()
 
     def _is_there(self) -> bool:
         """Whether the file of that path is still this one."""
@@ -288,20 +299,39 @@ def _line(row: AuditRow) -> bytes:
     return json_bytes({"report": stored_report(row).to_dict()})
 
 
+def _is_whole(path: Path) -> bool:
+    """Whether a file is a journal whose last line was not cut off."""
+    with path.open("rb") as file:
+        is_journal = file.readline(_HEAD).startswith(b'{"journal"')
+        if is_journal:
+            file.seek(-1, os.SEEK_END)
+        return is_journal and file.read() == b"\n"
+
+
 @contextlib.contextmanager
 def _held(path: Path) -> Iterator[None]:
-    """Context for replacing a file; refuses if another process writes a journal there."""
-    with path.open("rb") if path.exists() else contextlib.nullcontext() as file:
-        if file is not None:
-            _lock(file, path)
-        yield
+    """Context for replacing a file, also one that is not there yet; refuses if another process
+    writes it."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("ab")
+    except OSError as error:
+        raise FaError(f"cannot be written ({error.strerror})", where=path) from error
+    with file:
+        _lock(file, path)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                if not path.stat().st_size:
+                    path.unlink()
 
 
 def _lock(file: IO[bytes], path: Path) -> None:
     """Lock an open file until it is closed or the process ends.
 
     Raises:
-        UsageError: another process has locked it; names the process.
+        BeingWritten: another process has locked it; names the process.
     """
     try:
         import fcntl
@@ -313,7 +343,7 @@ def _lock(file: IO[bytes], path: Path) -> None:
     except OSError:
         held = False
     if not held:
-        raise UsageError(
+        raise BeingWritten(
             f"is being written by {_writer(path)}",
             where=path,
             hint="wait for it, or choose another file",

@@ -81,7 +81,9 @@ def _is_part(folder: Path) -> bool:
     name is of no run."""
     method, seed, _ = split_key(folder.name)
     is_run = seed is not None or known_method(method)
-    return not is_run and folder.is_dir() and bool(_event_files(folder.parent))
+    if is_run or folder.is_symlink() or not folder.is_dir():
+        return False
+    return bool(_event_files(folder.parent))
 
 
 def _event_files(folder: Path) -> list[Path]:

@@ -148,7 +148,7 @@ def attempt(path: str, read: Callable[[], T], what: str) -> T | Problem:
 def _malformed(path: str, error: ValueError) -> UnreadableInput:
     """The error for a file that is not JSON."""
     if isinstance(error, RepeatedKey):
-        return _repeated(path, error)
+        return UnreadableInput(str(error), where=path, hint="only one of its values can be meant")
     if not isinstance(error, json.JSONDecodeError):
         return UnreadableInput(f"malformed JSON: {reason_of(error)}", where=path)
     if error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated"):
@@ -157,10 +157,6 @@ def _malformed(path: str, error: ValueError) -> UnreadableInput:
         return UnreadableInput(what, where=path, hint="copy the file again or write it again")
     place = f"{path}: line {error.lineno} column {error.colno}"
     return UnreadableInput(f"malformed JSON: {error.msg}", where=place, hint="correct the file")
-
-
-def _repeated(where: str, error: RepeatedKey) -> UnreadableInput:
-    return UnreadableInput(str(error), where=where, hint="only one of its values can be meant")
 
 
 def _one_per_line(data: bytes) -> bool:
@@ -183,7 +179,7 @@ def _lines(path: str, data: bytes) -> Document:
         try:
             items += [(number, loads(line))] if line.strip() else []
         except RepeatedKey as error:  # noqa: PERF203 (a bad line spoils no other)
-            raise _repeated(f"{path}: line {number}", error) from error
+            raise _malformed(f"{path}: line {number}", error) from error
         except ValueError as error:
             bad[number] = str(error)
     unfinished = bad.pop(len(lines), None) is not None

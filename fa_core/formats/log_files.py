@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain
@@ -183,6 +184,7 @@ def read_csv(path: str, file: BinaryIO, given: Given) -> Iterator[Trace | Proble
     entries: list[Entry] = []
     short: list[str] = []
     names: list[str] = []
+    known: set[str] = set()
     where = ""
     with reading(path, "not a table", "write it again as CSV"):
         data = as_utf8(all_of(file, path))
@@ -193,9 +195,9 @@ def read_csv(path: str, file: BinaryIO, given: Given) -> Iterator[Trace | Proble
             where = f"{path}: line {rows.line_num}"
             row = [cell.strip() for cell in row]
             # a log that is begun again repeats its headings
-            repeated = set(row) & set(names) - {""}
-            if not names or len(repeated) * 2 > len(row):
+            if not names or len(known.intersection(row)) * 2 > len(row):
                 names = _checked(row, given, where)
+                known = {*names} - {""}
             elif any(row[len(names) :]):
                 raise UnreadableInput(
                     f"{len(row)} cells under {len(names)} headings",
@@ -214,8 +216,9 @@ def read_csv(path: str, file: BinaryIO, given: Given) -> Iterator[Trace | Proble
 
 def _checked(names: list[str], given: Given, where: str) -> list[str]:
     """The headings, if no column that is read has a namesake."""
-    for name in columns_of(names, given):
-        if names.count(name) > 1:
+    counts = Counter(names)
+    for name in columns_of(counts, given):
+        if counts[name] > 1:
             raise UnreadableInput(
                 f"{name} heads two columns", where=where, hint="only one of them can be meant"
             )

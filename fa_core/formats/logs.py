@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
+from heapq import heappop, heappush
 from itertools import chain
 from typing import Any, TypeAlias, TypeVar
 
@@ -17,6 +18,7 @@ import msgspec
 
 from fa_core.errors import UnreadableInput
 from fa_core.files.decode import Json, integer
+from fa_core.files.opening import TIMES
 from fa_core.formats.json_document import attempt, convert
 from fa_core.formats.log_columns import (
     JUDGED,
@@ -145,7 +147,7 @@ def trace_of(run: AuditRow, entries: Iterable[Entry], given: Given) -> tuple[Tra
             problems.append(epoch)
         else:
             epochs.append(epoch)
-    unused = [name for name in names if name not in {*columns, *_OF_A_RUN}]
+    unused = [name for name in names if name not in columns and name not in _OF_A_RUN]
     trace = Trace(
         source=run.source,
         key=run.key,
@@ -198,7 +200,10 @@ def merge(
     found: defaultdict[int, dict[Column, Any]] = defaultdict(dict)
     logged: defaultdict[Column, list[int]] = defaultdict(list)
     replaced = set()
+    latest: list[int] = []  # a heap of −place
     for at, values in entries:
+        if values and not found[at]:
+            heappush(latest, -at)
         for column, value in (values or {}).items():
             known = found[at].get(column, value)
             if column in found[at]:
@@ -207,14 +212,12 @@ def merge(
                 if known == known != value:
                     replaced.add((at, column))
                 while logged[column][-1] != at:
-                    del found[logged[column].pop()][column]
+                    found[logged[column].pop()].pop(column, None)
             else:
                 logged[column].append(at)
             found[at][column] = value
-        for column, places in logged.items() if values is None else ():
-            for place in filter(at.__le__, places):
-                del found[place][column]
-            logged[column] = list(filter(at.__gt__, places))
+        while values is None and latest and at <= -latest[0]:
+            found[-heappop(latest)].clear()
     return found, replaced
 
 
@@ -304,7 +307,10 @@ def epoch_of(at: int, values: Values, where: str) -> TraceEpoch:
         found["unmeasured"] = {"a": _NO_BOUND.format(layers["residual_norms"])}
     gamma = found.get("gamma")
     if given := by_layer.get("gamma"):
-        found["gamma"] = [given.get(layer) for layer in range(max(given) + 1)]
+        count = max(given) + 1
+        if count > TIMES * len(given):
+            raise UnreadableInput(f"Γ of {count:,} layers, few of them logged", where=where)
+        found["gamma"] = list(map(given.get, range(count)))
     elif gamma is not None and not isinstance(gamma, list):
         found["gamma"] = [gamma]
     epoch = convert(found, TraceEpoch, f"{where}: $")

@@ -5,6 +5,7 @@ A list's entry has a method, a seed and verdicts like ``walk-back: (a)``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
@@ -24,6 +25,7 @@ from fa_core.report.diagnostic_report import SOURCE_DRIFT, DiagnosticReport
 from fa_core.report.method_style import known_method
 from fa_core.report.names import (
     axes_of,
+    canonical_method,
     control_of,
     key_of,
     named_axis,
@@ -73,16 +75,20 @@ def row_of(source: str, key: str, report: DiagnosticReport, where: str) -> Audit
     ('bp', 42)
     """
     # with a sign behind each part: lam0 is no part of lam0.01
-    plain = f"{key.rpartition('#')[0] or key}_"
+    plain = f"{re.sub(r'#[0-9]+$', '', key)}_"
     for axis, value in report.axes.items():
         plain = plain.replace(f"{named_axis(axis, value)}_", "_", 1)
     method, seed, axes = split_key(plain[:-1])
+    said = {**axes, "arch": None, "method": method, "seed": seed}
+    own = canonical_method(key) == canonical_method(report.method_name)
+    if seed is None and (own or not known_method(method)):
+        del said["method"]  # a label
+    check_run(report, said, "key", where)
     if seed is None:
         seed = report.seed
         if report.method_name.strip():
             method, trained_by = control_of(report.method_name)
             axes = {**trained_by, **axes}
-    check_run(report, {**axes, "arch": None, "method": method, "seed": seed}, "key", where)
     checkpoint = report.provenance.get("checkpoint")
     return AuditRow(
         source=source,
@@ -213,16 +219,13 @@ def _entry_row(node: Node, source: str, where: str) -> AuditRow:
     name = fields.get("method") or fields.get("method_name")
     if not isinstance(name, str) or not _is_measured(fields):
         raise UnreadableInput("no method with something measured", where=where)
-    method, trained_by = control_of(name)
-    axes = {**trained_by, **axes_of(fields)}
-    report = _report(fields, axes, where)
-    check_run(report, {"method": method}, "entry", where)
+    report = _report(fields, axes_of(fields), where)
+    check_run(report, {"method": control_of(name)[0]}, "entry", where)
+    row = row_of(source, "", report, where)
     key = fields.get("key")
     if not isinstance(key, str) or not key:
-        key = key_of(method, {}, report.seed)
-    return AuditRow(
-        source=source, key=key, method=method, seed=report.seed, report=report, axes=axes
-    )
+        key = key_of(row.method, {}, row.seed)
+    return msgspec.structs.replace(row, key=key, checkpoint=None)
 
 
 _SPELLED = {
@@ -258,7 +261,7 @@ def _report(fields: Json, axes: Json, where: str) -> DiagnosticReport:
     for name, value in fields.items():
         field = _SPELLED.get(name, name)
         if field in _REPORTED and value is not None:
-            if found.get(field, value) != value and field != "method_name":
+            if str(found.get(field, value)) != str(value) and field != "method_name":
                 raise InvalidReport(f"{name} is {field}, which has another value", where=where)
             found[field] = value
         elif field not in {*_LAST, *_REPORTED, *axes, "key"}:
@@ -271,5 +274,4 @@ def _report(fields: Json, axes: Json, where: str) -> DiagnosticReport:
         note = f"in the list, not used: {listed(sorted(unused), 6)}"
         notes = [str(found.get("notes", "")), note]
         found["notes"] = "; ".join(filter(None, notes))
-    report = convert({"layers": layers, **found, "axes": axes}, DiagnosticReport, where)
-    return report.check(where)
+    return DiagnosticReport.from_dict({"layers": layers, **found, "axes": axes}, where)

@@ -26,7 +26,6 @@ from fa_core.report.names import differing_axes, homes, name_of
 from fa_core.report.numbers import count_text
 from fa_core.report.provenance import BASELINE_FROM, GIVEN
 from fa_core.report.quantities import named
-from fa_core.report.report_facts import TRAINING
 
 _HYDRA_ABOVE, _MOST_OVERRIDES = 4, 1 << 16
 _OVERRIDE = re.compile(r"^- *['\"]?\+*([^'\"\s]+)", re.MULTILINE)
@@ -70,10 +69,9 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measured(row: AuditRow, report: DiagnosticReport) -> AuditRow:
-    """A run with its measured report, and with the notes on its checkpoint and its training."""
+    """A run with its measured report, and with the notes on its checkpoint."""
     if not row.report.coverage:
-        training = row.report.unmeasured.get(TRAINING)
-        said = filter(None, [training, row.report.notes, report.notes])
+        said = filter(None, [row.report.notes, report.notes])
         report = replace(report, notes="; ".join(said))
     return replace(row, report=report)
 
@@ -281,8 +279,7 @@ def _lacks_one(row: AuditRow) -> bool:
     """Whether a run's record says of which network and data it is, and of no baseline."""
     facts = row.report.provenance
     acc = row.report.frozen_baseline_acc
-    is_open = acc is None and bool(facts) and BASELINE_FROM not in facts
-    return is_open and row.method not in WITHOUT_BASELINE
+    return acc is None and bool(facts) and row.method not in WITHOUT_BASELINE
 
 
 def _frozen_in(folder: Path) -> Iterator[AuditRow]:

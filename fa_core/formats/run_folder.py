@@ -19,6 +19,7 @@ from fa_core.formats.trace import Trace
 from fa_core.report import manifest as run_files
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.names import canonical_method
+from fa_core.report.provenance import stopped_after
 from fa_core.report.report_facts import TRAINING
 from fa_core.sanitize import WHITE_SPACE, sanitize
 
@@ -105,11 +106,8 @@ def _training(folder: Path, manifest: run_files.Manifest) -> str:
     """How far the training of an unmeasured run is, or got; ``""`` if that is not known."""
     if work := look_at(folder):
         return work.text()
-    done = manifest.epochs_done
-    epochs = manifest.recipe.get("epochs")
-    if isinstance(epochs, int) and 0 < done < epochs and not manifest.stopped:
-        return f"training ended after epoch {done} of {epochs}"
-    return ""
+    stopped = stopped_after(msgspec.structs.asdict(manifest))
+    return stopped and f"training ended after {stopped}"
 
 
 def _trace(path: Path, row: AuditRow) -> Iterator[Finding]:

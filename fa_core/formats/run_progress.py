@@ -2,7 +2,7 @@
 
 `fa-tui train` and `fa-tui audit` write ``RUN/progress.json`` every few seconds while they work on a
 run, and remove it when the run is finished. One that is left behind shows a run that failed, was
-stopped, or whose process died. No torch.
+stopped, or whose process died; an audit leaves that of a training. No torch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import msgspec
 from msgspec.structs import replace
 
 from fa_core.errors import FaError
-from fa_core.files.atomic import write_json
+from fa_core.files.atomic import remove, write_json
 from fa_core.files.decode import loads, reading
 from fa_core.files.opening import is_file, read_file
 from fa_core.report.manifest import PROGRESS
@@ -158,8 +158,7 @@ def forget_measuring(folder: Path, pid: int) -> None:
     and a measurement is begun again."""
     found = read_progress(folder)
     if found and found.pid == pid and found.is_here and found.doing != "training":
-        with suppress(OSError):
-            (folder / PROGRESS).unlink()
+        _remove(folder)
 
 
 class ProgressFiles:
@@ -188,7 +187,11 @@ class ProgressFiles:
         return folder in self._at_work
 
     def begin(self, folder: Path, doing: Doing) -> None:
-        """This process works on a run from now on."""
+        """This process works on a run from now on; what its training wrote stays while it is
+        measured."""
+        before = read_progress(folder)
+        if doing == "measuring" and before and before.doing == "training":
+            return
         import psutil
 
         progress = RunProgress(
@@ -220,8 +223,7 @@ class ProgressFiles:
             if why:
                 _write(folder, replace(progress, heartbeat=time.time(), ended=why))
                 return
-            with suppress(OSError):
-                (folder / PROGRESS).unlink(missing_ok=True)
+            _remove(folder)
 
     @contextmanager
     def of(self, folder: Path, doing: Doing) -> Iterator[None]:
@@ -242,6 +244,11 @@ class ProgressFiles:
             with self._lock:
                 for folder, progress in self._at_work.items():
                     _write(folder, replace(progress, heartbeat=time.time()))
+
+
+def _remove(folder: Path) -> None:
+    with suppress(FaError, OSError):
+        remove(folder / PROGRESS)
 
 
 def _write(folder: Path, progress: RunProgress) -> None:

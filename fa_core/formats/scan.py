@@ -78,7 +78,8 @@ def scan(
 ) -> Scan:
     """Audits, unmeasured checkpoints and traces under some paths.
 
-    Folders are searched recursively, in sorted order, without hidden ones. An unknown file is an
+    Folders are searched recursively, in sorted order, without hidden ones. A measurement that was
+    found twice, by its files and its numbers, is the later one. An unknown file is an
     error if named, and skipped in a folder. Unreadable paths are listed as problems.
 
     Args:
@@ -111,11 +112,29 @@ def scan(
     found = _one_per_run(found, named)
     if as_recorded:
         return found
-    return _judged(found)
+    return _once(_judged(found))
 
 
 def _judged(found: Scan) -> Scan:
     return Scan(with_baselines(found.rows), found.traces, found.problems)
+
+
+def _once(found: Scan) -> Scan:
+    """What was found, with a measurement that several places hold, as a run folder and an audit
+    made of it, once: where it was found last."""
+    last: dict[object, AuditRow] = {}
+    for place, row in enumerate(found.rows):
+        report = row.report
+        known: object = place
+        if row.checkpoint and (hashes := report.provenance.get("hashes")):
+            # an audit in a run folder knows no more than the folder's name
+            name = os.path.basename(row.checkpoint)  # noqa: PTH119 (thousands of times)
+            norms = *report.residual_norms, *report.bp_grad_norms, report.cross_batch_stability
+            accuracies = report.headline_acc, report.frozen_baseline_acc
+            known = name, row.method, row.seed, str(hashes), norms, accuracies
+        last.pop(known, None)
+        last[known] = row
+    return Scan([*last.values()], found.traces, found.problems)
 
 
 def _one_per_run(found: Scan, named: set[str]) -> Scan:

@@ -143,7 +143,7 @@ def run_accuracy(
     """Classify every sample: `accuracy` before the division.
 
     Args:
-        model: the network; it is left unchanged.
+        model: the network, which is left as `diagnose` leaves it.
         batches: (x, y) pairs.
         dtype: as for `diagnose`.
         on_batch: called with (done, total) after every batch.

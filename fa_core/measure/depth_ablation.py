@@ -86,7 +86,7 @@ def depth_ablation(
     falls shows that the other blocks, or the readout, do without this one.
 
     Args:
-        model: any network whose stream can be tapped at modules; it is left unchanged.
+        model: any network whose stream can be tapped at modules; left as `diagnose` leaves it.
         eval_batches: as `diagnose` takes them.
         taps: names of modules, as `diagnose` takes them; None = a guess.
         dtype: as `diagnose` takes it.

@@ -14,7 +14,7 @@ from fa_core.errors import MeasureError, TapError
 from fa_core.measure.graph import SELECTIONS
 from fa_core.measure.isolate import Inputs, InputsT, first_of, select_samples, to_float64
 from fa_core.measure.loss import CE, CrossEntropy, Loss
-from fa_core.measure.norms import Signal, positions, vector_norms
+from fa_core.measure.norms import Signal, by_position, positions, vector_norms
 from fa_core.measure.stream import Stream
 from fa_core.zoo.methods.base import output_error
 
@@ -256,6 +256,21 @@ def read_by(hidden: Sequence[Tensor]) -> Tensor | None:
             if positions(marks) > 1 and len(marks) == len(hidden[l]):
                 return marks
     return None
+
+
+def selects_features(state: Tensor) -> bool:
+    """Whether a state is a slice of another one that leaves out entries of its vectors.
+
+    >>> h = torch.ones(2, 4, requires_grad=True).exp()
+    >>> selects_features(h[:, :3]), selects_features(h[:1])
+    (True, False)
+    """
+    for marks, _ in _selected_from(state, torch.ones_like(state)):
+        if marks.dim() == state.dim():
+            read = by_position(marks) != 0
+            if bool((read.any(-1) & ~read.all(-1)).any()):
+                return True
+    return False
 
 
 def backward(

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, combinations, pairwise, permutations, product
+from itertools import chain, pairwise, permutations, product, takewhile
 
 from torch import nn
 
@@ -22,12 +22,13 @@ from fa_core.measure.isolate import Inputs
 from fa_core.measure.stream import (
     Merges,
     Proof,
-    final_norm,
+    before_norm,
     is_norm,
     is_scaling,
     module_of,
-    no_stream,
 )
+
+_NO_CALL = Call("", nn.Module(), ROOT, begin=2**40, read=ROOT)
 
 _DEEP = 3
 """Layers one after the other that make a branch a trunk of its own."""
@@ -75,42 +76,54 @@ def left_out(flow: Flow, proof: Proof) -> str:
     Args:
         flow: the pass.
         proof: of its taps.
-
-    Raises:
-        TapError: the blocks hand on a stream beside the taps.
     """
     taps = list(map(flow.origin, proof.states))
-    _refuse_conditions(flow, taps)
     merges, whole = Merges(flow, taps[:1]), Merges(flow, flow.sources)
     path = path_to(merges.above, proof.logits)
-    # the outermost calls that give states
-    tapped = [
-        place
-        for place, call in enumerate(flow.calls)
-        if flow.origin(call.gave) in taps and flow.calls[call.around].gave != call.gave
-    ]
+    tapped = _tapped(flow, taps)
     blocks = _blocks_on(flow, merges, path, tapped)
-    before = [module_of(flow, node) for node in sorted(behind(flow, taps[:1])) if node in whole]
-    others = _without_sums(flow, whole, path_to(whole.above, proof.logits), tapped)
-    before += [flow.calls[call].name for gave, call in others.items() if gave <= taps[0]]
+    whole_path = path_to(whole.above, proof.logits)
+    others = _blocks_on(flow, whole, whole_path, tapped)
+    sums = [node for node in sorted(behind(flow, taps[:1])) if node in whole]
+    before = [module_of(flow, node) for node in sums if flow.is_activation(whole.above[node])]
+    lists = {pattern_of(call.name) for call in tapped}
+    for one in others:
+        name = one.call.name or name_of(flow, one.gave)
+        is_before = _changes(flow, whole, whole_path, one.read, taps[0], only_blocks=True)
+        if is_before and pattern_of(name) in lists - {name}:
+            before.append(name)
     missing = []
     for node in [block.read for block in blocks[:1]] + [block.gave for block in blocks]:
         place = bisect_left(taps, node)
         for tap in taps[max(place - 1, 0) : place + 1]:
-            start, stop = sorted((node, tap))
             # a tap may end a block at its sum; a final norm is looked for by itself
-            only_blocks = node != blocks[0].read and tap in (taps[-1], start)
+            only_blocks = tap == taps[-1] or (tap <= node) != (node == blocks[0].read)
+            start, stop = sorted((node, tap))
             if not _changes(flow, merges, path, start, stop, only_blocks):
                 break
         else:
             missing.append(name_of(flow, node))
-    norm = final_norm(flow, whole, taps, proof.logits)
+    last = before_norm(flow, whole.above, taps[-1])
+    is_final = last != taps[-1] and all(one.gave <= last for one in others)
     found = {
         "blocks before h_0": before,
         "states that no tap gives": missing,
-        "what the final norm reads": [] if norm is None else [module_of(flow, norm)],
+        "what the final norm reads": [name_of(flow, last)] if is_final else [],
     }
     return "; ".join(f"{what}{_listed(names)}" for what, names in found.items() if names)
+
+
+def _tapped(flow: Flow, taps: Sequence[int]) -> list[Call]:
+    """The outermost calls that give states, or read and change them, and have none inside."""
+    found: set[int] = set()
+    for place, call in enumerate(flow.calls):
+        gave, read = flow.origin(call.gave), flow.origin(call.read)
+        is_tapped = gave in taps or (read in taps[:-1] and any(call.module.children()))
+        inside = {*taps} & {*range(call.begin, call.end)}
+        if call.around in found or (is_tapped and inside <= {gave}):
+            found.add(place)
+    calls = map(flow.calls.__getitem__, found)
+    return [call for call in calls if call.around not in found]
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -118,31 +131,11 @@ def _listed(names: Iterable[str]) -> str:
     return f" ({listed})" if listed else ""
 
 
-def _refuse_conditions(flow: Flow, taps: Iterable[int]) -> None:
-    """Refuse a state that blocks read beside what they hand on to each other.
-
-    Raises:
-        TapError: names two of them.
-    """
-    for node in taps:
-        reading = [call for call in flow.calls if call.read == node < call.gave]
-        for one, other in combinations(reading, 2):
-            pattern = _pattern(one.name)
-            # a cell that is called step by step reads parts of one state
-            alike = one.name != other.name and pattern == _pattern(other.name)
-            if alike and one.gave in behind(flow, [other.gave], {node}):
-                raise no_stream(
-                    f"{one.name} and {other.name} both read one tapped tensor first, and the "
-                    "second also what the first gives",
-                    hint=f"tap what they give: '{pattern}'",
-                )
-
-
 def name_of(flow: Flow, node: int) -> str:
     """The module that gives or reads a state; "" without one."""
-    gives = [call.name for call in flow.calls if call.gave == node]
-    reads = [f"{call.name}{READS}" for call in flow.calls if call.read == node]
-    return next(filter(None, [*gives, *reads]), "")
+    named = [call for call in flow.calls if call.name]
+    gives = [call.name for call in named if call.gave == node]
+    return next(chain(gives, (f"{call.name}{READS}" for call in named if call.read == node)), "")
 
 
 def _changes(
@@ -202,14 +195,11 @@ def _states(flow: Flow, logits: int) -> list[int]:
 
 def _on_path(flow: Flow, merges: Merges, path: Sequence[int]) -> list[int]:
     blocks = _blocks_on(flow, merges, path)
-    if not blocks:
-        return _read_by_layers(flow, merges, path)
-    states = [blocks[0].read]
+    states = {block.read for block in blocks} | {block.gave for block in blocks[-1:]}
     for one, other in pairwise(blocks):
         if _changes(flow, merges, path, one.gave, other.read):
-            states.append(one.gave)
-        states.append(other.read)
-    return [*states, blocks[-1].gave]
+            states.add(one.gave)
+    return sorted(states)
 
 
 @dataclass(frozen=True)
@@ -219,58 +209,83 @@ class _Block:
     Attributes:
         read: the state before it.
         gave: the state behind it.
-        call: its call, if a module of a list runs it.
+        call: its call; `_NO_CALL` if no module of a list runs it.
     """
 
     read: int
     gave: int
-    call: int
+    call: Call
 
 
 def _blocks_on(
-    flow: Flow, merges: Merges, path: Sequence[int], tapped: Iterable[int] = ()
+    flow: Flow, merges: Merges, path: Sequence[int], tapped: Iterable[Call] = ()
 ) -> list[_Block]:
-    """The blocks on a path: its sums, and members of their lists that have none.
+    """The blocks on a path: its sums, and members of their lists that have none; without these,
+    from what one layer reads to what the next one reads.
+    """
+    sums = merges.on(path)
+    forks = {merges.above[node] for node in sums}
+    made = _blocks(flow, merges, sums)
+    lists = [pattern_of(call.name) for call in made]
+    # a sum of the raw input is an embedding's, unless a block of the list makes it
+    calls = {
+        node: call
+        for node, call, name in zip(sums, made, lists, strict=True)
+        if flow.is_activation(merges.above[node]) or lists.count(name) > 1
+    }
+    calls |= _without_sums(flow, merges, path, [*tapped, *calls.values()])
+    blocks: list[_Block] = []
+    start = ROOT
+    for node, gave in _ends(flow, merges, path, calls).items():
+        call = calls[node]
+        if blocks and call is blocks[-1].call is not _NO_CALL:
+            read = blocks.pop().read
+        else:
+            between = [each for each in path if start <= each < node]
+            # of a block that reads the input, or no state first, where its first sum forks
+            is_state = call.read in between and flow.is_activation(call.read)
+            read = call.read if is_state else between[-1]
+            if read not in forks:
+                read = max(start, before_norm(flow, merges.above, read))
+        blocks.append(_Block(read, gave, call))
+        start = node
+    rows = pairwise(_read_by_layers(flow, merges, path, tapped))
+    return blocks or [_Block(read, gave, _NO_CALL) for read, gave in rows]
+
+
+def _ends(
+    flow: Flow, merges: Merges, path: Sequence[int], calls: Mapping[int, Call]
+) -> dict[int, int]:
+    """What the blocks give, by their sums or, without one, by that itself.
 
     What follows every sum before the next block, such as a ReLU or a norm, ends its block, and so
     does what the block itself runs.
     """
-    sums = merges.on(path)
-    calls = dict(zip(sums, _blocks(flow, merges, sums), strict=True))
-    calls |= _without_sums(flow, merges, path, [*tapped, *calls.values()])
     tails: dict[int, list[int]] = {}
     for node, following in pairwise([*sorted(calls), path[-1] + 1]):
-        call = calls.get(following, ROOT)
-        begins = following if call in (ROOT, calls[node]) else flow.calls[call].begin
+        call = calls.get(following, _NO_CALL)
+        begins = following if call is calls[node] else min(following, call.begin)
+        if following in calls and following not in merges:
+            begins = before_norm(flow, merges.above, call.read) + 1
         tails[node] = [each for each in path if node < each < begins]
-    alike = [[flow.operations[each].name for each in tails[node]] for node in sums]
-    blocks: list[_Block] = []
-    start = ROOT
-    for node, tail in tails.items():
-        call = calls[node]
-        gave = node
-        for step, each in enumerate(tail if node in merges else []):
-            inside = call != ROOT and each < flow.calls[call].end
-            of_all = len({tuple(names[step : step + 1]) for names in alike}) == 1 < len(alike)
+    sums = [node for node in tails if node in merges]
+    names = [[flow.operations[each].name for each in tails[node]] for node in sums]
+    steps = zip(*names, strict=False)
+    alike = len(list(takewhile(lambda step: len({*step}) == 1 < len(step), steps)))
+    ends = {node: node for node in tails}
+    for node in sums:
+        for step, each in enumerate(tails[node]):
             # a layer behind every block is a block's only where one module runs both
-            if not inside and (not of_all or flow.operations[each].is_product):
+            of_all = step < alike and not flow.operations[each].is_product
+            if each >= calls[node].end and not of_all:
                 break
-            gave = each
-        if blocks and call == blocks[-1].call != ROOT:
-            read = blocks.pop().read
-        else:
-            between = [each for each in path if start <= each < node]
-            asked = flow.calls[call].read if call != ROOT else ROOT
-            # of a block that reads the input, or no state first, where its first sum forks
-            read = asked if asked in between and flow.is_activation(asked) else between[-1]
-        blocks.append(_Block(read, gave, call))
-        start = node
-    return blocks
+            ends[node] = flow.origin(each)
+    return ends
 
 
 def _without_sums(
-    flow: Flow, merges: Merges, path: Sequence[int], blocks: Iterable[int]
-) -> dict[int, int]:
+    flow: Flow, merges: Merges, path: Sequence[int], blocks: Sequence[Call]
+) -> dict[int, Call]:
     """Members of the lists of blocks that lie on a path without a sum: what each gives, its call.
 
     They are of the class of one of the blocks, or have layers of their own, or give a sum.
@@ -279,32 +294,35 @@ def _without_sums(
     operations, readout = flow.operations, merges.readout(path)
     size = operations[path[-1]].size
     states = {node for node in path if node < readout or operations[node].size != size}
-    calls = [flow.calls[block] for block in blocks if block != ROOT]
-    lists = {_pattern(call.name) for call in calls}
-    kinds = {type(call.module) for call in calls}
-    found: dict[int, int] = {}
-    for place, call in enumerate(flow.calls):
-        name = _pattern(call.name)
-        if name == call.name or name not in lists or not {call.read, call.gave} <= states:
+    lists = {pattern_of(block.name) for block in blocks} - {block.name for block in blocks}
+    kinds = {type(block.module) for block in blocks}
+    found: dict[int, Call] = {}
+    for call in flow.calls:
+        if pattern_of(call.name) not in lists or not {call.read, call.gave} <= states:
             continue
         inside = range(call.begin, call.end)
         is_block = type(call.module) in kinds or any(call.module.children())
-        layers = flow.is_activation(call.read) and any(operations[n].is_product for n in inside)
-        is_block = (is_block and layers) or operations[call.gave].adds
+        read = before_norm(flow, merges.above, call.read)
+        layers = flow.is_activation(read) and any(operations[n].is_product for n in inside)
+        is_block = (is_block and layers) or merges.skips(call.gave)
         if is_block and not any(node in merges for node in states.intersection(inside)):
-            found.setdefault(call.gave, place)
+            found.setdefault(call.gave, call)
     return found
 
 
-def _read_by_layers(flow: Flow, merges: Merges, path: Sequence[int]) -> list[int]:
-    """What each layer on a path reads, without the input."""
-    operations = [flow.operations[node] for node in behind(flow, path[-1:])]
-    read = {flow.origin(node) for one in operations if one.is_product for node in one.reads}
-    states = [node for node in path if node in read and flow.is_activation(node)]
-    norm = final_norm(flow, merges, states, path[-1]) if len(states) > 2 else None
-    if norm is not None:
-        states[-1] = flow.operations[norm].reads[0]
-    return states
+def _read_by_layers(
+    flow: Flow, merges: Merges, path: Sequence[int], tapped: Iterable[Call]
+) -> list[int]:
+    """What each layer on a path reads, without the input and what tapped calls have inside."""
+    layers = {node for node in behind(flow, path[-1:]) if flow.operations[node].is_product}
+    read: set[int] = set()
+    for call in tapped:
+        inside = layers.intersection(range(call.begin, call.end))
+        layers -= inside
+        read |= {call.read} if inside else set()
+    read.update(*(flow.operations[node].reads for node in layers))
+    before = {before_norm(flow, merges.above, flow.origin(node)) for node in read}
+    return [node for node in path if node in before and flow.is_activation(node)]
 
 
 def _has_trunks(flow: Flow, merges: Merges, path: Sequence[int]) -> bool:
@@ -352,8 +370,8 @@ def _depth(flow: Flow, fork: int, node: int) -> int:
     return depths[node]
 
 
-def _blocks(flow: Flow, merges: Merges, sums: Sequence[int]) -> list[int]:
-    """The call of the block that each sum belongs to; ROOT for a sum in no list of blocks.
+def _blocks(flow: Flow, merges: Merges, sums: Sequence[int]) -> list[Call]:
+    """The call of the block that each sum belongs to; `_NO_CALL` for a sum in no list of blocks.
 
     Of a sum that no member of a list runs, the longest that runs in its branches.
 
@@ -365,7 +383,7 @@ def _blocks(flow: Flow, merges: Merges, sums: Sequence[int]) -> list[int]:
     for call in (flow.calls[place] for place in set().union(*around)):
         kinds = {type(module) for module in call.module.modules()}
         members.setdefault(_list(call), {})[call.name] = kinds
-    blocks: list[int] = []
+    blocks: list[Call] = []
     for node, elements in zip(sums, around, strict=True):
         while len(elements) > 1 and _are_parts(members[_list(flow.calls[elements[0]])]):
             del elements[0]
@@ -374,7 +392,7 @@ def _blocks(flow: Flow, merges: Merges, sums: Sequence[int]) -> list[int]:
             inside = chain(*_elements_around(flow, behind(flow, [node], {fork}) - {fork}))
             calls = [call for call in inside if flow.calls[call].begin > fork]
             elements = sorted(calls, key=lambda call: flow.calls[call].begin - flow.calls[call].end)
-        blocks.append(next(iter(elements), ROOT))
+        blocks.append(flow.calls[elements[0]] if elements else _NO_CALL)
     return blocks
 
 
@@ -413,18 +431,18 @@ def _written(
     """Taps for states as outputs, inputs or both of modules; [] if a state has none."""
     tables = [_names(flow, calls, states, ending) for ending in endings]
     candidates = [next((t[l] for t in tables if l in t), []) for l in range(len(states))]
-    shared = Counter(p for names in candidates for p in {_pattern(name) for name in names})
+    shared = Counter(p for names in candidates for p in {pattern_of(name) for name in names})
     chosen: dict[str, None] = {}
     for names in candidates:
         if not names:
             return []
-        best = max(reversed(names), key=lambda name: (shared[_pattern(name)], -name.count(".")))
+        best = max(reversed(names), key=lambda name: (shared[pattern_of(name)], -name.count(".")))
         chosen[best] = None
     taps: dict[str, None] = {}
     for name in chosen:
-        alike = {other for other in chosen if _pattern(other) == _pattern(name)}
-        exact = set(match_modules(model, _pattern(name))) == alike
-        taps[_pattern(name) if exact else name] = None
+        alike = {other for other in chosen if pattern_of(other) == pattern_of(name)}
+        exact = set(match_modules(model, pattern_of(name))) == alike
+        taps[pattern_of(name) if exact else name] = None
     return list(taps)
 
 
@@ -455,5 +473,5 @@ def _is_late(flow: Flow, call: Call) -> bool:
     return any(call.gave in one.reads for one in earlier)
 
 
-def _pattern(name: str) -> str:
+def pattern_of(name: str) -> str:
     return re.sub(r"\d+", "*", name)

@@ -25,7 +25,7 @@ def reference_precision(
     """cos(g_l, g_l in float64) at every layer, on one batch.
 
     Args:
-        model: the network; it is left unchanged.
+        model: the network, which is left as `diagnose` leaves it.
         batch: as for `diagnose`.
         how: the options of `diagnose`; the arithmetic to check is its ``dtype``.
 

@@ -79,12 +79,13 @@ class Merges:
         self.above = dominators(flow, sources)
 
     def __contains__(self, node: int) -> bool:
-        flow = self._flow
-        fork = self.above.get(node, ROOT)
-        paths = self.above.keys() & flow.operations[node].reads
-        if not flow.operations[node].adds or not flow.is_activation(fork) or len(paths) < 2:
+        operations, fork = self._flow.operations, self.above.get(node, ROOT)
+        paths = self.above.keys() & operations[node].reads
+        if not operations[node].adds or fork == ROOT or len(paths) < 2:
             return False
-        return any(flow.operations[n].is_product for n in behind(flow, [node], {fork}) - {fork})
+        way = behind(self._flow, [node], {fork}) - {fork}
+        has_layer = any(operations[each].is_product for each in way)
+        return has_layer and (self._flow.is_activation(fork) or self.skips(node))
 
     def readout(self, path: Sequence[int]) -> int:
         """The last layer behind which the logits are."""
@@ -94,11 +95,13 @@ class Merges:
     def on(self, path: Sequence[int]) -> list[int]:
         """Those on a path that add to a whole state as it is, or lie before the readout."""
         last = self.readout(path)
-        return [node for node in path if node in self and (node < last or self._skips(node))]
+        return [node for node in path if node in self and (node < last or self.skips(node))]
 
-    def _skips(self, node: int) -> bool:
+    def skips(self, node: int) -> bool:
+        """Whether an operation adds to a whole state as it is."""
         origin, one = self._flow.origin, self._flow.operations[node]
-        return origin(self.above[node]) in map(origin, {*one.reads} - {*one.parts})
+        fork = origin(self.above.get(node, ROOT))
+        return one.adds and fork in map(origin, {*one.reads} - {*one.parts})
 
 
 def prove(flow: Flow, stream: Stream) -> Proof:
@@ -209,44 +212,25 @@ def _name_of_side_input(flow: Flow, path: Sequence[int]) -> str:
     return next(filter(None, names), "the input")
 
 
-def final_norm(flow: Flow, merges: Merges, states: Sequence[int], logits: int) -> int | None:
-    """The final norm, if h_L is its output rather than that of a post-norm block.
-
-    With post-norm blocks every state but perhaps h_0 is normed. With L ≤ 1, the block's own norm
-    runs inside the module that runs its sum.
-    """
-    norm = normed(flow, merges.above, states[-1])
-    if norm is None:
-        return None
-    between = states[1:-1]
-    if between:
-        is_final = any(normed(flow, merges.above, node) is None for node in between)
-        return norm if is_final else None
-    for node in merges.on([*path_to(merges.above, norm), logits])[-1:]:
-        call = flow.operations[node].call
-        if call != ROOT and flow.calls[call].begin <= norm < flow.calls[call].end:
-            return None
-    return norm
-
-
 def module_of(flow: Flow, node: int) -> str:
     """The name of the module that ran an operation; "" for the network itself."""
     call = flow.operations[node].call
     return flow.calls[call].name if call >= 0 else ""
 
 
-def normed(flow: Flow, above: Mapping[int, int], node: int) -> int | None:
-    """The norm that gave a state, up to gains, shifts and copies; None if there is none.
+def before_norm(flow: Flow, above: Mapping[int, int], state: int) -> int:
+    """What the norm that gave a state, up to gains, shifts and copies, reads; else the state.
 
     A norm is an operation of torch by that name, or a product or quotient of a tensor and a smaller
     one computed from it without weights.
     """
+    node = state
     while not is_norm(flow, above, node):
         operation = flow.operations[node]
         if len(operation.reads) != 1 or not _AFFINE.fullmatch(operation.name):
-            return None
+            return state
         node = operation.reads[0]
-    return node
+    return flow.origin(flow.operations[node].reads[0])
 
 
 def is_scaling(operation: Operation) -> bool:
@@ -255,7 +239,7 @@ def is_scaling(operation: Operation) -> bool:
 
 
 def is_norm(flow: Flow, above: Mapping[int, int], node: int) -> bool:
-    """Whether an operation is a norm (see `normed`)."""
+    """Whether an operation is a norm (see `before_norm`)."""
     operations = flow.operations
     one = operations[node]
     smallest = min((operations[read].size for read in one.reads), default=one.size)

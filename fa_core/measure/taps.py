@@ -17,9 +17,9 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from fa_core.errors import TapError
 from fa_core.measure.flow import ROOT, Flow, recording
-from fa_core.measure.gradients import Layers, first_without_positions, read_by
+from fa_core.measure.gradients import Layers, first_without_positions, read_by, selects_features
 from fa_core.measure.graph import read_in_another_form
-from fa_core.measure.guess import left_out, name_of, no_guess, possible_taps
+from fa_core.measure.guess import left_out, name_of, no_guess, pattern_of, possible_taps
 from fa_core.measure.hooks import (
     READS,
     described,
@@ -30,7 +30,7 @@ from fa_core.measure.hooks import (
     tapped,
 )
 from fa_core.measure.isolate import Inputs, call_model, detached_inputs
-from fa_core.measure.stream import Stream, prove
+from fa_core.measure.stream import Stream, no_stream, prove
 
 StreamFunction: TypeAlias = Callable[[nn.Module, Any], tuple[Tensor, Sequence[Tensor]]]
 """``(model, x) -> (logits, [h_0..h_L])``."""
@@ -225,8 +225,9 @@ class ReadTaps(ReturnedStream):
 
         def tap(name: str, state: Tensor) -> Tensor:
             ran.append(name)
-            for earlier, version in read:
+            for other, (earlier, version) in zip(labels, read, strict=True):
                 if state is earlier and state._version == version:
+                    _refuse_alike(other, name)
                     return state
             read.append((state, state._version))
             labels.append(name)
@@ -243,6 +244,20 @@ class ReadTaps(ReturnedStream):
         _check_ran(self._modules, ran)
         self._labels = labels
         return logits, states
+
+
+def _refuse_alike(one: str, other: str) -> None:
+    """Refuse two modules of a list that read one tensor, as blocks that read a condition do.
+
+    Raises:
+        TapError: names both.
+    """
+    pattern = pattern_of(one)
+    if one != other and pattern == pattern_of(other):
+        raise no_stream(
+            f"{one} and {other} are one tensor",
+            hint=f"tap what the blocks give: '{pattern.removesuffix(READS)}'",
+        )
 
 
 def _check_ran(modules: Sequence[str], ran: Collection[str]) -> None:
@@ -293,20 +308,24 @@ def _refuse_overwritten(hidden: Sequence[Tensor], name: str) -> None:
 
 
 def _refuse_partial(logits: Tensor, hidden: Sequence[Tensor], names: Sequence[str]) -> None:
-    """Refuse views of a state that the network reads in another form, too.
+    """Refuse parts of a state's vectors, and views of what the network reads in another form, too.
 
     Raises:
-        TapError: the gradient at a view would be a part of the gradient.
+        TapError: the norm or the gradient at a state would be a part of it.
     """
-    with torch._C.DisableTorchFunction():
-        partial = [
-            name for name, h in zip(names, hidden, strict=True) if read_in_another_form(h, logits)
-        ]
-    if partial:
-        raise TapError(
-            f"{partial[0]} is a view, and the network also reads what it is a view of",
-            hint="give a function (model, x) -> (logits, [h_0..h_L]) that returns that",
-        )
+    for name, h in zip(names, hidden, strict=True):
+        with torch._C.DisableTorchFunction():
+            is_partial, is_read = selects_features(h), read_in_another_form(h, logits)
+        if is_partial:
+            raise TapError(
+                f"{name} is a part of each vector of a state",
+                hint="return whole states; some of their tokens will do, as h[:, 0]",
+            )
+        if is_read:
+            raise TapError(
+                f"{name} is a view, and the network also reads what it is a view of",
+                hint="give a function (model, x) -> (logits, [h_0..h_L]) that returns that",
+            )
 
 
 class GuessedTaps(Tapped):
@@ -342,7 +361,7 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
         TapError: no such stream, or no module gives or reads one of its states.
     """
     behind_pools: list[list[str]] = []
-    why = "no module gives or reads one of its states"
+    why = "no module gives or reads one of the states that its sums and layers show"
     for taps in chain(possible_taps(model, x), behind_pools):
         try:
             tapped = _by_names(model, taps)

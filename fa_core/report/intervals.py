@@ -306,6 +306,19 @@ def sample_count(right: str) -> int:
     return samples
 
 
+def unlike(right: str, other: str) -> str:
+    """In how many samples two `packed` texts differ.
+
+    >>> unlike(packed([True, False, True]), packed([True, True, True])), unlike("", "3:BQ==")
+    ('1 of 3 samples differ', '0 → 3 samples')
+    """
+    samples, ours = _bits_of(right)
+    other_samples, theirs = _bits_of(other)
+    if samples != other_samples:
+        return f"{samples} → {other_samples} samples"
+    return f"{(ours ^ theirs).bit_count()} of {samples} samples differ"
+
+
 def _bits_of(text: str) -> tuple[int, int]:
     """n and the bits of a `packed` text; (0, 0) for other texts."""
     count, _, code = text.partition(":")

@@ -14,7 +14,7 @@ from fa_core.report.gamma import has_gamma
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.notes import baseline_text, left_out_text
 from fa_core.report.numbers import brief, count_text, exact, just_past
-from fa_core.report.provenance import BASELINE_FROM
+from fa_core.report.provenance import BASELINE_FROM, stopped_after
 from fa_core.report.report_facts import TRAINING, UNSTATED
 from fa_core.report.thresholds import NEVER_NEGATIVE, DiagnosticThresholds
 from fa_core.report.verdict import (
@@ -33,15 +33,17 @@ _BY = {PROXY: "by proxy", ASSUMED: "by an assumed baseline", BOUND: "by a bound"
 
 def verdict_words(run: JudgedRun, *, short: bool = False) -> str:
     """The judgement as text: what fires, or the grounds, then what is undecided and what was left
-    out of the stream; for a control, a note that it is one.
+    out of the stream, or a note that it is a control; and the epoch at which its training stopped.
 
     Args:
         run: judged by its thresholds.
         short: the verdict in the form of published lists.
     """
     judged = run.claim
+    stopped = stopped_after(run.provenance)
+    after = stopped and f"measured after {stopped}"
     if judged == CONTROL:
-        return CONTROL
+        return "; ".join(filter(None, [CONTROL, after]))
     named = {
         WALKS_BACK: verdict_text(run.flags, run.coverage),
         TRUSTWORTHY: f"{TRUSTWORTHY} {grounds_of(run)}".rstrip(),
@@ -55,7 +57,7 @@ def verdict_words(run: JudgedRun, *, short: bool = False) -> str:
     doubt = ""
     if run.undecided:
         doubt = f"{UNDECIDED} on {', '.join(sorted(run.undecided))}"
-    return "; ".join(filter(None, [words, doubt, left_out_text(run)]))
+    return "; ".join(filter(None, [words, doubt, left_out_text(run), after]))
 
 
 def grounds_of(run: JudgedRun) -> str:

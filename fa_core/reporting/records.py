@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from unicodedata import normalize
 
 from fa_core.analysis import Result
 from fa_core.analysis.threshold_sweep import Sensitivity, verdict_curve
@@ -63,13 +64,13 @@ def _no_formula(cell: object) -> object:
     """A cell of one line that no spreadsheet evaluates: what looks like a formula gets an
     apostrophe.
 
-    >>> _no_formula("=1+1"), _no_formula("-4.3 ± 0.8"), _no_formula("-1+cmd")
-    ("'=1+1", '-4.3 ± 0.8', "'-1+cmd")
+    >>> _no_formula("＝1+1"), _no_formula("-4.3 ± 0.8"), _no_formula("-1+cmd")
+    ("'＝1+1", '-4.3 ± 0.8', "'-1+cmd")
     """
     if not isinstance(cell, str):
         return cell
     text = one_line(cell)
-    if cell[:1] in ("=", "+", "-", "@", "\t", "\r") and not _NUMBER.fullmatch(cell):
+    if normalize("NFKC", cell[:1]) in (*"=+-@\t\r",) and not _NUMBER.fullmatch(cell):
         return f"'{text}"
     return text
 

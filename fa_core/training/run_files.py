@@ -13,7 +13,7 @@ from safetensors.torch import save
 from torch import Tensor
 from torch.optim.optimizer import StateDict
 
-from fa_core.files.atomic import place_of, write_bytes, write_json
+from fa_core.files.atomic import remove, write_bytes, write_json
 from fa_core.files.opening import exists
 from fa_core.files.tensor_mappings import plain_values
 from fa_core.formats.trace import write_trace
@@ -61,9 +61,8 @@ class RunWriter:
         Raises:
             UsageError: the folder is reached by a link of another user.
         """
-        place_of(self.folder / MANIFEST)
         for name in (AUDIT, CREDIT, TRACE, RESUME):
-            (self.folder / name).unlink(missing_ok=True)
+            remove(self.folder / name)
 
 
 def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -79,7 +78,7 @@ class ResumeState(TypedDict):
         method: ``state_dict()`` of the method.
         training: `Method.training_state`.
         optimizer: ``state_dict()`` of the optimizer; empty without one.
-        epochs_done, stopped, headline_acc: as in the `Manifest`.
+        epochs_done: as in the `Manifest`.
     """
 
     net: dict[str, Tensor]
@@ -87,8 +86,6 @@ class ResumeState(TypedDict):
     training: TrainingState
     optimizer: StateDict
     epochs_done: int
-    stopped: str | None
-    headline_acc: float | None
 
 
 def save_state(path: Path, state: ResumeState) -> None:

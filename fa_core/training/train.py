@@ -21,7 +21,7 @@ from fa_core.audit.jobs import Job, JobProgress, ignore, input_hashes, versions
 from fa_core.audit.loading import TEST_BATCH, Evaluation, memory_for
 from fa_core.audit.measuring import measure_run
 from fa_core.errors import UsageError
-from fa_core.files.atomic import write_json
+from fa_core.files.atomic import remove, write_json
 from fa_core.files.decode import Json, loads, reading
 from fa_core.files.opening import read_file
 from fa_core.formats.audit_table import printable_drift
@@ -345,7 +345,7 @@ class Training:
         samples = Evaluation(self.data.test_x, self.data.test_y, self.batches, self.data.hash)
         report = audit_run(self.writer.folder, self.device, samples)
         self.manifest = read_manifest(self.writer.folder)
-        (self.writer.folder / RESUME).unlink(missing_ok=True)
+        remove(self.writer.folder / RESUME)
         return report.with_thresholds(self.thresholds)
 
     def _save(self) -> None:
@@ -356,8 +356,6 @@ class Training:
             training=self.method.training_state(),
             optimizer=self.optimizer.state_dict() if self.optimizer else {},
             epochs_done=self.manifest.epochs_done,
-            stopped=self.manifest.stopped,
-            headline_acc=self.manifest.headline_acc,
         )
         self.writer.weights(self.manifest, state["net"], state["method"])
         self.writer.trace(self.trace)
@@ -372,19 +370,17 @@ class Training:
             self.method.load_state_dict(state["method"])
             self.method.load_training_state(state["training"])
             if self.optimizer:
-                self.optimizer.load_state_dict(state["optimizer"])
+                # rates and the like are the recipe's
+                own = self.optimizer.state_dict()["param_groups"]
+                self.optimizer.load_state_dict({**state["optimizer"], "param_groups": own})
             done = state["epochs_done"]
-            self.manifest = msgspec.structs.replace(
-                found,
-                epochs_done=done,
-                stopped=state["stopped"],
-                headline_acc=state["headline_acc"],
-            )
-        trace = self.writer.folder / TRACE
-        self.trace = []
-        if done:
-            with reading(trace, "cannot resume from it"):
-                self.trace = [loads(line) for line in read_file(trace).splitlines()[:done]]
+            if done:
+                lines = read_file(path.with_name(TRACE)).splitlines()
+                self.trace = [loads(line) for line in lines[:done]]
+            if len(self.trace) != done or done > self.recipe.epochs:
+                of = f"of {self.recipe.epochs} epochs"
+                raise ValueError(f"{done} {of} are done, and {len(self.trace)} in {TRACE}")
+        self.manifest = msgspec.structs.replace(found, epochs_done=len(self.trace))
 
 
 _SAME_ON_RESUME = (

@@ -276,7 +276,8 @@ def verify_command(
         check_options(typed)
         result = verify(rows, how, typed)
     inputs.report_failures([*result.skipped, *result.failures], progress.said)
-    lines = chain.from_iterable(map(verification_lines, result.runs))
+    names = labels([run.row for run in result.runs])
+    lines = chain.from_iterable(map(verification_lines, result.runs, names))
     output.print_result(format, list(map(verification_record, result.runs)), lines)
     if result.interrupted:
         raise typer.Exit(130)
@@ -288,10 +289,10 @@ def verify_command(
     raise typer.Exit(4 if unchecked or result.skipped else 0)
 
 
-def verification_lines(run: Verification) -> Iterator[str]:
-    """The outcome for a run as text: agreement, then all differences."""
+def verification_lines(run: Verification, label: str) -> Iterator[str]:
+    """The outcome for a run (`labels`) as text: agreement, then all differences."""
     comparison = run.comparison
-    yield f"{with_seed(run.row.method, run.row)} ({run.row.source}): {comparison.headline}"
+    yield f"{with_seed(label, run.row)} ({run.row.source}): {comparison.headline}"
     for line in comparison.lines():
         yield f"  {line}"
 
@@ -303,6 +304,7 @@ def verification_record(run: Verification) -> Json:
         "source": run.row.source,
         "method": run.row.method,
         "seed": run.row.seed,
+        "axes": run.row.axes,
         "agrees": comparison.agrees,
         "compared": comparison.compared,
         "largest_over_tolerance": comparison.largest,

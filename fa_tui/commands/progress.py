@@ -132,7 +132,7 @@ class AuditProgress(_Bars):
 
     Args:
         names: checkpoint → name of its run.
-        thresholds: judge measured runs (default: the protocol's).
+        thresholds: judge measured runs; None: they are compared with their records.
 
     Attributes:
         said: notes and errors that were printed.
@@ -142,7 +142,7 @@ class AuditProgress(_Bars):
         self, names: Mapping[str, str] | None = None, thresholds: DiagnosticThresholds | None = None
     ) -> None:
         super().__init__(TimeElapsedColumn())
-        self._names, self._thresholds = names or {}, thresholds or DiagnosticThresholds()
+        self._names, self._thresholds = names or {}, thresholds
         self._ascii_only = not detect().unicode
         self._total = self._over = 0
         self.said: set[object] = set()
@@ -193,6 +193,8 @@ class AuditProgress(_Bars):
 
     def _outcome(self, view: JobView) -> str:
         if view.report is not None:
+            if self._thresholds is None:
+                return f"{', '.join(view.report.coverage)} again"
             report = view.report.with_thresholds(self._thresholds)
             cell = report.cell(ascii_only=self._ascii_only)
             # its frozen run may be measured after it

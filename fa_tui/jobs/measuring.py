@@ -9,8 +9,9 @@ import contextlib
 import json
 import os
 import threading
+import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from functools import partial
@@ -30,7 +31,7 @@ from fa_core.audit.devices import (
     workers_for,
 )
 from fa_core.audit.jobs import MeasureOptions, job_for
-from fa_core.errors import FaError, UsageError
+from fa_core.errors import BeingWritten, FaError, UsageError
 from fa_core.files.atomic import keep_old
 from fa_core.files.opening import real_path
 from fa_core.formats import scan
@@ -47,6 +48,10 @@ if TYPE_CHECKING:
     from fa_core.audit.pool import Pool
     from fa_core.audit.verify import Verification
     from fa_tui.settings import MeasureAnswer
+
+
+PATIENCE_SECONDS, _AGAIN_SECONDS = 5.0, 0.02
+"""How long a report waits while another process writes the results file, and between tries."""
 
 
 def results_file(paths: Iterable[Path]) -> Path:
@@ -100,7 +105,7 @@ class Measured:
 class Results:
     """Saves reports: `audit.json` in a run folder, or one audit table for bare checkpoints.
 
-    Thread-safe; call `flush` after the last report.
+    Several explorers may save into one table. Thread-safe; call `flush` after the last report.
 
     Args:
         out: results file for bare checkpoints; its rows are kept.
@@ -108,13 +113,13 @@ class Results:
 
     def __init__(self, out: Path) -> None:
         self.out = out
-        self._rows: dict[object, AuditRow] | None = None
+        self._unsaved: list[AuditRow] = []
         self._lock = threading.RLock()
-        self._journal: Journal | None = None
-        self._has_old = False
+        self._is_journal = False
 
     def save(self, row: AuditRow) -> Path:
-        """Write a measured run atomically; returns the path."""
+        """Write a measured run atomically; returns the path. One that cannot be written is tried
+        again with the next one."""
         from fa_core.audit.audit import replace_audit  # after the first paint
 
         checkpoint = Path(row.checkpoint or "")
@@ -122,33 +127,53 @@ class Results:
             replace_audit(checkpoint / AUDIT, row.report)
             return checkpoint / AUDIT
         with self._lock:
-            rows, run = self._kept(), _identity(row)
-            if run in rows and not self._has_old:
-                # rows of other explorers
-                self.flush()
-                keep_old(self.out)
-                self._has_old = True
-            rows.pop(run, None)
-            self._journal = self._journal or Journal(self.out, rows.values())
-            rows[run] = row
-            self._journal.append(row)
+            self._unsaved.append(row)
+            self._append()
         return self.out
 
     def flush(self) -> None:
-        """Replace the journal by the table."""
+        """Replace the journal by the table; a run that was measured twice has its last report."""
         with self._lock:
-            if self._journal is not None:
-                self._journal.finish(self._kept().values())
-            self._journal = None
+            if self._unsaved:
+                self._append()
+            if not self._is_journal:
+                return
+            journal = self._journal()
+            rows = [*self._rows()]
+            last = {
+                _identity(row) if row.checkpoint else place: row for place, row in enumerate(rows)
+            }
+            if len(last) < len(rows):
+                keep_old(self.out)
+            journal.finish(last.values())
+            self._is_journal = False
 
-    def _kept(self) -> dict[object, AuditRow]:
-        if self._rows is None:
-            self._rows = {}
-            before = scan([self.out]).rows if self.out.exists() else []
-            for place, row in enumerate(before):
-                run = _identity(row) if row.checkpoint else (place, row.key)
-                self._rows[run] = row
-        return self._rows
+    def _append(self) -> None:
+        with contextlib.closing(self._journal()) as journal:
+            self._is_journal = True
+            while self._unsaved:
+                journal.append(self._unsaved[0])
+                del self._unsaved[0]
+
+    def _journal(self) -> Journal:
+        """The results file as a journal, once no other process writes it.
+
+        Raises:
+            UsageError: another process writes it for longer than `PATIENCE_SECONDS`.
+        """
+        until = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                return Journal(self.out, self._rows(), goes_on=True)
+            except BeingWritten:  # noqa: PERF203 (it waits)
+                if time.monotonic() > until:
+                    raise
+                time.sleep(_AGAIN_SECONDS)
+
+    def _rows(self) -> Iterator[AuditRow]:
+        """What the file holds, as recorded."""
+        if self.out.exists() and self.out.stat().st_size:
+            yield from scan([self.out], as_recorded=True).rows
 
 
 def _identity(row: AuditRow) -> object:

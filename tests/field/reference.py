@@ -54,7 +54,7 @@ def by_hand(net, batch, loss):
     if isinstance(batch, dict):
         x, y = [batch["source"], batch["target"]], batch["labels"]
     else:
-        x, y = [batch[0]], batch[1]
+        x, y = [batch[0].requires_grad_(batch[0].is_floating_point())], batch[1]
     logits, hidden = net.states(*x)
     *gradients, error = torch.autograd.grad(loss(logits, y), [*hidden, logits])
     seen = getattr(net, "seen", lambda h: h)

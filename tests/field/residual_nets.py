@@ -39,6 +39,46 @@ class Residual(Net):
         return self.head(self.norm(hidden[-1])), hidden
 
 
+class NoStemAdds(Residual):
+    """The network adds its first block to the raw input."""
+
+    x = (16, D)
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Identity()
+
+
+class NormsBefore(Residual):
+    """The network calls small norms itself: before a block that adds, and before two that do not."""
+
+    def __init__(self):
+        super().__init__()
+        self.norms = nn.ModuleList(nn.LayerNorm(D) for _ in range(3))
+        for norm in self.norms:
+            nn.init.constant_(norm.weight, 1e-3)
+
+    def states(self, x):
+        hidden = [self.embed(x)]
+        for l, (norm, block) in enumerate(zip(self.norms, self.blocks, strict=True)):
+            hidden.append(block(norm(hidden[-1])) + (hidden[-1] if l == 1 else 0))
+        return self.head(self.norm(hidden[-1])), hidden
+
+
+class RowOfNorms(NormsBefore):
+    """Single layers, each behind its norm."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Linear(D, D) for _ in range(3))
+
+    def states(self, x):
+        hidden = [self.embed(x)]
+        for norm, block in zip(self.norms, self.blocks, strict=True):
+            hidden.append(block(norm(hidden[-1])).relu())
+        return self.head(hidden[-1]), hidden
+
+
 class InPlace(Residual):
     """The same numbers, written into one tensor."""
 

@@ -18,6 +18,7 @@ from tests.field import residual_nets as res
 BLOCKS = {"taps": "embed, blocks.*"}
 ROW = {"taps": ["net.2", "net.5", "net.8"]}
 PAST = "the logits depend on the input: with the same h_2 for all samples they differ"
+PARTS = {"taps": lambda net, x: (net(x), [h[:, :3] for h in net.states(x)[1]])}
 STATES = {"taps": lambda net, x: net.states(x)}
 
 TABLE = [
@@ -27,6 +28,11 @@ TABLE = [
     (res.InPlace, {}, "numbers", ""),
     (res.Distances, {}, "numbers", "taps guessed: 'embed,blocks.*'"),
     (res.RowDistances, BLOCKS, "numbers", ""),
+    (res.RowDistances, {}, "refusal", "leave out states that no tap gives (blocks.2)"),
+    (res.NoStemAdds, {}, "numbers", "taps guessed: 'blocks.*:in,norm:in'"),
+    (res.NormsBefore, {}, "numbers", ""),
+    (res.RowOfNorms, {}, "numbers", ""),
+    (res.Residual, PARTS, "refusal", "is a part of each vector of a state"),
     (res.SkipsWhereShapesAgree, {}, "numbers", "taps guessed: 'embed,blocks.*'"),
     (res.AddsWhereShapesAgree, {}, "numbers", ""),
     (
@@ -41,7 +47,7 @@ TABLE = [
         res.ConditionFirst,
         {"taps": "blocks.*:in, head:in"},
         "refusal",
-        "tap what they give: 'blocks.*'",
+        "tap what the blocks give: 'blocks.*'",
     ),
     (res.LocalLosses, {}, "numbers", "no Γ: its own backward pass (.detach()) is cut"),
     (res.ReversesGradients, {}, "numbers", "taps guessed: 'blocks.*:in,norm:in'"),

@@ -71,7 +71,7 @@ def _array(content: Mapping[object, object], key: str) -> NDArray[Any]:
     _, shape, dtype, _, raw = value.state
     if isinstance(raw, str):  # written by Python 2
         raw = raw.encode("latin1")
-    values = np.frombuffer(bytearray(raw), dtype.args[0])
+    values = np.frombuffer(raw, dtype.args[0])
     array: NDArray[Any] = values.reshape(shape)
     return array
 
@@ -87,7 +87,7 @@ def read_binary_batch(path: Path, label_bytes: int) -> Batch:
         UnreadableInput: not a whole number of records.
     """
     record = label_bytes + PIXELS
-    raw = np.frombuffer(bytearray(read_file(path)), dtype=np.uint8)
+    raw = np.frombuffer(read_file(path), dtype=np.uint8)
     if raw.size == 0 or raw.size % record:
         raise UnreadableInput(
             f"{raw.size} bytes, not a whole number of records of {record}",
@@ -181,23 +181,18 @@ def _find(folder: Path, kind: Cifar) -> list[Path]:
     """
     if not is_folder(folder):
         raise UnreadableInput("no such folder", where=folder)
-    fewest: list[Path] = []
-    known = []
+    lacking: dict[Path, list[str]] = {}
     for name, suffix in zip(kind.folders, (".bin", ""), strict=True):
-        files = [f"{file}{suffix}" for file in (*kind.train, kind.test)]
-        known.append(f"{name} ({files[0]}, …, {files[-1]})")
         for place in (folder, folder / name):
-            paths = [place / file for file in files]
-            missing = [path for path in paths if not is_file(path)]
+            paths = [place / f"{file}{suffix}" for file in (*kind.train, kind.test)]
+            missing = [path.name for path in paths if not is_file(path)]
             if not missing:
                 return paths
-            if len(missing) < len(fewest or paths):
-                fewest = missing
-    if fewest:
-        what = f"missing {', '.join(path.name for path in fewest)}"
-        raise UnreadableInput(what, where=fewest[0].parent, hint="unpack the whole archive there")
-    what = f"none of the data set's files is here; missing {' or '.join(known)}"
-    raise UnreadableInput(what, where=folder)
+            if len(missing) < len(lacking.setdefault(place, missing)):
+                lacking[place] = missing
+    place = min(lacking, key=lambda place: len(lacking[place]))
+    what = f"missing {', '.join(lacking[place])}"
+    raise UnreadableInput(what, where=place, hint="unpack the whole archive there")
 
 
 def standardised(pixels: Tensor, scaling: Scaling) -> Tensor:

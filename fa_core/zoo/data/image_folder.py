@@ -49,8 +49,6 @@ def read_images(folder: Path, size: int | None, typed: bool) -> tuple[Tensor, Te
         UnreadableInput: no folder, no images, an unreadable image, several sizes, or too little
             memory.
     """
-    if not is_folder(folder):
-        raise UnreadableInput("no such folder", where=folder)
     classes, files = _listed(folder)
     if not files:
         what = "has no images in a folder per class"
@@ -109,12 +107,13 @@ def _opened(file: BinaryIO, size: int | None) -> tuple[Image.Image, tuple[int, i
         ValueError: of another format.
     """
     from PIL import Image, UnidentifiedImageError  # matplotlib brings it
+    from PIL.JpegImagePlugin import JpegImageFile
 
     try:
         image = Image.open(file, formats=READ_AS)
     except UnidentifiedImageError:
         raise ValueError(f"it is none of {', '.join(READ_AS)}") from None
-    if image.format == "JPEG":
+    if isinstance(image, JpegImageFile):  # of whatever format, such as MPO
         file.seek(0)
         scans = file.read().count(b"\xff\xda")
         if scans > MOST_SCANS:

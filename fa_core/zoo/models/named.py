@@ -33,7 +33,15 @@ from fa_core.errors import (
 )
 from fa_core.files.children import OFFLINE
 from fa_core.files.decode import loads, reading
-from fa_core.files.opening import TIMES, check_room, is_file, is_folder, read_file, typed_path
+from fa_core.files.opening import (
+    COPIES,
+    TIMES,
+    check_room,
+    is_file,
+    is_folder,
+    read_file,
+    typed_path,
+)
 from fa_core.option_values import (
     MODELS,
     check_known,
@@ -270,8 +278,10 @@ def _size_limit(weights: Weights) -> Iterator[None]:
         nonlocal parts, size, learnt
         parts += 1
         if isinstance(part, Tensor):
-            size += part.nbytes
-            learnt += part.nbytes * isinstance(part, nn.Parameter)
+            is_learnt = isinstance(part, nn.Parameter)
+            # a buffer is computed, in steps as large as itself
+            size += part.nbytes * (1 if is_learnt else COPIES)
+            learnt += part.nbytes * is_learnt
         if parts > TIMES * (weights.tensors + 1):
             raise UnreadableInput(
                 f"has {weights.tensors:,} tensors, and the network more than {parts - 1:,} parts",

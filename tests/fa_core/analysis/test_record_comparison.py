@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from fa_core.analysis.record_comparison import MOST_NAMED, compare, excess, relative_tolerance
 from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.intervals import packed
 
 FACTS = {
     "hashes": {"weights": "sha256:aa", "credit": "sha256:cc", "manifest": "sha256:bb"},
@@ -65,6 +66,21 @@ def test_rounding_is_allowed_and_its_share_is_told():
 def test_what_rounding_cannot_have_changed_is_named(changes, name, kind):
     found = compare(RECORD, measured(**changes)).differences
     assert (name, kind, True) in {(each.name, each.kind, each.decides) for each in found}
+
+
+def test_single_samples_are_counted_never_printed_and_never_first():
+    record = replace(RECORD, right=packed([True] * 1000))
+    again = measured(right=packed([True] * 997 + [False] * 3), headline_acc=0.4)
+    assert compare(record, again).lines()[:2] == [
+        "≠ headline_acc 0.5 → 0.4",
+        "≠ right: 3 of 1000 samples differ",
+    ]
+
+
+def test_a_summary_that_repeats_its_report_adds_no_compared_value():
+    summaries = {"acc": 0.5}, {"acc": 0.5}
+    alone, both = compare(RECORD, measured()), compare(RECORD, measured(), summaries)
+    assert alone.compared == both.compared
 
 
 def test_nan_agrees_with_nan_only():

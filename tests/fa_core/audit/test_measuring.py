@@ -150,6 +150,12 @@ def test_code_that_a_manifest_names_is_never_imported(run, tmp_path, monkeypatch
         measured(run, data="evil_data:load")
 
 
+def test_a_run_stopped_in_its_first_epoch_is_no_run_of_its_method(run):
+    say(run, epochs_done=0, recipe={"epochs": 30})
+    with pytest.raises(MeasureError, match="no epoch was completed: its weights are the init"):
+        measured(run)
+
+
 def test_a_run_without_weights_says_which_file_is_missing_and_what_to_do(run):
     (run / WEIGHTS).unlink()
     with pytest.raises(

@@ -177,6 +177,14 @@ def with_a_variant_in_its_key(table, report):
     table["summary"][0]["method"] = "dfa_stable"
 
 
+def with_another_method_as_its_key(table, report):
+    table["reports"] = {"bp": report, "frozen_s42": table["reports"]["frozen_s42"]}
+
+
+def with_a_line_of_nothing(table, report):
+    table["summary"][0] = None
+
+
 def without_a_baseline_at_hand(table, report):
     del report["frozen_baseline_acc"], report["intervals"]["margin_pp"]
     del report["provenance"]["frozen_baseline_from"]
@@ -191,6 +199,8 @@ def without_a_baseline_at_hand(table, report):
         with_a_published_name,
         with_an_axis_in_its_key,
         with_a_variant_in_its_key,
+        with_another_method_as_its_key,
+        with_a_line_of_nothing,
         without_a_baseline_at_hand,
     ],
 )

@@ -239,9 +239,68 @@ FILES = {
         "a.tfevents",
         lambda: events(*[record(b"\x2a\xfe\xff\x03" + b"\x0a\x00" * 32_767)] * 10),
     ),
+    "headings written again": ("log.csv", lambda: headings("%x") + b"1\n" * 150_000),
+    "headings of layers": ("log.csv", lambda: headings("fa/h_%d")),
+    "names beside columns": (
+        "log.jsonl",
+        lambda: (
+            b'{"epoch":1,' + many('"fa/h_%d":1', 28_000) + b"," + many('"%x":1', 45_000) + b"}\n"
+        ),
+    ),
+    "a layer by itself": ("log.jsonl", lambda: lines(b'{"epoch":2,"g/999999":1}\n', 30_000)),
+    "starts of a log": (
+        "a.tfevents",
+        lambda: events(
+            *map(scalars, range(400)), *[record(b"\x10\xe8\x07\x22\x02\x08\x01")] * 19_000
+        ),
+    ),
     "a manifest of ten gigabytes": ("run/manifest.json", lambda: b'{"method":'),
 }
 SPARSE = {"a manifest of ten gigabytes": 10 << 30}
+
+
+def headings(name):
+    """A table that is begun again and again, each time under nearly twice as many headings."""
+    names = many(name, 1 << 15).split(b",")
+    widths = [1 << power for power in range(16)]
+    return b"".join(b"epoch,test_acc," + b",".join(names[:wide]) + b"\n" for wide in widths)
+
+
+def scalars(step):
+    """An event of a hundred numbers."""
+    values = [b"\x0a\x01" + bytes([33 + tag]) + b"\x15" + bytes(4) for tag in range(90)]
+    values.append(b"\x0a\x08test_acc\x15" + bytes(4))
+    summary = b"".join(b"\x0a" + bytes([len(value)]) + value for value in values)
+    count = len(summary)
+    return record(
+        bytes([16, step & 127 | 128, step >> 7, 42, count & 127 | 128, count >> 7]) + summary
+    )
+
+
+def progressive(wide):
+    """A JPEG of many scans, which says that it holds two pictures (``MPO``)."""
+    from PIL import Image
+
+    one, two = io.BytesIO(), io.BytesIO()
+    Image.new("L", (wide, wide)).save(one, "JPEG", progressive=True, quality=30)
+    small = Image.new("L", (8, 8))
+    small.save(two, "MPO", save_all=True, append_images=[small])
+    data, pair = one.getvalue(), two.getvalue()
+    start = pair.index(b"MPF\0") - 4
+    says = pair[start : start + 2 + int.from_bytes(pair[start + 2 : start + 4])]
+    scan = data[data.rindex(b"\xff\xda") : -2]
+    return data[:2] + says + data[2:-2] + scan * 30_000 + b"\xff\xd9"
+
+
+def array_of(count):
+    """An array of a pickle, with a number in place of its bytes."""
+    made = b"cnumpy.core.multiarray\n_reconstruct\n)R(K\x01J" + struct.pack("<i", count // 3072)
+    return (
+        made
+        + b"M\x00\x0c\x86cnumpy\ndtype\n"
+        + text("u1")
+        + b"\x85R\x89J%stb" % struct.pack("<i", count)
+    )
 
 
 def png(wide, high):
@@ -313,20 +372,18 @@ DATA = {
     "ten images to be resized": ("imagefolder:{},size=8", IMAGES, lambda: png(9_000, 9_000)),
     "small images enlarged by a file": ("imagefolder:{},size=9000", IMAGES, lambda: png(9, 9)),
     "samples of a file": ("synthetic:train=60000000,input=1", "none", bytes),
-    "a wide synthetic sample": (
-        "synthetic:ambient=16777215,train=1,test=1,input=16",
-        "none",
-        bytes,
-    ),
-    "options of a data set without end": (
-        "imagefolder:{}" + ",a=b" * 200_000 + ",!",
-        "none",
-        bytes,
-    ),
-    "labels that are one list": (
+    "a wide synthetic sample": ("synthetic:ambient=16777215,train=1,test=1", "none", bytes),
+    "options of a data set without end": ("imagefolder:{}" + ",a=b" * 200_000, "none", bytes),
+    "labels that are one list": ("cifar10:{}", "test_batch", shared_labels),
+    "a number in place of bytes": (
         "cifar10:{}",
         "test_batch",
-        shared_labels,
+        lambda: PROTOCOL + b"}" + text("data") + array_of(1_536_000_000) + b"s.",
+    ),
+    "scans of one of two pictures": (
+        "imagefolder:{},size=8",
+        "a/cat.jpg",
+        lambda: progressive(3400),
     ),
 }
 
@@ -336,6 +393,8 @@ HUB = {
     "a table of sinusoids": '"model_type":"distilbert","sinusoidal_pos_embds":true,'
     '"architectures":["DistilBertForSequenceClassification"],"dim":64,"n_heads":2,'
     '"max_position_embeddings":1048576',
+    "a table of rotations": '"model_type":"gptj","architectures":["GPTJForSequenceClassification"],'
+    '"n_embd":26,"n_head":1,"rotary_dim":26,"n_layer":1,"vocab_size":4,"n_positions":4194304',
 }
 GPT = '"model_type":"gpt2","architectures":["GPT2LMHeadModel"],"n_head":1,'
 
@@ -386,7 +445,7 @@ def read_hub(path):
 def read_file(path):
     from fa_core.formats import scan
 
-    scan([path.parent if path.name == "manifest.json" else path])
+    scan([path.parent if path.name == "manifest.json" else path], columns={"gamma": "g/*"})
 
 
 def read_settings(path):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fa_core.errors import FaError, UsageError
-from fa_core.files.atomic import keep_old, write_bytes
+from fa_core.files.atomic import keep_old, remove, write_bytes
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a link to another user")
 
@@ -38,7 +38,7 @@ def test_nothing_is_written_through_a_link_of_another_user(tmp_path, named):
     (tmp_path / "hop").symlink_to("link")
     for link in ("link", "folder"):
         os.lchown(tmp_path / link, 12345, -1)
-    for write in (lambda path: write_bytes(path, b"x"), keep_old):
+    for write in (lambda path: write_bytes(path, b"x"), keep_old, remove):
         with pytest.raises(
             UsageError, match=r"is a link that another user may have put there, to .*real"
         ):

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from fa_core.errors import UnreadableInput
 from fa_core.formats import load_audits, scan, scan_again
 from fa_core.formats.audit_table import write_audit_table
-from fa_core.formats.rows import measured
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import RESULTS
 from fa_core.report.verdict_text import recorded_text
@@ -123,14 +122,15 @@ def test_a_run_is_judged_by_the_frozen_run_beside_it_however_it_is_opened(tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("done", "said"), [(2, "not measured: training ended after epoch 2 of 8"), (8, "not measured")]
+    ("done", "unmeasured", "measured"),
+    [(2, ": training ended after epoch 2 of 8", "; measured after epoch 2 of 8"), (8, "", "")],
 )
-def test_an_unmeasured_run_says_where_its_training_ended(tmp_path, done, said):
+def test_a_run_says_where_its_training_ended(tmp_path, done, unmeasured, measured):
     run = manifest(tmp_path / "run", recipe={"epochs": 8}, epochs_done=done)
-    (row,) = scan([run]).rows
-    assert row.report.words == said
-    notes = measured(row, DiagnosticReport(headline_acc=0.5)).report.notes
-    assert notes == said.removeprefix("not measured").removeprefix(": ")
+    assert scan([run]).rows[0].report.words == f"not measured{unmeasured}"
+    facts = {"epochs_done": done, "recipe": {"epochs": 8}}
+    DiagnosticReport(residual_norms=[1, 1], provenance=facts).save(run / "audit.json")
+    assert scan([run]).rows[0].report.words == f"trustworthy on (a) alone{measured}"
 
 
 @pytest.mark.parametrize("name", ["audit.json", "trace.jsonl"])

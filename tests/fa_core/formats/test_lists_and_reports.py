@@ -1,10 +1,12 @@
 """Formats 2 and 3: a single report, and a list of short audits."""
 
 import json
+import math
 
 import pytest
 
 from fa_core.formats import scan
+from fa_core.report.diagnostic_report import SOURCE_DRIFT, DiagnosticReport
 from fa_core.report.verdict import recorded_flags
 
 
@@ -44,6 +46,13 @@ def test_growth_without_norms_is_what_the_list_says_it_is(tmp_path):
 def test_equal_runs_in_a_list_get_keys_of_their_own(tmp_path):
     rows = read(tmp_path / "a", [{"method": "bp", "seed": 1, "acc": 0.5}] * 3)
     assert [row.key for row in rows] == ["bp_s1", "bp_s1#2", "bp_s1#3"]
+
+
+def test_a_report_of_this_program_is_an_entry_as_it_is_but_for_what_it_assumes(tmp_path):
+    report = DiagnosticReport(method_name="dfa", seed=1, headline_acc=0.5).to_dict()
+    drift = {"cross_batch_stability": math.nan, SOURCE_DRIFT: math.nan, "(what if)": 0.0}
+    (row,) = read(tmp_path / "a", [{**report, **drift}])
+    assert (row.report.margin_pp, row.report.assumed_baseline_acc) == (None, None)
 
 
 def test_a_bad_entry_leaves_the_others(tmp_path):

@@ -240,6 +240,8 @@ def test_folders_below_a_runs_events_are_parts_of_it_unless_they_name_a_run(tmp_
     logs.events(run / file, {1: {"fa/acc": 0.5}})
     logs.events(run / "acc_val" / file, {1: {"acc": 0.25}})
     logs.events(run / "bp_s1" / file, {1: {"fa/acc": 0.75}})
+    logs.events(tmp_path.with_name(f"{tmp_path.name}_beside") / file, {1: {"fa/acc": 1.0}})
+    (run / "val").symlink_to(tmp_path.with_name(f"{tmp_path.name}_beside"))
     found = {trace.key: trace for trace in scan([tmp_path]).traces}
     assert found.keys() == {"dfa_s1", "bp_s1"}
     assert found["dfa_s1"].notes == ("logged, not used: acc_val/acc",)

@@ -126,6 +126,18 @@ def test_a_walk_stays_in_the_named_folders_and_reads_nothing_twice(tmp_path):
     assert found.problems == []
 
 
+def test_a_measurement_found_twice_is_one_run_and_another_of_its_checkpoint_is_a_second(tmp_path):
+    for name, growth in (("a_s1", 2.0), ("copy/a_s1", 2.0), ("again/a_s1", 3.0)):
+        facts = {"checkpoint": "/nets/a_s1.pt", "hashes": {"weights": "sha256:aa"}}
+        report = {"residual_norms": [1.0, growth], "provenance": facts}
+        put(tmp_path / f"{name}.json", report)
+    paths = [tmp_path / name for name in ("a_s1.json", "again", "copy")]
+    assert [row.source for row in scan(paths).rows] == [
+        str(tmp_path / name / "a_s1.json") for name in ("again", "copy")
+    ]
+    assert len(scan(paths, as_recorded=True).rows) == 3
+
+
 def test_a_pipe_does_not_hang(tmp_path):
     os.mkfifo(tmp_path / "pipe.json")
     os.mkfifo(tmp_path / "manifest.json")

@@ -46,6 +46,14 @@ def test_an_error_says_why_a_run_is_not_finished(tmp_path, error, ended):
     assert (found.ended, found.is_at_work()) == (ended, False)
 
 
+def test_measuring_leaves_the_record_of_a_training_that_was_stopped(tmp_path):
+    with pytest.raises(KeyboardInterrupt), ProgressFiles() as files, files.of(tmp_path, "training"):
+        raise KeyboardInterrupt
+    with ProgressFiles() as files, files.of(tmp_path, "measuring"):
+        assert read_progress(tmp_path).ended == "stopped"
+    assert read_progress(tmp_path).ended == "stopped"
+
+
 def test_a_killed_process_is_known_at_once_on_its_own_machine(tmp_path):
     code = (
         "import os, pathlib, sys; from fa_core.formats.run_progress import ProgressFiles\n"

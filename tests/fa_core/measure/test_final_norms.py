@@ -96,7 +96,7 @@ def last_state(model, ids):
 def test_blocks_before_h_0_and_a_final_norm_are_said(taps):
     before, norm = left_out(Classifier(), taps)
     assert before == ("blocks before h_0 (transformer.h.0, transformer.h.1, transformer.h.2)")
-    assert norm == f"{FINAL} (transformer.ln_f)"
+    assert norm == f"{FINAL} (transformer.h.2)"
 
 
 class Bare(Hookable):

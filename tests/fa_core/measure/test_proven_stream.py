@@ -10,11 +10,12 @@ from fa_core.measure.flow import ROOT, Flow
 from tests.fa_core.measure import foreign
 from tests.fa_core.measure.foreign import CLASSES, D
 from tests.field import reference
-from tests.field.layer_nets import Alternates
+from tests.field.layer_nets import Alternates, Flat
 from tests.field.residual_nets import (
     GPT,
     Distances,
     NoStem,
+    NoStemAdds,
     Residual,
     RowDistances,
     SkipsWhereShapesAgree,
@@ -72,6 +73,9 @@ def test_state_that_returns_after_some_calls_is_no_dependence_of_samples(every, 
         (RowDistances, "embed, blocks.0, blocks.1", "states that no tap gives (blocks.2)"),
         (RowDistances, "blocks.*", "blocks before h_0 (blocks.0)"),
         (NoStem, "blocks.*", "blocks before h_0 (blocks.0)"),
+        (NoStemAdds, "blocks.1:in, blocks.2:in, norm:in", "blocks before h_0 (blocks.0)"),
+        (Flat, "net.2, net.5", "states that no tap gives (net.8)"),
+        (Flat, "net.5, net.8", "blocks before h_0 (net.5)"),
         (
             SkipsWhereShapesAgree,
             "embed, blocks.0, blocks.1, blocks.2, blocks.4",

@@ -42,7 +42,6 @@ def written(folder: Path, **reports: dict[str, Any]) -> str:
     [
         ({"bp": QUIET | DEEP}, "", 0, "1 run: 1 trustworthy on a, b, d, 0 need walk-back"),
         ({"bp": ONLY_A, "fa": QUIET}, "", 0, "2 trustworthy (1 on (a) alone; 1 on a, b), 0 need"),
-        ({"bp": PROXY | DEEP}, "", 0, "1 trustworthy on d, (b) by proxy"),
         (
             {"bp": ONLY_A},
             "--require ab",
@@ -62,7 +61,6 @@ def written(folder: Path, **reports: dict[str, Any]) -> str:
             4,
             "(d) by an assumed baseline [ab measured, d by a baseline of 0.3 assumed]",
         ),
-        ({"bp": QUIET, "dfa": FIRES}, "--require d", 1, "required and not measured: (d)"),
         ({"bp": BOUND}, "", 4, "bp seed 1: (a) undecided: only a lower bound is known"),
         (
             {"bp": BOUND | DEEP},

@@ -22,7 +22,7 @@ ENGINE_TESTS = Path(__file__).parents[2] / "fa_core" / "audit"
 
 SCRIPT = """
 import sys
-from fa_tui.cli import main
+from fa_tui.__main__ import main
 sys.exit(main())
 """
 
@@ -77,6 +77,19 @@ def hear(process: subprocess.Popen[str], word: str) -> None:
         if word in line:
             return
     raise AssertionError("".join(heard))
+
+
+def test_thirty_ctrl_c_while_it_measures_keep_what_is_finished_and_end_in_one_line(
+    tmp_path: Path,
+) -> None:
+    with audit(tmp_path) as process:
+        hear(process, "[9/10]")
+        for _ in range(30):
+            process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert said == "fa-tui: interrupted; out.json holds what is finished, --resume goes on\n"
+    assert '"dfa_s8"' in (tmp_path / "out.json").read_text()
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,9 +12,11 @@ import pytest
 
 from fa_core.errors import UsageError
 from fa_core.formats import scan
+from fa_core.formats.audit_table import Journal
 from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import AUDIT, MANIFEST
+from fa_tui.jobs import measuring
 from fa_tui.jobs.measuring import Results
 
 
@@ -82,12 +85,36 @@ def test_each_of_many_runs_is_appended_and_none_is_ever_behind(results: Results)
     assert "reports" in json.loads(results.out.read_text())
 
 
-def test_a_file_that_another_explorer_writes_is_left_to_it(results: Results) -> None:
-    results.save(row("/nets/a/dfa_s1.pt", seed=1))
+def test_explorers_that_save_into_one_file_lose_no_run(results: Results) -> None:
+    both = results, Results(results.out)
+    for seed in (1, 2):
+        both[seed % 2].save(row(f"/nets/a/dfa_s{seed}.pt", seed=seed))
+    both[0].flush()
+
+    def save(place: int) -> None:
+        for seed in range(3, 13):
+            both[place].save(row(f"/nets/{place}/dfa_s{seed}.pt", seed=seed))
+            if seed % 5 == 0:
+                both[place].flush()
+
+    with ThreadPoolExecutor() as threads:
+        list(threads.map(save, (0, 1)))
+    for each in both:
+        each.flush()
+    assert len(saved(results)) == 22
+    assert [path.name for path in results.out.parent.iterdir()] == [results.out.name]
+
+
+def test_what_could_not_be_saved_while_an_audit_writes_the_file_is_saved_later(
+    results: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measuring, "PATIENCE_SECONDS", 0.0)
+    journal = Journal(results.out)
     with pytest.raises(UsageError, match=f"is being written by process {os.getpid()} on "):
-        Results(results.out).save(row("/nets/a/dfa_s2.pt", seed=2))
+        results.save(row("/nets/a/dfa_s1.pt", seed=1))
+    journal.finish([row("/nets/a/dfa_s2.pt", seed=2)])
     results.flush()
-    assert len(saved(results)) == 1
+    assert len(saved(results)) == 2
 
 
 def test_the_report_of_a_run_folder_can_be_read_by_whoever_may_read_its_other_files(
