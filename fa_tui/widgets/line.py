@@ -235,8 +235,8 @@ class TabBar(Choices):
         return sum(map(row_width, self.options(container.width)))
 
     def options(self, width: int) -> Sequence[Row]:
-        for gap in ("  ", " ", ""):
-            tabs = [self._option(name, key, gap) for name, key in self._tabs.items()]
+        for gap, keys in (("  ", 1), (" ", 1), ("", 1), ("", 0)):
+            tabs = [self._option(name, key * keys, gap) for name, key in self._tabs.items()]
             if sum(map(row_width, tabs)) <= width:
                 break
         return tabs

@@ -166,7 +166,7 @@ class RunTable(RunsView):
         index = self._shown[line]
         row = self.session.rows[index]
         widths = self._frozen
-        state = mark_of(self.session, index, self.flipped, self._glyphs) or " "
+        state = mark_of(self.session, index, self._glyphs) or " "
         method = cut_middle(self._names[index], widths["method"] - 2, self._glyphs.ellipsis)
         seed = "-" if row.seed is None else str(row.seed)
         look = self.looks.of(row)
@@ -177,7 +177,7 @@ class RunTable(RunsView):
         if line == self.line:
             tone = self.cursor_tone
         verdict = verdict_row(self.session, index, self._glyphs)
-        if index in self.flipped:
+        if index in self.session.flipped_rows:
             verdict = [(text, f"{own}+flipped") for text, own in verdict]
         return [
             (f"{state} ", "accent"),
