@@ -111,7 +111,10 @@ class ExplorerApp(App[int]):
             "p", "ask('presets')", "Presets", tooltip="thresholds saved by name: use, save, remove"
         ),
         Binding(
-            "w", "ask('what_if')", "What if", tooltip="assume another frozen baseline for all runs"
+            "w",
+            "ask('what_if')",
+            "What if",
+            tooltip="assume a frozen baseline for the runs without one",
         ),
         Binding(
             "o",
@@ -289,13 +292,10 @@ class ExplorerApp(App[int]):
             is_drag: as there.
             words: a message; an empty one clears the last.
         """
-        offers = self.history.offers
         self.history.record(now, series, time.monotonic(), is_drag=is_drag)
         self.explorer.show(self.session)
         if words or self.explorer.status.message:
             self.say(words, "accent")
-        if offers != self.history.offers:
-            self.screen.refresh_bindings()
 
     def action_travel(self, where: str) -> None:
         """Undo or redo the last step."""
@@ -305,7 +305,6 @@ class ExplorerApp(App[int]):
         before = self.session
         now = self.history.undo() if where == "undo" else self.history.redo()
         self.explorer.show(now)
-        self.screen.refresh_bindings()
         if now.baseline == before.baseline:
             self.say("")
             return

@@ -21,7 +21,7 @@ from fa_tui.later import after
 from fa_tui.pages import PAGES
 from fa_tui.pages.page import Page
 from fa_tui.session import Session
-from fa_tui.views.words import flip_words, parted
+from fa_tui.views.words import FIRST_VIEW, flip_words, parted
 from fa_tui.widgets.line import KeyBar, StatusLine, TabBar, Title
 from fa_tui.widgets.painted import Place, Uniform
 from fa_tui.widgets.table import LineTable
@@ -107,7 +107,7 @@ EXPLORER_KEYS: list[BindingType] = [
         "back",
         "Back",
         show=False,
-        tooltip="back: to the page, to the matrix; then the filter goes",
+        tooltip="back: to the page, to the matrix; then a typed filter goes",
     ),
     *(
         Binding(tab.key, f"go({tab.name!r})", tab.name, show=False, tooltip=tab.about)
@@ -227,6 +227,8 @@ class ExplorerScreen(Uniform, Screen[None]):
     async def open(self, name: str) -> None:
         """Open a page, with the selected run."""
         self.app.painter.hold()
+        # it was about the other page
+        self.status.say("")
         page = self._page_called(name)
         is_new = not page.is_attached
         self.page = page
@@ -350,7 +352,7 @@ class ExplorerScreen(Uniform, Screen[None]):
 
     async def action_back(self) -> None:
         """Go back: from the sliders to the page, within the page, to the matrix; then the filter
-        goes."""
+        goes, if it is not the first screen's."""
         on_sliders = self.sliders is not None and self.sliders.has_focus_within
         if on_sliders or self.focused is None:
             self.set_focus(self.page.main)
@@ -358,7 +360,7 @@ class ExplorerScreen(Uniform, Screen[None]):
             pass
         elif self.page.id != PAGES[0].name:
             await self.open(PAGES[0].name)
-        elif self.session.filter is not None:
+        elif self.session.scope_text not in ("", FIRST_VIEW):
             self.app.action_widen(at_once=True)
 
     def action_measure(self) -> None:

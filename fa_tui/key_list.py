@@ -109,11 +109,11 @@ def _bindings_of(kind: type) -> Iterator[Binding]:
 def help_lines(
     app: ExplorerApp, screen: Screen[object], *, everywhere: bool = False
 ) -> Iterator[str]:
-    """What the program is, the help of the focused widget and of what holds it (`help.toml`), then
-    the screen's keys; or the help and the keys of all pages."""
+    """The help of the focused widget and of what holds it (`help.toml`), then the screen's keys; or
+    the help and the keys of all pages."""
     path = Path(__file__).with_name("screens") / "help.toml"
     known = msgspec.toml.decode(path.read_bytes(), type=dict[str, str])
-    texts = [known["HelpScreen"]]
+    texts: list[str] = []
     for holder in screen.focused.ancestors_with_self if screen.focused else [screen]:
         # a page has its text itself
         own = ((vars(kind).get("HELP"), known.get(kind.__name__)) for kind in type(holder).__mro__)
@@ -122,20 +122,15 @@ def help_lines(
     if everywhere:
         texts += [*(tab.load().HELP for tab in PAGES), *known.values()]
         keys = every_key(app, screen)
-    seen: set[str] = set()
-    for text in filter(None, texts):
-        title, *lines = text.strip("\n").splitlines()
-        # the sliders' container repeats a slider's help
-        if title not in seen:
-            yield f"# {title}"
-            yield from (line for line in lines if not line or line not in seen)
-            yield ""
-        seen.update((title, *lines))
+    for text in dict.fromkeys(filter(None, texts)):
+        yield from f"# {text.strip()}\n".split("\n")
     yield "# Keys" if everywhere else "# Keys that work here"
     does: dict[str, list[str]] = {}
     for line in keys:
         where = f" ({line.where})" if line.where else ""
-        does.setdefault(f"{line.name}: {line.does}{where}", []).append(line.key)
+        is_said = line.does.casefold().startswith(line.name.casefold())
+        name = "" if is_said else f"{line.name}: "
+        does.setdefault(f"{name}{line.does}{where}", []).append(line.key)
     for text, shown in does.items():
         yield f"  {' '.join(shown):<12} {text}"
 

@@ -19,7 +19,6 @@ from fa_tui.views.comparison import (
     Group,
     agreement,
     column_labels,
-    extremes_words,
     groups_of,
     place_of,
 )
@@ -27,7 +26,7 @@ from fa_tui.views.looks import Look, SeedLooks
 from fa_tui.views.words import runs_words, scope_pieces
 from fa_tui.widgets.chart import LayerCharts
 from fa_tui.widgets.compare_view import CompareView
-from fa_tui.widgets.line import Line, Title
+from fa_tui.widgets.line import Line
 from fa_tui.widgets.painted import Row
 
 _ROOMY = 48
@@ -44,7 +43,7 @@ Ratio, mean and where they diverge are of all of them. Under each name stands wh
 from, if not all come from one file.
 
   max/min      the largest of the line over its smallest; more than ×10 stands out
-  ‹            the first layer at which the runs diverge: lie more than ×10 apart
+  ‹            the first layer at which the runs part (diverge): lie more than ×10 apart
   mean         of norms and growth the geometric mean and its factor, (×1.2), else \
 mean ± sample std; only of one method, with its axes, place and depth: \
 different networks have no mean
@@ -78,7 +77,7 @@ different networks have no mean
     def __init__(self, session: Session, row: int | None) -> None:
         super().__init__(session, row)
         self.view, self.curves = CompareView(session), LayerCharts()
-        self.agreement, self.here = Line(id="agreement"), Title(id="here")
+        self.agreement, self.here = Line(id="agreement"), Line(id="here")
         self._at = 0
         self._labels: Sequence[tuple[str, str]] = ()
         self._looks: Sequence[Look] = ()
@@ -197,7 +196,7 @@ different networks have no mean
             why = "no runs" if self.session.scope is None else "no run passes the filter"
             return [(" compare ", "accent"), (f" nothing to compare: {why}", "strong")]
         seen = f"  {runs_words(len(group.rows))}"
-        place = f"   {self._at + 1}/{len(self._groups)}"
+        place = f"   method {self._at + 1} of {len(self._groups)} (tab)"
         more = ""
         if group.left_out:
             more = f", {group.left_out} more left out: mark some with space"
@@ -218,9 +217,7 @@ different networks have no mean
             return
         entry, column = here
         if column is None:
-            extremes = extremes_words(entry, self._labels)
-            over = f" max/min and mean are over all {len(group.rows)} runs"
-            line.set((extremes and f" {extremes}  ", ""), (over, "dim"))
+            line.set((f" max/min and mean are over all {len(group.rows)} runs", "dim"))
             return
         index = group.rows[column]
         row, value = self.session.rows[index], entry.spread.values[column] if entry.spread else None

@@ -167,7 +167,8 @@ B: how many of their measured runs need walk-back.
 
     def action_choose(self) -> None:
         """Ask which two are compared."""
-        self.run_worker(self._choose(), exclusive=True)
+        if self._pair:
+            self.run_worker(self._choose(), exclusive=True)
 
     async def _choose(self) -> None:
         chosen: list[str] = []

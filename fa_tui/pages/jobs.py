@@ -24,7 +24,7 @@ from fa_tui.widgets.line import TextLines, Title
 from fa_tui.widgets.painted import Row
 from fa_tui.widgets.table import GridTable, LineTable
 
-_HEADINGS = ("job", "state", "progress", "time", "device", "what it says")
+_HEADINGS = ("job", "state", "progress", "time", "what it says")
 _ORDER = {"running": 0, "queued": 1, "failed": 2}
 """Order of states: running first, then failed; finished last, latest first."""
 
@@ -35,7 +35,7 @@ def jobs_grid(jobs: Sequence[Listed]) -> Grid:
     for job in jobs:
         progress = f"{job.done}/{job.total}" if job.total else ""
         time = listing.times_of(job)
-        rows.append((job.name, job.state, progress, time, job.device, job.words))
+        rows.append((job.name, job.state, progress, time, job.words))
     failed = frozenset(place for place, job in enumerate(jobs) if job.state == "failed")
     return Grid(_HEADINGS, tuple(rows), words=len(_HEADINGS), marked=failed)
 
@@ -70,7 +70,7 @@ R begins again one that failed or was ended. \
 The time left is shown once there is a rate to compute it from; of a job that is over, the time \
 it took. \
 What runs is on top, what failed stands out; the cursor stays on its job. Above the log: its \
-process. ← → show the end of a long line.
+device and process. ← → show the end of a long line.
 """
     DEFAULT_CSS = """
     JobsPage {
@@ -226,7 +226,7 @@ process. ← → show the end of a long line.
         written: Sequence[str] = ()
         lines: list[str] = []
         if job is not None:
-            at_work = f" process {job.pid} " if job.pid else ""
+            at_work = f" {job.device} " + (f"process {job.pid} " if job.pid else "")
             # notes that the line has no room for, e.g. the reason of a retry
             reason = job.error or ("" if job.state == "done" else job.words)
             written = log_tail(Path(job.log), 200) if job.log else []

@@ -20,6 +20,7 @@ from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS
 from fa_core.report.numbers import listed
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.options import parse_frozen_baseline
+from fa_tui.screens.help import ReadScreen
 from fa_tui.screens.questions import Choice, Dismissed, EntryScreen, ask, choose
 from fa_tui.session import Session
 from fa_tui.settings import (
@@ -44,7 +45,7 @@ from fa_tui.share import (
     typed,
     write_data,
 )
-from fa_tui.views.text import briefly, short_path
+from fa_tui.views.text import briefly, short_path, width_of
 from fa_tui.views.words import (
     flip_text,
     limit_words,
@@ -71,8 +72,12 @@ async def copy_shared(app: ExplorerApp, *, command: bool = False) -> None:
     app.copy_to_clipboard(text)
     if os.environ.get("TMUX"):
         app.run_worker(partial(hand_to_tmux, text), thread=True, group="copy")
-    [first, *_] = text.splitlines()
-    app.say(f"copied, if the terminal allows it: {first}", "good")
+    [first, *others] = text.splitlines()
+    said = f"copied, if the terminal allows it: {first}"
+    if others or width_of(said) < app.size.width:
+        app.say(said, "good")
+    else:
+        app.push_screen(ReadScreen([("copied, if the terminal allows it", "accent")], [text]))
 
 
 async def export_something(app: ExplorerApp) -> None:
@@ -81,9 +86,8 @@ async def export_something(app: ExplorerApp) -> None:
     if not shared.rows and shared.table is None:
         app.say("nothing to export here", "dim")
         return
-    data, holds = DATA, runs_words(len(shared.rows))
-    if shared.table is not None:
-        data, holds = TABLES, "this table"
+    data = TABLES if shared.table else DATA
+    holds = "this table" if shared.table else runs_words(len(shared.rows))
     reports = [ending for ending in REPORTS if ending not in data]
     every = runs_words(len(app.session.in_scope))
     question = EntryScreen(
@@ -136,12 +140,9 @@ async def choose_preset(app: ExplorerApp) -> None:
         presets.remove(name)
         app.say(f"preset {name} removed; it was {_values(known[name])}", "good")
     else:
-        use_preset(app, *answer)
-
-
-def use_preset(app: ExplorerApp, name: str, thresholds: DiagnosticThresholds) -> None:
-    """Move the sliders as one step of undo."""
-    app.step(app.session.but(thresholds=thresholds), words=f"thresholds: {name}")
+        name, thresholds = answer
+        # one step of undo
+        app.step(app.session.but(thresholds=thresholds), words=f"thresholds: {name}")
 
 
 async def _save_preset(
@@ -160,17 +161,20 @@ async def _save_preset(
 
 
 async def ask_what_if(app: ExplorerApp) -> None:
-    """Enter assumed frozen-baseline accuracies, and judge all runs by them."""
+    """Enter assumed frozen-baseline accuracies, and judge the runs by them."""
     now = baseline_text(app.session.baseline)
     check = partial(_baseline_problem, app.session)
     recorded = [*filter(None, (row.report.frozen_baseline_acc for row in app.session.scoped))]
     known = f"{max(recorded)} (of other runs here)" if recorded else "0.349"
-    hint = f"{known}: all without one; ep=0.31: of ep; empty: as recorded"
+    hint = f"{known}: all without one; ep=0.31: all of ep; empty: as recorded"
     asks = "what if the frozen baseline were"
     text = await ask(app, EntryScreen(asks, text=now, hint=hint, check=check))
     given = parse_frozen_baseline([text])
     baseline = given if baseline_text(given) else None
-    app.step(app.session.but(baseline=baseline))
+    assumed = app.session.but(baseline=baseline)
+    if baseline and all(row.report.assumed_baseline_acc is None for row in assumed.rows):
+        raise UsageError("nothing changed: no run is without one; METHOD=ACCURACY overrides it")
+    app.step(assumed)
     app.say(baseline_words(app.session), "accent")
 
 

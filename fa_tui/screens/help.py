@@ -17,7 +17,7 @@ from fa_tui.screens.questions import Dialog, Question
 from fa_tui.session import Session
 from fa_tui.widgets.entry import Entry
 from fa_tui.widgets.line import Line, TextLines
-from fa_tui.widgets.painted import MOVES, SCROLLS
+from fa_tui.widgets.painted import MOVES, SCROLLS, Row
 
 
 class HelpScreen(Dialog[None]):
@@ -31,7 +31,8 @@ class HelpScreen(Dialog[None]):
     """
 
     BINDINGS = [
-        Binding("question_mark,f1,enter", "dismiss", show=False, priority=True),
+        Binding("question_mark,f1", "dismiss", show=False, priority=True),
+        Binding("enter", "open", "Whole section", priority=True),
         # letters are text to type, ^u and ^d edit it
         *(
             Binding(keys.partition(",")[0], f"pane({action!r})", show=False, priority=True)
@@ -46,6 +47,7 @@ class HelpScreen(Dialog[None]):
         self.pane = TextLines(lines)
         self._here, self._every_line = lines, every_line
         self._every: Sequence[str] = ()
+        self._open = True
 
     def body(self) -> Iterable[Widget]:
         yield self.entry
@@ -57,19 +59,47 @@ class HelpScreen(Dialog[None]):
     def on_input_changed(self) -> None:
         """Show the lines that hold what is typed; where nothing is, the help of the pane."""
         typed = self.entry.value.strip()
-        lines = self._here
+        self._open, lines = not typed, self._here
         if typed:
             self._every = self._every or [*self._every_line()]
             lines = [*found_lines(self._every, typed)]
         self.pane.set_lines(lines or [f"no match for {typed}"])
         self.pane.scroll_home(animate=False)
 
+    def action_open(self) -> None:
+        """Show the whole sections of what was found; close where they are shown."""
+        if self._open:
+            self.dismiss()
+        else:
+            self._open = True
+            self.pane.set_lines([*found_lines(self._every, self.entry.value, whole=True)])
+
     async def action_pane(self, action: str) -> None:
         """Scroll the text while something is typed."""
         await self.app.run_action(action, self.pane)
 
 
-class ProblemsScreen(Dialog[None]):
+class ReadScreen(Dialog[None]):
+    """Lines to read, wrapped.
+
+    Args:
+        title: above them.
+        lines: the text.
+    """
+
+    def __init__(self, title: Row, lines: Sequence[str]) -> None:
+        super().__init__()
+        self._title, self.pane = title, TextLines(lines)
+
+    def body(self) -> Iterable[Widget]:
+        yield Line(*self._title, id="title")
+        yield self.pane
+
+    def on_mount(self) -> None:
+        self.set_focus(self.pane)
+
+
+class ProblemsScreen(ReadScreen):
     """Problems: unreadable paths, wrong settings, and mixed settings of measurements.
 
     Args:
@@ -81,32 +111,32 @@ class ProblemsScreen(Dialog[None]):
     ]
 
     def __init__(self, session: Session) -> None:
-        super().__init__()
         lines = [*(problem.message for problem in session.problems), *session.seen.uneven]
-        self._words = count_text(len(lines), "problem")
-        self.pane = TextLines(lines or ["Every path was read."])
-
-    def body(self) -> Iterable[Widget]:
-        yield Line((" problems ", "accent"), (f" {self._words}", "strong"), id="title")
-        yield self.pane
-
-    def on_mount(self) -> None:
-        self.set_focus(self.pane)
+        words = count_text(len(lines), "problem")
+        title = [(" problems ", "accent"), (f" {words}", "strong")]
+        super().__init__(title, lines or ["Every path was read."])
 
 
-def found_lines(lines: Iterable[str], typed: str) -> Iterator[str]:
-    """The lines that hold all typed words, below the titles of their sections.
+def found_lines(lines: Iterable[str], typed: str, *, whole: bool = False) -> Iterator[str]:
+    """The lines that hold all typed words, below the titles of their sections, or these sections;
+    where no line does, the sections that do.
 
     >>> list(found_lines(["# Page", "one", "two three", "# Keys", "four"], "THREE two"))
     ['# Page', 'two three']
     """
-    title = ""
+
+    def holds(text: str) -> bool:
+        return all(word in text.casefold() for word in typed.casefold().split())
+
+    sections: list[list[str]] = []
     for line in lines:
-        if line.startswith("# "):
-            title = line
-        if all(word in line.casefold() for word in typed.casefold().split()):
-            yield from filter(None, (title, line) if line != title else (line,))
-            title = ""
+        if line.startswith("# ") or not sections:
+            sections.append([])
+        sections[-1].append(line)
+    found = [section for section in sections if any(map(holds, section))]
+    for section in found or [section for section in sections if holds(" ".join(section))]:
+        yield section[0]
+        yield from (line for line in section[1:] if whole or not found or holds(line))
 
 
 class _Commands(CommandList, can_focus=False):

@@ -148,19 +148,14 @@ class ChoiceScreen(Dialog[Any]):
         self.dismiss(choice.value)
 
 
-def _no_fault(text: str) -> str:
-    """The check that accepts every text."""
-    return ""
-
-
 class EntryScreen(Question[str | None]):
     """A line of text. Returns the text, or None after Esc.
 
     Args:
         asks: the question.
+        check: returns the error of a text, or ``""``; Enter accepts only a valid text.
         text: initial text, replaced by typing.
         hint: shown while the text is valid.
-        check: returns the error of a text, or ``""``; Enter accepts only a valid text.
         suggester: completes the text.
     """
 
@@ -176,9 +171,9 @@ class EntryScreen(Question[str | None]):
         self,
         asks: str,
         *,
+        check: Callable[[str], str],
         text: str = "",
         hint: str = "",
-        check: Callable[[str], str] = _no_fault,
         suggester: Suggester | None = None,
     ) -> None:
         super().__init__()

@@ -161,14 +161,6 @@ class Column(NamedTuple):
     letter: str = ""
 
 
-def identity_columns() -> list[Column]:
-    """Method and seed, which never scroll; their widths follow the runs."""
-    return [
-        Column("method", "method", 0, own("method"), own("method")),
-        Column("seed", "seed", 0, seed_of, _seed),
-    ]
-
-
 @lru_cache(maxsize=2)
 def columns_of(runs: Runs) -> list[Column]:
     """The columns behind method and seed, whatever the filter."""
@@ -205,7 +197,10 @@ def _fitting(runs: Runs, name: str, cells: range) -> int:
 
 def every_column(session: Session) -> list[Column]:
     """Every column; each can be sorted by."""
-    return [*identity_columns(), *columns_of(session.runs)]
+    # method and seed never scroll: a view writes them itself
+    method = Column("method", "method", 0, own("method"), _nothing)
+    seed = Column("seed", "seed", 0, seed_of, _nothing)
+    return [method, seed, *columns_of(session.runs)]
 
 
 def ordered(session: Session, rows: Iterable[int], order: str) -> list[int]:
@@ -250,13 +245,6 @@ def _field(read: Callable[[AuditRow], str], session: Session, row: int) -> str:
 def seed_of(session: Session, row: int) -> int | None:
     """A run's seed."""
     return session.rows[row].seed
-
-
-def _seed(session: Session, row: int) -> str:
-    seed = seed_of(session, row)
-    if seed is None:
-        return "-"
-    return str(seed)
 
 
 def _of_quantity(quantity: Quantity) -> Column:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -167,43 +166,6 @@ def compared_lines(reports: Sequence[DiagnosticReport]) -> list[ComparedLine]:
     growth = _section("growth", "growth per block", growths)
     g = _section("g", "‖g_l‖ BP gradient", gradients)
     return [ComparedLine("verdict", "verdict"), *h, *growth, *g, *_numbers(reports)]
-
-
-def extremes(line: ComparedLine) -> tuple[int, int] | None:
-    """Indices of the largest and the smallest value of a line; None unless two values differ."""
-    if line.spread is None:
-        return None
-    keys = []
-    values = set()
-    for place, value in enumerate(line.spread.values):
-        if value is not None:
-            values.add(value)
-            # a non-finite value ranks highest: it makes the ratio infinite
-            keys.append((not math.isfinite(value), value, -place))
-    if len(values) < 2:
-        return None
-    *_, largest = max(keys)
-    *_, smallest = min(keys)
-    return -largest, -smallest
-
-
-def extremes_words(line: ComparedLine, labels: Sequence[tuple[str, str]]) -> str:
-    """The runs with a line's largest and smallest value; ``""`` unless two values differ.
-
-    Args:
-        line: of the comparison.
-        labels: of the runs, from `column_labels`.
-    """
-    places = extremes(line)
-    if line.spread is None or places is None:
-        return ""
-    texts = []
-    for which, place in zip(("largest", "smallest"), places, strict=True):
-        value = line.spread.values[place]
-        if value is not None:
-            run = "".join(labels[place]).strip()
-            texts.append(f"{which} {run} ({short(value, 6)})")
-    return ", ".join(texts)
 
 
 def spread_words(line: ComparedLine) -> str:

@@ -47,7 +47,7 @@ def difference_columns(runs: Sequence[RunDifference]) -> Grid:
         both = run.before, run.after
         words = [name, *map(verdict_of, both), "; ".join(run.notes)]
         for quantity in COMPARED:
-            values = [row and quantity.recorded(row.report) for row in both]
+            values = [None if row is None else quantity.recorded(row.report) for row in both]
             words += ["" if value is None else exact(value) for value in values]
         rows.append(tuple(words))
     return Grid(("run", "A", "B", "notes", *headings), tuple(rows), words=4)

@@ -107,7 +107,7 @@ def flipped_words(session: Session) -> str:
         return ""
     if session.since.thresholds == session.thresholds:
         return f"flipped: {text}"
-    return f"flipped at {moved_words(session.thresholds, session.since.thresholds)}: {text}"
+    return f"at {moved_words(session.thresholds, session.since.thresholds)}: {text}"
 
 
 def moved_words(now: DiagnosticThresholds, before: DiagnosticThresholds) -> str:

@@ -52,6 +52,7 @@ _MEASURE = "not measured yet: press m to measure"
 _NOTHING = "nothing was measured, and there is no checkpoint to measure"
 
 _SPARK_CELLS = 24
+_ALL_FOUR = 6
 _LEAST_HALF = 35
 """Cells of a sparkline from which two stand beside each other."""
 _BESIDE = "   "
@@ -557,4 +558,8 @@ class DetailPane(PaintedScroll, can_focus=True):
             self._page_width = width
         judged = now.flags[index], now.undecided[index]
         gone = index in now.gone
-        return self._page.lines(now.thresholds, judged, gone=gone, work=self._work)
+        lines = self._page.lines(now.thresholds, judged, gone=gone, work=self._work)
+        if self._row.report.coverage and self.size.height < _ALL_FOUR:
+            # without the headings all four diagnostics are seen
+            del lines[1:2]
+        return lines

@@ -235,19 +235,20 @@ class TabBar(Choices):
         return sum(map(row_width, self.options(container.width)))
 
     def options(self, width: int) -> Sequence[Row]:
-        # the keys have precedence over the last tab, unless it is open
-        last = None if self._open == [*self._tabs][-1] else -1
-        for gap, end in (("  ", None), (" ", None), (" ", last)):
-            tabs = [self._option(name, f" {key} ", gap) for name, key in self._tabs.items()][:end]
+        for gap, keys in (("  ", 1), (" ", 1), ("", 1), ("", 0)):
+            tabs = [self._option(name, key * keys, gap) for name, key in self._tabs.items()]
             if sum(map(row_width, tabs)) <= width:
-                return tabs
-        return [self._option(name, " ") for name in self._tabs]
+                break
+        return tabs
 
-    def _option(self, name: str, key: str, gap: str = "") -> Row:
+    def _option(self, name: str, key: str, gap: str) -> Row:
+        """A tab; without a gap a letter that begins the name is its key."""
         tone = "dim"
         if name == self._open:
             tone = OPEN_TAB
-        return [(key, "accent"), (self._glyphs.say(name), tone), (gap[1:], "")]
+        if not gap and name.startswith(key):
+            return [(" ", ""), (key, "accent"), (self._glyphs.say(name[len(key) :]), tone)]
+        return [(f" {key} ", "accent"), (self._glyphs.say(name), tone), (gap[1:], "")]
 
     def choose(self, place: int) -> None:
         self.post_message(self.Chosen([*self._tabs][place]))

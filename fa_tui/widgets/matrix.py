@@ -163,11 +163,6 @@ class Matrix(RunsView):
             width -= self.styles.scrollbar_size_vertical
         return width
 
-    def get_content_width(self, container: Size, viewport: Size) -> int:
-        """The width of whole names and all columns."""
-        columns = len(self._grid.columns) * (self._cell_width + 2)
-        return self._whole_names + self._count_width + columns + 1
-
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """The height of the header and all lines."""
         return self.header + (self.line_count() or 4)
@@ -271,8 +266,8 @@ class Matrix(RunsView):
         mark = ""
         if run is not None:
             row = self.cells.paint(run, self.quantity, width)
-            mark = mark_of(self.session, run, self.flipped, self._glyphs)
-        if run in self.flipped:
+            mark = mark_of(self.session, run, self._glyphs)
+        if run in self.session.flipped_rows:
             row = [(text, f"{tone}+flipped") for text, tone in row]
         if not mark and (line, column) != (self.line, self.column):
             return row

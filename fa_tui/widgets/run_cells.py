@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from collections.abc import Set as AbstractSet
 from functools import cached_property, lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -61,11 +60,11 @@ def verdict_row(session: Session, row: int, glyphs: Glyphs) -> Row:
     return [(text, tone or own) for text, tone in pieces]
 
 
-def mark_of(session: Session, row: int, flipped: AbstractSet[int], glyphs: Glyphs) -> str:
+def mark_of(session: Session, row: int, glyphs: Glyphs) -> str:
     """The sign after a run, of the first state that applies; ``""`` for none."""
     if row in session.marked:
         return glyphs.marked
-    if row in flipped:
+    if row in session.flipped_rows:
         return glyphs.flipped
     states = {session.states.get(row)}
     if row in session.work:
@@ -124,16 +123,11 @@ class RunsView(LineTable):
         super().__init__(id=id)
         self.session = session
 
-    @property
-    def flipped(self) -> AbstractSet[int]:
-        """The runs that flipped with the last step."""
-        return self.session.flipped_rows
-
     def show_changed(self, rows: Collection[int], *, is_step: bool) -> None:
         """Repaint runs whose cells changed; after a step bring the first of a few flipped runs into
         view, as the message names it first."""
         self.refresh_runs(rows)
-        if is_step and 0 < len(self.flipped) <= FEW_FLIPS:
+        if is_step and 0 < len(self.session.flips) <= FEW_FLIPS:
             flips = chain(*parted(self.session, self.session.flips))
             for place in [*filter(None, (self.place_of(flip.row) for flip in flips))][:1]:
                 self.bring_into_view(*place)

@@ -20,8 +20,6 @@ from fa_tui.widgets.run_cells import RunsView, mark_of, verdict_row
 
 METHOD_LIMIT = 40
 _LEAST_METHOD = 12
-_LEAST_PLACE = 6
-"""Cells below which a file or folder behind a method says nothing."""
 _LEAST_FROZEN = 30
 """Cells of the columns that do not scroll: methods of `_LEAST_METHOD`, seeds and verdicts."""
 _VERDICT = 9
@@ -75,7 +73,7 @@ class RunTable(RunsView):
         self._shown: Sequence[int] = ()
         self.order = order
         self._columns: list[Column] = []
-        self._names: dict[int, tuple[str, str]] = {}
+        self._names: dict[int, str] = {}
         self._whole: dict[str, int] = {}
         self._frozen: dict[str, int] = {}
         self.lay_out()
@@ -97,11 +95,11 @@ class RunTable(RunsView):
             if line.is_heading:
                 home, _, _ = line.label.partition("  ")
             place = f" {home}" if alike[line.label] > 1 else ""
-            name = self._glyphs.say(line.label), self._glyphs.say(place)
+            name = self._glyphs.say(line.label + place)
             self._names.update(dict.fromkeys(line.runs(), name))
         seeds = {str(row.seed) for row in session.scoped}
         # at least as wide as a heading with its arrow
-        method = max(7, min(METHOD_LIMIT, _longest(map("".join, self._names.values())))) + 2
+        method = max(7, min(METHOD_LIMIT, _longest(self._names.values()))) + 2
         seed = max(5, _longest(seeds) + _MARK) + 2
         self._whole = {"method": method, "seed": seed, "verdict": _VERDICT}
         self._fit()
@@ -138,7 +136,7 @@ class RunTable(RunsView):
     @property
     def cut_name(self) -> str:
         """The name under the cursor, if the column is too narrow for it; else ``""``."""
-        name = "".join(self._names.get(-1 if self.row is None else self.row, ()))
+        name = self._names.get(-1 if self.row is None else self.row, "")
         return name if width_of(name) > self._frozen["method"] - 2 else ""
 
     def go_to(self, row: int) -> None:
@@ -168,13 +166,8 @@ class RunTable(RunsView):
         index = self._shown[line]
         row = self.session.rows[index]
         widths = self._frozen
-        state = mark_of(self.session, index, self.flipped, self._glyphs) or " "
-        (label, place), room = self._names[index], widths["method"] - 2
-        method = cut_middle(label, room, self._glyphs.ellipsis)
-        left = room - width_of(method)
-        # of many lines the place is the same: the method has precedence
-        if left >= min(_LEAST_PLACE, width_of(place)):
-            method += cut_middle(place, left, self._glyphs.ellipsis)
+        state = mark_of(self.session, index, self._glyphs) or " "
+        method = cut_middle(self._names[index], widths["method"] - 2, self._glyphs.ellipsis)
         seed = "-" if row.seed is None else str(row.seed)
         look = self.looks.of(row)
         mark = ("  ", "text")
@@ -184,7 +177,7 @@ class RunTable(RunsView):
         if line == self.line:
             tone = self.cursor_tone
         verdict = verdict_row(self.session, index, self._glyphs)
-        if index in self.flipped:
+        if index in self.session.flipped_rows:
             verdict = [(text, f"{own}+flipped") for text, own in verdict]
         return [
             (f"{state} ", "accent"),

@@ -147,7 +147,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         Binding(
             "right_curly_bracket", "flip(1, True)", "Verdict change up", show=False, key_display="}"
         ),
-        Binding("home", "restore", "Default"),
+        Binding("home", "restore", "Default", show=False),
     ]
 
     @dataclass
@@ -180,7 +180,6 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         self._how = "step"
         self._flush_later = Later(_FLUSH_SECONDS, self, self._flush)
         self._catch_up_later = Later(_FRAME_SECONDS, self, self.repaint)
-        self._offers_default = False
         self._tracked: tuple[Sequence[float], Sequence[float], float] = (), (), math.nan
         self._ticks: Sequence[float] = ()
         self._nonfinite = 0
@@ -275,18 +274,16 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
 
     def _draw_label(self, width: int) -> Row:
         diagnostic = self._diagnostic
-        letter = f" {self.letter} "
         room = width - 4
         name = self._glyphs.say(diagnostic.quantity.words)[:room].ljust(room)
-        undecided = (" ", "")
+        tones = ("cursor", "cursor") if self.has_focus else ("accent", "text")
+        undecided = (" ", tones[0])
         if self._interval is not None:
             low, high = self._interval
             fires_low = diagnostic.beyond(low, self.value)
             if fires_low != diagnostic.beyond(high, self.value):
                 undecided = (self._glyphs.undecided, "warn")
-        if self.has_focus:
-            return [(letter, "cursor"), (name, "cursor"), undecided]
-        return [(letter, "accent"), (name, "text"), undecided]
+        return [undecided, (f"{self.letter} ", tones[0]), (name, tones[1]), (" ", "")]
 
     def _draw_value(self, width: int) -> Row:
         sign = f"{self._diagnostic.sign} "
@@ -403,20 +400,6 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         """Restore the default."""
         self._set_pending(self._default, "set")
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer the default if it would change the value and no text is being typed."""
-        if action != "restore":
-            return True
-        return self._pending != self._default and self._entry is None
-
-    def _offer_default(self) -> None:
-        """Refresh the key hints if the offer of the default changed."""
-        offers = bool(self.check_action("restore", ()))
-        if offers != self._offers_default:
-            self._offers_default = offers
-            if self.has_focus:
-                self.refresh_bindings()
-
     def check_consume_key(self, key: str, character: str | None) -> bool:
         # a typed value takes all characters as its own, except moves
         if character is None:
@@ -507,5 +490,4 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
 
     def _edit(self, entry: str | None) -> None:
         self._entry = entry or None
-        self._offer_default()
         self.repaint()

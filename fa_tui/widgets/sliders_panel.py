@@ -41,8 +41,6 @@ class SlidersPanel(Vertical):
     BINDINGS = [
         Binding("up,k", "walk(-1)", "Slider above", show=False),
         Binding("down,j", "walk(1)", "Slider below", show=False),
-        # the application's key, named here where there is a step
-        Binding("u", "undo", "Undo"),
     ]
 
     def __init__(self, session: Session, *, id: str | None = None) -> None:
@@ -116,13 +114,6 @@ class SlidersPanel(Vertical):
             place = clamped(sliders.index(focused) + direction, len(sliders))
             # immediate, unlike `focus()`: the next key starts from there
             self.screen.set_focus(sliders[place])
-
-    def action_undo(self) -> None:
-        """Undo the last step."""
-        self.app.action_travel("undo")
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return action != "undo" or "undo" in self.app.history.offers
 
     def on_mount(self) -> None:
         self.on_resize()

@@ -334,6 +334,7 @@ class LineTable(Toned, ScrollView, can_focus=True):
 
 
 _LEAST_NAME = 20
+_LEAST_WORDS = 16
 
 
 class GridTable(LineTable):
@@ -368,7 +369,7 @@ class GridTable(LineTable):
             if self._words > len(others):
                 # words at the end are cut, numbers never
                 left = room - min(name, least) - sum(others[:-1])
-                others[-1] = min(others[-1], max(_LEAST_NAME, left))
+                others[-1] = min(others[-1], max(_LEAST_WORDS, left))
             name, _ = fitted(name, others, room, least=least)
         self.set_widths(1 + name, others)
 

@@ -268,7 +268,7 @@ SCENES = {
     "jobs": Scene((), staging=jobs_in_every_state, shows="credit_bridge"),
     "no_jobs_yet": Scene(("J",), shows="none yet"),
     "help_of_the_matrix": Scene(("question_mark",), shows="The matrix"),
-    "help_of_a_slider": Scene(("a", "question_mark"), shows="The threshold of one"),
+    "help_of_a_slider": Scene(("a", "question_mark"), shows="The four thresholds"),
     "problems": Scene((), staging=problems, shows="3 problems"),
     "quit": Scene((), staging=the_question_before_leaving, shows="Leave?"),
     "palette": Scene(("ctrl+p", Sees("type what to do"), *"show"), shows="Show growth"),

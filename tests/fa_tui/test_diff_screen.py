@@ -75,3 +75,30 @@ async def test_a_second_file_is_opened_beside_the_first_and_compared(
         await until(pilot, lambda: "15 runs in both: 1 changed" in screen_text(app))
         await pilot.press("tab", "Y")
         await until(pilot, lambda: copied == [f"fa-tui diff {changed} {published_table}"])
+
+
+async def test_the_two_are_chosen_from_a_list_and_exported_a_column_per_number(
+    published_table, changed, tmp_path
+) -> None:
+    app = explorer(published_table, changed)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("D")
+        await until(pilot, lambda: f"A {published_table.name} ✗ 9 of 15" in screen_text(app))
+        for key in "v21":
+            before = app.screen
+            await pilot.press(key)
+            await until(pilot, lambda before=before: app.screen is not before)  # type: ignore[misc]
+        await until(pilot, lambda: f"A {changed.name} ✗ 9 of 15" in screen_text(app))
+        for name in ("d.csv", "d.md"):
+            await pilot.press("e")
+            await until(pilot, lambda: isinstance(app.screen, dialogs.EntryScreen))
+            assert ".csv .json .md: this table" in app.screen.note.text
+            app.screen.entry.value = str(tmp_path / name)
+            await pilot.press("enter")
+            await until(pilot, lambda name=name: "growth_A" in read(tmp_path / name))  # type: ignore[misc]
+    (line,) = read(tmp_path / "d.csv").splitlines()[1:]
+    assert line.startswith("dfa s42,✗-b-d,✗ab-d,,1,2043")
+
+
+def read(path: Path) -> str:
+    return path.read_text() if path.exists() else ""

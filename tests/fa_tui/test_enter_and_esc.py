@@ -6,6 +6,7 @@ import pytest
 
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.listing import Listed
+from fa_tui.views.words import parted
 from tests.fa_tui.looks import app_on, opened, screen_text
 from tests.fa_tui.scenes import many
 from tests.fa_tui.waiting import until
@@ -130,7 +131,7 @@ async def test_the_sliders_fold_with_a_key_and_where_the_page_needs_the_lines(
         await until(pilot, lambda: lines() == 1 and page.size.height > 12)
 
 
-async def test_the_selected_run_stays_on_screen_as_others_flip() -> None:
+async def test_the_first_run_that_flips_comes_into_sight() -> None:
     app = app_on(many())
     async with app.run_test(size=(80, 24)) as pilot:
         explorer = app.explorer
@@ -140,4 +141,6 @@ async def test_the_selected_run_stays_on_screen_as_others_flip() -> None:
         for _ in range(3):
             await pilot.press("right_square_bracket")
             await pilot.pause()
-            assert explorer.matrix.line in explorer.matrix.visible_lines()
+            turned, still = parted(app.session, app.session.flips)
+            place = explorer.matrix.place_of((turned or still)[0].row)
+            assert place is not None and place[0] in explorer.matrix.visible_lines()

@@ -260,7 +260,9 @@ async def test_a_note_that_its_line_cuts_is_whole_in_the_log_and_so_is_its_proce
         assert "process 4711" in screen_text(app)
 
 
-@pytest.mark.parametrize(("width", "shows"), [(80, "T Timeline  A"), (60, "J Jobs"), (44, "Jobs")])
+@pytest.mark.parametrize(
+    ("width", "shows"), [(80, "T Timeline  A"), (60, "Jobs Diff"), (44, "Jobs")]
+)
 async def test_the_jobs_are_in_the_tab_bar_however_narrow(
     app: ExplorerApp, width: int, shows: str
 ) -> None:

@@ -211,7 +211,7 @@ async def test_what_was_moved_on_another_screen_is_said_of_the_runs_that_are_sho
 ) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("a", "left_square_bracket", "escape")
-        await until(pilot, lambda: "flipped at" in screen_text(app))
+        await until(pilot, lambda: "at a >" in screen_text(app))
         await pilot.press("slash", *"flag:a", "enter", "C", "a", *"1e9", "enter")
         await until(pilot, lambda: app.session.thresholds.h_norm_explosion_ratio == 1e9)
         await pilot.press("escape", "escape")
@@ -277,7 +277,7 @@ async def test_a_filter_is_the_scope_of_every_screen_and_one_key_puts_it_aside(
 ) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("slash", *"method:bp", "enter", "a", "left_square_bracket")
-        await until(pilot, lambda: "flipped at a > 1: bp s42 +a" in screen_text(app))
+        await until(pilot, lambda: "at a > 1: +a → ✗ bp s42" in screen_text(app))
         assert "1 of 3 need walk-back" in screen_text(app)
         await pilot.press("A")
         await until(pilot, lambda: "filter method:bp, 3 of 15 runs" in screen_text(app))

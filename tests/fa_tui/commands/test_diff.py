@@ -113,3 +113,35 @@ def test_a_missing_file_is_one_line(old, capsys):
 
 def test_two_paths_are_needed(old, capsys):
     assert main(["diff", old]) == 2
+
+
+def test_what_else_differs_is_said_before_the_numbers(old, tmp_path, capsys):
+    d_lacks = {name: value for name, value in DFA.items() if name != "frozen_baseline_acc"}
+    calm = {"residual_norms": [1.0, 2.0], "bp_grad_norms": [1e-3, 1e-3]}
+    cases = (
+        (d_lacks | calm, DFA | calm, "1 verdict, 1 only because A lacks d", "data_hash"),
+        (d_lacks, DFA, "1 where A lacks d", "growth"),
+        (
+            BP | {"provenance": {"data_hash": "1"}},
+            BP | {"headline_acc": 0.6},
+            "1 on data unknown in B",
+            "verdict",
+        ),
+        (
+            BP | {"provenance": {"data_hash": "1"}},
+            BP | {"headline_acc": 0.6, "provenance": {"data_hash": "2"}},
+            "1 on other data",
+            "verdict",
+        ),
+    )
+    for before, after, said, unsaid in cases:
+        paths = [
+            written(tmp_path / name, dfa_s1=report | {"method_name": "dfa"})
+            for name, report in (("a.json", before), ("b.json", after))
+        ]
+        assert main(["diff", *paths]) == 1
+        out = capsys.readouterr().out
+        assert f"1 changed ({said})" in out and unsaid not in out
+        note = said.rpartition(", 1 ")[2].removeprefix("1 ")
+        (line,) = [line for line in out.splitlines() if line.startswith("dfa s1")]
+        assert f"  {note}, " in line

@@ -18,7 +18,6 @@ from fa_tui.views.comparison import (
     Group,
     column_labels,
     compared_lines,
-    extremes,
     groups_of,
     is_one_network,
     place_of,
@@ -119,14 +118,6 @@ def test_the_heading_names_the_first_layer_at_which_runs_part() -> None:
     assert headings[1].endswith("diverge at block 1→2")
     assert "agree within ×1" in headings[2]
     assert [line.label for line in compared_lines(reports) if line.parts] == ["2", "1→2"]
-
-
-def test_the_largest_and_the_smallest_of_a_line_are_found_where_they_differ() -> None:
-    lines = compared_lines(
-        [row_of("x", seed, *norms).report for seed, norms in enumerate(((1.0, 5.0), (1.0, 2.0)))]
-    )
-    assert [extremes(line) for line in lines if line.kind == "h"] == [None, (0, 1)]
-    assert extremes(lines[0]) is None
 
 
 def test_only_runs_of_one_network_have_a_mean() -> None:

@@ -13,7 +13,7 @@ from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.session import Session
-from fa_tui.views.columns import columns_of, identity_columns, ordered
+from fa_tui.views.columns import every_column, ordered
 from fa_tui.views.filters import Filter
 from fa_tui.views.words import (
     flip_text,
@@ -35,7 +35,7 @@ GRID = [
 
 
 def test_every_column_can_be_sorted_by_in_both_directions(session: Session) -> None:
-    for column in (*identity_columns(), *columns_of(session.runs)):
+    for column in every_column(session):
         rising, falling = (ordered(session, range(15), sign + column.name) for sign in ("", "-"))
         assert sorted(rising) == sorted(falling) == list(range(15))
         keys = [column.key(session, row) for row in rising if column.key(session, row) is not None]
@@ -103,7 +103,7 @@ def test_a_name_that_several_sources_share_is_followed_by_its_source(session: Se
 
 def test_flips_are_told_with_the_threshold_at_which_they_happened(session: Session) -> None:
     now = stepped(session, thresholds=DiagnosticThresholds(h_norm_explosion_ratio=6.1))
-    assert flipped_words(now) == "flipped at a > 6.1: +a → ✗ ep s123, +a → ✗ ep s456"
+    assert flipped_words(now) == "at a > 6.1: +a → ✗ ep s123, +a → ✗ ep s456"
     assert flipped_words(session) == ""
     now = stepped(session, baseline=FrozenBaseline(0.349))
     assert flipped_words(now).startswith("flipped: +d → ✗ ep s42")
