@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -60,9 +59,8 @@ def test_audit_prints_the_rows_on_stdout_and_the_progress_on_stderr(audited):
     assert "a" in rows["dfa"]["flags"]
     assert rows["bp"]["frozen_baseline_acc"] == rows["frozen"]["headline_acc"]
     assert "4 runs to measure" in audited.stderr
-    assert re.search(
-        r"bp seed 42: [?✗~][-a~][-b~][-c~]·", audited.stderr
-    )  # (d) follows when all runs are measured
+    # (d) follows when all runs are measured
+    assert "bp seed 42: abc measured" in audited.stderr
 
 
 def test_audit_names_the_run_that_failed_in_one_line_and_exits_with_3(audited):
