@@ -297,7 +297,7 @@ class ExplorerApp(App[int]):
             self.say(f"nothing to {where}", "dim")
             return
         before = self.session
-        now = self.history.undo() if where == "undo" else self.history.redo()
+        now = self.history.travel(where)
         self.explorer.show(now)
         self.screen.refresh_bindings()
         if now.baseline == before.baseline:
