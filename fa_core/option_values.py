@@ -181,25 +181,25 @@ def split_place(text: str) -> tuple[str, str]:
     return text.removesuffix(options), options
 
 
+def check_known_or_code(kind: str, text: str, known: Iterable[str]) -> None:
+    """Refuse a text that is neither a known name nor ``module:callable``.
+
+    Raises:
+        UsageError: naming what is known.
+    """
+    if not is_callable_name(text):
+        check_known(kind, text, [*known, "module:callable"])
+
+
 def check_data_set(spec: str) -> None:
     """Refuse a data SPEC that is neither one of `DATA_SETS`, a plugin, nor ``module:callable``.
 
     Raises:
         UsageError: with a similar name in the hint.
     """
-    name = spec.partition(":")[0]
-    if not (name in DATA_SETS or is_callable_name(spec) or name in plugins(DATA)):
-        raise unknown_name("data set", name, [*DATA_SETS, *plugins(DATA), "module:callable"])
-
-
-def check_loss(text: str) -> None:
-    """Refuse a ``--loss`` that is neither one of `LOSSES` nor ``module:callable``.
-
-    Raises:
-        UsageError: with a similar name in the hint.
-    """
-    if text not in LOSSES and not is_callable_name(text):
-        raise unknown_name("loss", text, [*LOSSES, "module:callable"])
+    if not is_callable_name(spec):
+        known = [*DATA_SETS, *plugins(DATA), "module:callable"]
+        check_known("data set", spec.partition(":")[0], known)
 
 
 def import_callable(text: str, option: str) -> Callable[..., Any]:

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fa_core.audit.jobs import versions
-from fa_core.errors import MeasureError, UsageError
+from fa_core.errors import MeasureError
 from fa_core.files.decode import Json
 from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.measure.checkpoint_network import network_for
@@ -290,7 +290,7 @@ PITFALLS = (*_ON_TENSORS, "null-feedback", *_ON_STREAMS)
 """Names in the protocol's order, 1 to 7."""
 
 
-def demonstrate(names: Sequence[str] = PITFALLS, run: Path | None = None) -> list[Demonstration]:
+def demonstrate(names: Sequence[str], run: Path) -> list[Demonstration]:
     """Run demonstrations.
 
     Args:
@@ -298,7 +298,7 @@ def demonstrate(names: Sequence[str] = PITFALLS, run: Path | None = None) -> lis
         run: a run folder with saved feedback, for 4 to 7.
 
     Raises:
-        UsageError: no pitfall of that name, or no run.
+        UsageError: no pitfall of that name.
         MeasureError: the run saved no feedback.
     """
     # all names are checked before the first demonstration runs
@@ -309,10 +309,6 @@ def demonstrate(names: Sequence[str] = PITFALLS, run: Path | None = None) -> lis
         if name in _ON_TENSORS:
             shown.append(_ON_TENSORS[name]())
             continue
-        if run is None:
-            raise UsageError(
-                f"{name} is shown on a run with saved feedback", hint="name one with --run FOLDER"
-            )
         subject = subject or of_run(run)
         if name in _ON_STREAMS:
             shown.append(_ON_STREAMS[name](*subject.credit_and_gradients(), subject.name))

@@ -303,7 +303,7 @@ class ExplorerApp(App[int]):
             self.say(f"nothing to {where}", "dim")
             return
         before = self.session
-        now = self.history.undo() if where == "undo" else self.history.redo()
+        now = self.history.travel(where)
         self.explorer.show(now)
         if now.baseline == before.baseline:
             self.say("")

@@ -229,8 +229,7 @@ class ChosenOptions(CriteriaOptions, Log, _ChoiceOptions):
         Raises:
             UsageError: as `criteria`.
         """
-        log = Log(self.h0, self.blocks, self.columns)
-        return Chosen(self.criteria(), self.methods, self.seeds, self.filter, log)
+        return Chosen(self.criteria(), self.methods, self.seeds, self.filter, self)
 
 
 _DEVICE = typer.Option(help="auto, cpu, cuda:all, cuda:1, or several with commas: one worker each.")

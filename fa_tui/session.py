@@ -550,8 +550,8 @@ class History:
     >>> for limit, at in ((1e-6, 0.0), (1e-5, 0.1)):
     ...     thresholds = DiagnosticThresholds(g_norm_floor=limit)
     ...     history.record(history.now.but(thresholds=thresholds), "b", at=at)
-    >>> history.undo().thresholds.g_norm_floor, history.redo().thresholds.g_norm_floor
-    (1e-07, 1e-05)
+    >>> [history.travel(where).thresholds.g_norm_floor for where in ("undo", "redo")]
+    [1e-07, 1e-05]
     """
 
     def __init__(self, now: Session) -> None:
@@ -584,16 +584,16 @@ class History:
         self.future.clear()
         self._last = (series, at)
 
-    def undo(self) -> Session:
-        """Undo a step, if there is one."""
-        return self._travel(self.past, self.future)
+    def travel(self, where: str) -> Session:
+        """Undo or redo a step, if there is one: judge as another snapshot does; what was read or
+        marked since stays.
 
-    def redo(self) -> Session:
-        """Redo the last undone step."""
-        return self._travel(self.future, self.past)
-
-    def _travel(self, source: list[Session], target: list[Session]) -> Session:
-        """Judge as another snapshot does; what was read or marked since stays."""
+        Args:
+            where: ``"undo"`` or ``"redo"``.
+        """
+        source, target = self.past, self.future
+        if where == "redo":
+            source, target = target, source
         if source:
             target.append(self.now)
             there = source.pop()

@@ -41,6 +41,7 @@ Quantity = Literal[
 
 
 T = TypeVar("T", bound=msgspec.Struct)
+K = TypeVar("K")
 
 
 def config_folder() -> Path:
@@ -132,18 +133,20 @@ class MeasureAnswer(msgspec.Struct, frozen=True):
     model: str = ""
 
 
-def _answers_file() -> Path:
-    """What was typed for the checkpoints of a folder, a table per folder."""
-    return config_folder() / "measuring.toml"
+_ANSWERS = "measuring.toml"
+"""What was typed for the checkpoints of a folder, a table per folder."""
+
+
+def _kept(file: str, name: str, kind: type[K]) -> K:
+    """What a file of the config folder keeps under a name; empty without one that can be read."""
+    with suppress(FaError, KeyError, msgspec.ValidationError):
+        return msgspec.convert(TomlFile(config_folder() / file).tables[name], kind)
+    return kind()
 
 
 def remembered_answer(folder: Path) -> MeasureAnswer:
-    """What was typed for a folder the last time; empty without one that can be read."""
-    try:
-        found = TomlFile(_answers_file()).tables.get(str(real_path(folder)))
-        return msgspec.convert(found or {}, MeasureAnswer)
-    except (FaError, msgspec.ValidationError):
-        return MeasureAnswer()
+    """What was typed for a folder the last time."""
+    return _kept(_ANSWERS, str(real_path(folder)), MeasureAnswer)
 
 
 def remember_answer(folder: Path, answer: MeasureAnswer) -> None:
@@ -152,24 +155,15 @@ def remember_answer(folder: Path, answer: MeasureAnswer) -> None:
     Raises:
         FaError: it cannot be written.
     """
-    _rewrite(_answers_file(), str(real_path(folder)), msgspec.to_builtins(answer))
+    _rewrite(config_folder() / _ANSWERS, str(real_path(folder)), msgspec.to_builtins(answer))
 
 
-_RECENT, _MOST_RECENT = "opened", 9
-
-
-def _opened_file() -> Path:
-    """The files and folders that were open, the last one first."""
-    return config_folder() / "opened.toml"
+_OPENED, _RECENT, _MOST_RECENT = "opened.toml", "opened", 9
 
 
 def recent_places() -> list[str]:
     """The files and folders that were open before and are still there, the last one first."""
-    try:
-        found = TomlFile(_opened_file()).tables.get(_RECENT)
-        return [*filter(exists, msgspec.convert(found or [], list[str]))]
-    except (FaError, msgspec.ValidationError):
-        return []
+    return [*filter(exists, _kept(_OPENED, _RECENT, list[str]))]
 
 
 def remember_places(paths: Sequence[Path]) -> None:
@@ -177,7 +171,7 @@ def remember_places(paths: Sequence[Path]) -> None:
     if paths:
         names = dict.fromkeys([*(str(real_path(path)) for path in paths), *recent_places()])
         with suppress(FaError):
-            _rewrite(_opened_file(), _RECENT, [*names][:_MOST_RECENT])
+            _rewrite(config_folder() / _OPENED, _RECENT, [*names][:_MOST_RECENT])
 
 
 def _rewrite(path: Path, name: str, value: object) -> None:

@@ -63,18 +63,16 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     axes: Json = {}
 
     @property
-    def limit(self) -> float | None:
+    def limit(self) -> float:
         """The number that is claimed."""
         if self.at_least is None:
-            return self.at_most
+            return self.at_most or 0.0
         return self.at_least
 
     @property
     def needs(self) -> str:
         """The condition: ``≥ 2``, ``≤ 50``."""
-        if self.at_least is not None:
-            return f"≥ {exact(self.at_least)}"
-        return f"≤ {exact(self.at_most or 0.0)}"
+        return f"{'≤' if self.at_least is None else '≥'} {exact(self.limit)}"
 
     @property
     def title(self) -> str:
@@ -88,21 +86,12 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
     def outcome(self, low: float, high: float) -> str:
         """Whether every number from `low` to `high` meets the condition, or none does."""
-        if self.at_least is not None:
-            holds = low >= self.at_least
-            fails = high < self.at_least
-        else:
-            if self.at_most is None:
-                limit = math.inf
-            else:
-                limit = self.at_most
-            holds = high <= limit
-            fails = low > limit
-        if holds:
+        limit = self.limit
+        if self.at_least is None:
+            low, high, limit = -high, -low, -limit
+        if low >= limit:
             return HOLDS
-        if fails:
-            return FAILS
-        return UNDECIDED
+        return FAILS if high < limit else UNDECIDED
 
 
 class SeedOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,10 +122,8 @@ class ClaimResult(msgspec.Struct, frozen=True, kw_only=True):
     def outcome(self) -> str:
         """`FAILS` if some seed fails; else undecided, or not measured, if some seed is."""
         found = {one.outcome for one in self.seeds}
-        for outcome in (FAILS, UNDECIDED, NOT_MEASURED, HOLDS):
-            if outcome in found:
-                return outcome
-        return NOT_MEASURED
+        order = (FAILS, UNDECIDED, NOT_MEASURED, HOLDS)
+        return min(found, key=order.index, default=NOT_MEASURED)
 
     @property
     def words(self) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Sequence
 
 import numpy as np
 from msgspec import structs
@@ -43,16 +42,10 @@ def plateau(table: AuditTable, letter: str, value: float) -> Interval:
     if math.isnan(value):
         raise ValueError("a threshold cannot be NaN")
     points = table.points(letter).tolist()
-    step = _step(points, value, DIAGNOSTICS[letter].fires_above)
+    find = bisect.bisect_right if DIAGNOSTICS[letter].fires_above else bisect.bisect_left
+    step = find(points, value)
     ends = [-math.inf, *points, math.inf]
     return ends[step], ends[step + 1]
-
-
-def _step(points: Sequence[float], value: float, closed_left: bool) -> int:
-    """Which interval between the points holds a threshold."""
-    if closed_left:
-        return bisect.bisect_right(points, value)
-    return bisect.bisect_left(points, value)
 
 
 class VerdictCurve(Result, frozen=True, kw_only=True):
@@ -75,11 +68,6 @@ class VerdictCurve(Result, frozen=True, kw_only=True):
     walk_backs: list[int]
     open: list[int]
     closed: str
-
-    def at(self, value: float) -> tuple[int, int, int, int]:
-        """(fired, undecided, walk_backs, open) at one threshold."""
-        step = _step(self.points, value, self.closed == "left")
-        return self.fired[step], self.undecided[step], self.walk_backs[step], self.open[step]
 
 
 def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThresholds) -> VerdictCurve:

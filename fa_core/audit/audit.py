@@ -188,7 +188,7 @@ def _note_progress(files: ProgressFiles, view: JobView) -> None:
 
 def audit(
     rows: Iterable[AuditRow],
-    out: Path | None = None,
+    out: Path,
     options: MeasureOptions | None = None,
     how: Measuring = Measuring(),  # noqa: B008 (immutable)
     *,
@@ -232,7 +232,7 @@ def audit(
     others: list[AuditRow] = []
     if recorded and not replace_old:
         found, others = finished_before(recorded, targets, options)
-    if out is not None and len(found) + len(others) < len(recorded):
+    if len(found) + len(others) < len(recorded):
         how.on_notice(f"{out}: what it holds and is measured again stays in {keep_old(out)}")
     file = AuditFile(out, targets, adjust, others, found)
     failures = [Problem(path, str(no_data(path))) for path in checkpoints if path in without_data]
@@ -254,10 +254,8 @@ def audit(
     return AuditResult(rows=file.rows(), failures=failures, interrupted=interrupted)
 
 
-def _recorded_in(out: Path | None, may_be_there: bool) -> list[AuditRow]:
+def _recorded_in(out: Path, may_be_there: bool) -> list[AuditRow]:
     """The rows of an audit's file, refused unless there may be some."""
-    if out is None:
-        return []
     recorded = check_writable(out)
     if recorded and not may_be_there:
         what = f"holds {count_text(len(recorded), 'measured run')} already"
@@ -303,7 +301,7 @@ class AuditFile:
 
     def __init__(
         self,
-        out: Path | None,
+        out: Path,
         order: Sequence[AuditRow],
         adjust: Adjust = list,
         before: Iterable[AuditRow] = (),
@@ -313,21 +311,17 @@ class AuditFile:
         self._adjust = adjust
         self._before = list(before)
         self._reports: dict[int, DiagnosticReport] = dict(found)
-        self._journal = None
-        if out is not None:
-            self._journal = Journal(out, [*self._before, *self.rows()])
+        self._journal = Journal(out, [*self._before, *self.rows()])
 
     def put(self, index: int, report: DiagnosticReport) -> None:
         """Append a row's report to the file."""
         row = measured(self._order[index], report)
         self._reports[index] = row.report
-        if self._journal is not None:
-            self._journal.append(*self._adjust([row]))
+        self._journal.append(*self._adjust([row]))
 
     def write(self) -> None:
         """Replace the journal by the table."""
-        if self._journal is not None:
-            self._journal.finish([*self._before, *self.rows()])
+        self._journal.finish([*self._before, *self.rows()])
 
     def rows(self) -> list[AuditRow]:
         """The finished rows, in order, with their baselines."""

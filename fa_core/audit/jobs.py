@@ -20,11 +20,10 @@ from fa_core.files.opening import exists, is_folder, open_file
 from fa_core.formats.checkpoint_file import distributed, files_of
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.option_values import (
+    LOSSES,
     check_data_set,
-    check_loss,
-    is_callable_name,
+    check_known_or_code,
     network_spec,
-    unknown_name,
 )
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import CREDIT, MANIFEST, WEIGHTS, is_run
@@ -288,9 +287,8 @@ def check_options(options: MeasureOptions) -> None:
     if options.data is not None:
         check_data_set(options.data)
     if options.loss is not None:
-        check_loss(options.loss)
-    if options.credit not in CREDITS and not is_callable_name(options.credit):
-        raise unknown_name("credit", options.credit, [*CREDITS, "module:callable"])
+        check_known_or_code("loss", options.loss, LOSSES)
+    check_known_or_code("credit", options.credit, CREDITS)
 
 
 def no_data(checkpoint: Path | str) -> FaError:

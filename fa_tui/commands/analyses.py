@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -59,13 +58,13 @@ def seeds_command(
     chosen = selection.chosen()
     runs, thresholds = inputs.open_runs(paths, chosen, audits=True), chosen.criteria.thresholds
     analysis = over_seeds(runs.table, thresholds)
-    _print(runs, format, analysis.to_dict, seeds_blocks(analysis))
+    _print(runs, format, analysis.to_dict(), seeds_blocks(analysis))
 
 
 def _print(
     runs: inputs.Runs,
     format: options.Form,
-    record: Callable[[], object],
+    record: object,
     blocks: Iterable[Block],
     groups: Mapping[str, str] | None = None,
 ) -> NoReturn:
@@ -74,14 +73,11 @@ def _print(
     Args:
         runs: the analysed runs.
         format: how to print it.
-        record: returns its JSON record.
+        record: its JSON record.
         blocks: its blocks for reading, created lazily.
         groups: method → its group, if the analysis compares groups.
     """
-    if format == "json":
-        output.print_json(record())
-    else:
-        output.print_blocks(chain(blocks, runs.left_out(groups)))
+    output.print_result(format, record, chain(blocks, runs.left_out(groups)))
     raise typer.Exit(runs.exit_code)
 
 
@@ -132,7 +128,7 @@ def sweep_command(
     table = runs.table
     good, bad = _group(healthy), _group(degenerate)
     analysis = sensitivities(table, thresholds, good, bad)
-    record = partial(sweep_record, table, thresholds, analysis)
+    record = sweep_record(table, thresholds, analysis)
     blocks = sensitivity_blocks(analysis)
     groups = published_groups(AuditTable.from_rows(runs.unfiltered))
     groups |= dict.fromkeys(map(canonical_method, good or ()), "healthy")
@@ -169,7 +165,7 @@ def utility_command(
     chosen = selection.chosen()
     runs, thresholds = inputs.open_runs(paths, chosen, audits=True), chosen.criteria.thresholds
     analysis = decision_utility(runs.table, thresholds, chance)
-    _print(runs, format, analysis.to_dict, utility_blocks(analysis))
+    _print(runs, format, analysis.to_dict(), utility_blocks(analysis))
 
 
 _STOP_ON = typer.Option(

@@ -44,22 +44,18 @@ def open_paths(paths: Sequence[Path] | None, **how: Any) -> Scan:
         how: as for `scan`.
     """
     found = scan(list(paths or default_paths()), **how)
-    report_problems([*found.problems, *changed_since(found.rows)], _PROBLEMS_SHOWN)
+    report_problems([*found.problems, *changed_since(found.rows)])
     return found
 
 
-def report_problems(problems: Iterable[Problem], at_most: int | None = None) -> None:
+def report_problems(problems: Iterable[Problem]) -> None:
     """Report problems on stderr, one line per path or part of a file, and one line for equal
-    problems.
-
-    Args:
-        problems: the problems.
-        at_most: maximum of lines, followed by the number of further ones: a folder may hold
-            thousands of other files.
+    problems; at most `_PROBLEMS_SHOWN`, and the number of further ones: a folder may hold
+    thousands of other files.
     """
     counts = Counter(problem.message for problem in problems)
     left = counts.total()
-    for message, times in islice(counts.items(), at_most):
+    for message, times in islice(counts.items(), _PROBLEMS_SHOWN):
         left -= times
         complain(message + f" ({times} runs)" * (times > 1))
     if left:

@@ -92,9 +92,7 @@ class Remarks:
         self._judgements: Counter[tuple[str, str]] = Counter()
         self._has_evidence = False
         self._conditions: Counter[tuple[object, ...]] = Counter()
-        self._doubts, self._reasons = NotesByRun(), NotesByRun()
-        self._caveats, self._causes = NotesByRun(), NotesByRun()
-        self._modes, self._oddities = NotesByRun(), NotesByRun()
+        self._kinds = [NotesByRun() for _ in range(6)]
         self._flips: list[str] = []
 
     def add(self, row: AuditRow, label: str, as_read: AuditRow) -> None:
@@ -107,28 +105,22 @@ class Remarks:
         """
         report, name = row.report, with_seed(label, row)
         self._judgements[counted(report)] += 1
-        for doubt in doubts_of(report):
-            self._doubts.add(doubt, name)
         self._conditions[conditions_of(report)] += 1
-        for reason in _reasons(report):
-            self._reasons.add(reason, name)
         for letter, kind in report.kinds.items():
             if letter in report.coverage and kind != ASSUMED:
                 self._has_evidence = True
-        for caveat in caveats(report, only_decisive=True):
-            self._caveats.add(caveat, name)
-        cause, mode = floor_text(report), failure_mode(report)
-        if cause:
-            texts = [cause, reference_text(report)]
-            self._causes.add(f"(b) fires: {'; '.join(filter(None, texts))}", name)
-        if mode:
-            self._modes.add(f"cause: {mode}", name)
         self._flips = flips_texts(report)
-        for oddity in report.nonfinite.values():
-            self._oddities.add(oddity, name)
+        oddities = [*report.nonfinite.values()]
         if report.coverage and report.recorded_differs:
             difference = recorded_text(report, as_read.report.thresholds)
-            self._oddities.add(f"{difference} ({row.source})", name)
+            oddities.append(f"{difference} ({row.source})")
+        cause = "; ".join(filter(None, [floor_text(report), reference_text(report)]))
+        causes = [f"(b) fires: {cause}"] if floor_text(report) else []
+        modes = [f"cause: {mode}" for mode in filter(None, [failure_mode(report)])]
+        said = [_reasons(report), doubts_of(report), caveats(report, only_decisive=True)]
+        for collected, notes in zip(self._kinds, [*said, causes, modes, oddities], strict=True):
+            for note in notes:
+                collected.add(note, name)
 
     def lines(self) -> Iterator[str]:
         """The remarks, a line each."""
@@ -142,10 +134,9 @@ class Remarks:
         yield " ".join(cell_legend(controls=counts[CONTROL, ""] > 0))
         if self._has_evidence:
             yield EVIDENCE_LEGEND
-        for notes in (self._reasons, self._doubts):
-            yield from notes.lines(counts.total())
-        yield from uneven(self._conditions)
-        for notes in (self._caveats, self._causes, self._modes, self._oddities):
+        for place, notes in enumerate(self._kinds):
+            if place == 2:  # after what is not measured or not decided
+                yield from uneven(self._conditions)
             yield from notes.lines(counts.total())
         if counts.total() == 1:
             yield from (f"to flip: {flip}" for flip in self._flips)

@@ -84,7 +84,7 @@ def test_the_four_aggregations_equal_a_loop_over_samples():
 
 
 def test_all_seven_run_in_order_and_are_json_ready(sample_runs):
-    shown = demonstrate(run=sample_runs / "main" / "dfa_s42")
+    shown = demonstrate(PITFALLS, sample_runs / "main" / "dfa_s42")
     assert [one.number for one in shown] == [1, 2, 3, 4, 5, 6, 7]
     assert tuple(one.name for one in shown) == PITFALLS
     for one in shown:
@@ -92,12 +92,11 @@ def test_all_seven_run_in_order_and_are_json_ready(sample_runs):
         json.dumps(one.to_dict())
 
 
-def test_names_and_numbers_choose_and_unknown_ones_are_refused():
-    assert [one.name for one in demonstrate(["norm-axis", "2"])] == ["norm-axis", "cosine-eps"]
+def test_names_and_numbers_choose_and_unknown_ones_are_refused(tmp_path):
+    shown = demonstrate(["norm-axis", "2"], tmp_path)
+    assert [one.name for one in shown] == ["norm-axis", "cosine-eps"]
     with pytest.raises(UsageError, match="norm-axis"):
-        demonstrate(["norm"])
-    with pytest.raises(UsageError, match="--run FOLDER"):
-        demonstrate(["layer-mean"])
+        demonstrate(["norm"], tmp_path)
 
 
 def test_the_sample_run_shows_what_4_to_6_say(sample_runs):

@@ -17,10 +17,10 @@ class Steps(History):
         self.record(self.now.but(thresholds=thresholds), series, at, is_drag=is_drag)
 
     def back(self) -> float:
-        return self.undo().thresholds.h_norm_explosion_ratio
+        return self.travel("undo").thresholds.h_norm_explosion_ratio
 
     def on(self) -> float:
-        return self.redo().thresholds.h_norm_explosion_ratio
+        return self.travel("redo").thresholds.h_norm_explosion_ratio
 
 
 def test_a_held_key_is_one_change_and_a_pause_ends_it() -> None:

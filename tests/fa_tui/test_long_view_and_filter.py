@@ -248,30 +248,6 @@ async def test_f_goes_back_to_the_scope_before_a_filter_was_typed_and_taken_away
         await until(pilot, lambda: "filter method:dfa, 3 of 15 runs" in screen_text(app))
 
 
-async def test_escape_in_the_long_view_goes_back_to_the_matrix_under_the_same_filter(
-    app: ExplorerApp,
-) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.press("slash", *"flag:c", "enter", "t", "down")
-        await until(pilot, lambda: app.explorer.page.id == "Table")
-        row = app.explorer.row
-        await pilot.press("slash", "0", "escape")
-        await until(pilot, lambda: not app.screen.query(Input))
-        assert app.explorer.page.id == "Table", "it was the filter line that was left"
-        assert "filter flag:c, 5 of 15 runs" in screen_text(app)
-        await pilot.press("a", "escape")
-        await until(pilot, lambda: app.focused is app.explorer.page.view)
-        await pilot.press("escape")
-        await until(pilot, lambda: app.explorer.page.id != "Table")
-        assert app.focused is app.explorer.matrix
-        assert app.explorer.row == row
-        assert "filter flag:c, 5 of 15 runs" in screen_text(app)
-        await pilot.press("t", "question_mark")
-        await until(pilot, lambda: app.screen is not app.explorer)
-        await pilot.press(*"back: to")
-        await until(pilot, lambda: "back: to the page, to the matrix" in screen_text(app))
-
-
 async def test_a_filter_is_the_scope_of_every_screen_and_one_key_puts_it_aside(
     app: ExplorerApp,
 ) -> None:

@@ -95,14 +95,7 @@ async def test_the_selected_run_is_in_sight_after_every_key(page: str) -> None:
 
 async def test_the_key_of_the_card_flips_the_run_and_undo_takes_it_back(sample_runs: Path) -> None:
     session = Session(scan([sample_runs]).rows)
-    limits, flipped = session.thresholds, 0
-    for place, row in enumerate(session.rows):
-        for flip in flips_of(row.report):
-            flipped += 1
-            judged = row.report.with_thresholds(flip.moved(limits))
-            assert judged.judgement == flip.judgement != row.report.judgement, place
-    assert flipped > 300
-    app = app_on(session)
+    limits, app = session.thresholds, app_on(session)
     kinds = {session.judgement(place): place for place in range(len(session))}
     async with app.run_test(size=(80, 24)) as pilot:
         await _at_start(pilot, "")

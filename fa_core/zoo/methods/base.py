@@ -41,11 +41,13 @@ def mean_square_norm(t: Tensor) -> Tensor:
     return t.flatten(1).square().sum(1).mean()
 
 
-def branch_penalty(branches: Sequence[Tensor]) -> Tensor:
-    """Σ_l mean over samples of ‖f_l(h_l)‖².
+def penalised(loss: Tensor, branches: Sequence[Tensor], lam: float) -> Tensor:
+    """loss + λ·Σ_l mean over samples of ‖f_l(h_l)‖²; the loss itself without branches.
 
     Args:
-        branches: f_0(h_0)..f_{L-1}(h_{L-1}), each (B, ...); at least one.
+        loss: a scalar.
+        branches: f_0(h_0)..f_{L-1}(h_{L-1}), each (B, ...).
+        lam: λ.
 
     Returns:
         A scalar with the graph of the branches. Local methods compute them on sg[h_l], so that each
@@ -53,16 +55,11 @@ def branch_penalty(branches: Sequence[Tensor]) -> Tensor:
 
     Source: docs/protocol.md §5, λ ∈ {1e-4, 1e-3, 1e-2}.
 
-    >>> branch_penalty([torch.tensor([[3.0, 4.0], [0.0, 0.0]])])
-    tensor(12.5000)
+    >>> penalised(torch.tensor(0.0), [torch.tensor([[3.0, 4.0], [0.0, 0.0]])], 2.0)
+    tensor(25.)
     """
-    return torch.stack([mean_square_norm(f) for f in branches]).sum()
-
-
-def penalised(loss: Tensor, branches: Sequence[Tensor], lam: float) -> Tensor:
-    """loss + λ·`branch_penalty`; the loss itself without branches."""
     if lam and branches:
-        return loss + lam * branch_penalty(branches)
+        return loss + lam * torch.stack([mean_square_norm(f) for f in branches]).sum()
     return loss
 
 

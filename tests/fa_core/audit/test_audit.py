@@ -43,7 +43,7 @@ def keys(out):
     return list(json.loads(out.read_text())["reports"])
 
 
-def run(rows, out=None, **options):
+def run(rows, out, **options):
     settings = MeasureOptions(data="synthetic", **options.pop("settings", {}))
     named = {name: options.pop(name) for name in Measuring.__struct_fields__ if name in options}
     how = Measuring(**{"execution": CPU, **named})
@@ -229,7 +229,7 @@ def test_a_checkpoint_that_is_gone_is_told_before_data_are_asked_for(tmp_path):
     row = bare(tmp_path)
     Path(row.checkpoint).unlink()
     with pytest.raises(UnreadableInput, match=r"bp_s42\.safetensors: is not there any more"):
-        audit([row], how=Measuring(CPU))
+        audit([row], tmp_path / "out.json", how=Measuring(CPU))
 
 
 def test_a_file_that_is_no_audit_table_is_not_overwritten(described, tmp_path):

@@ -37,7 +37,8 @@ def reports(futures):
 def test_the_numbers_are_those_of_the_local_engine(cluster, tmp_path):
     for method in ("bp", "dfa", "fa"):
         make_run(tmp_path / "runs" / method, method)
-    here = audit(scan([tmp_path / "runs"]).rows, how=Measuring(Execution(device="cpu")))
+    how = Measuring(Execution(device="cpu"))
+    here = audit(scan([tmp_path / "runs"]).rows, tmp_path / "here.json", how=how)
     words = f"-m fa_tui audit {tmp_path}/runs --out {tmp_path}/there.json --engine ray --address"
     command = [sys.executable, *words.split(), cluster.address]
     (tmp_path / "temporary").mkdir()
