@@ -38,7 +38,12 @@ from fa_core.reporting.blocks import (
     to_html,
     to_markdown,
 )
-from fa_core.reporting.figures import FIGURES, gamma_figure, timeline_figure
+from fa_core.reporting.figures import (
+    FIGURES,
+    gamma_figure,
+    timeline_figure,
+    without_controls,
+)
 from fa_core.reporting.panels import FIGURE_KINDS, rendered
 from fa_core.reporting.paper_table import paper_table
 from fa_core.reporting.records import known_ending, to_csv
@@ -251,18 +256,10 @@ def paper_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> str:
         "% needs \\usepackage{booktabs,siunitx}",
         "\\sisetup{detect-weight=true,output-exponent-marker=e}",
     ]
-    for home, mine in _per_collection(_without_controls(_measured(table))):
+    for home, mine in _per_collection(without_controls(_measured(table))):
         analysis = over_seeds(mine, thresholds)
         parts.append(paper_table(analysis, thresholds, PurePath(home).stem))
     return "\n\n".join(parts) + "\n"
-
-
-def _without_controls(table: AuditTable) -> AuditTable:
-    """The runs that claim something; all of them if none does."""
-    claiming = ~table.controls
-    if claiming.any():
-        return table.select(claiming)
-    return table
 
 
 TEXTS = (".md", ".html")
