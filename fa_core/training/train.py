@@ -176,8 +176,6 @@ class Training:
         self.net = build(plan.arch, seed=plan.seed, **arch_args).to(device)
         self.method = make_method(plan.method, self.net, plan.seed, **plan.method_args)
         self.recipe = plan.recipe
-        if not rule.trains:
-            self.recipe = msgspec.structs.replace(plan.recipe, epochs=0)
         self.optimizer: torch.optim.Optimizer | None = None
         trained = self.method.trained_parameters(self.net)
         if trained:
@@ -187,6 +185,8 @@ class Training:
                 lr=plan.recipe.lr,
                 weight_decay=plan.recipe.weight_decay,
             )
+        else:
+            self.recipe = msgspec.structs.replace(plan.recipe, epochs=0)
         self.batches = eval_batches(data, seed=plan.eval_seed)
         self.trace: list[Json] = []
         self.baseline: float | None = None
