@@ -30,7 +30,7 @@ from textual.worker import WorkerFailed
 
 from fa_core.errors import INTERNAL_ERROR, FaError
 from fa_core.report.numbers import count_text
-from fa_tui.explorer import HEIGHTS, WIDTHS, ExplorerScreen, classes_at
+from fa_tui.explorer import ExplorerScreen, classes_at
 from fa_tui.follow import Following, Reading, news_of
 from fa_tui.jobs.control import JobControl
 from fa_tui.jobs.measuring import Setup
@@ -262,7 +262,7 @@ class ExplorerApp(App[int]):
 
     def get_default_screen(self) -> ExplorerScreen:
         # set before the first layout, which then need not be repeated
-        classes = " ".join(classes_at(self.size, WIDTHS, HEIGHTS))
+        classes = " ".join(classes_at(self.size))
         first = "Table" if self.begins.long else "Matrix"
         return ExplorerScreen(self.session, name=first, classes=classes)
 

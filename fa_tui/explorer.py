@@ -39,21 +39,19 @@ HEIGHTS = [(0, "-flat"), (10, "-short"), (16, "-low"), (34, "-high")]
 """Minimum cells → class."""
 
 
-def classes_at(
-    size: Size, widths: Sequence[tuple[int, str]], heights: Sequence[tuple[int, str]]
-) -> list[str]:
+def classes_at(size: Size) -> list[str]:
     """The classes of a size.
 
-    >>> classes_at(Size(80, 24), [(0, "-narrow"), (100, "-wide")], [(0, "-flat"), (10, "-low")])
+    >>> classes_at(Size(80, 24))
     ['-narrow', '-low']
     """
-    sides = ((size.width, widths), (size.height, heights))
+    sides = ((size.width, WIDTHS), (size.height, HEIGHTS))
     return [[name for least, name in classes if length >= least][-1] for length, classes in sides]
 
 
 def is_too_small(size: Size) -> bool:
     """Whether a terminal of this size is too small."""
-    return not {"-tiny", "-flat"}.isdisjoint(classes_at(size, WIDTHS, HEIGHTS))
+    return not {"-tiny", "-flat"}.isdisjoint(classes_at(size))
 
 
 EXPLORER_KEYS: list[BindingType] = [

@@ -56,11 +56,6 @@ _WIDGETS = {
 """Page → ``module:class`` of its widgets with keys; ``""``: of every page."""
 
 
-def every_key(app: ExplorerApp, screen: Screen[object]) -> list[KeyLine]:
-    """The keys that work on a screen, then those of the pages."""
-    return [*keys_here(screen), *keys_elsewhere(app, screen)]
-
-
 def keys_here(screen: Screen[object]) -> Iterator[KeyLine]:
     """The keys that work on a screen now."""
     for active, key in offered(screen, attrgetter("tooltip")):
@@ -69,9 +64,11 @@ def keys_here(screen: Screen[object]) -> Iterator[KeyLine]:
         yield KeyLine(key, binding.tooltip, name, "", binding.action, active.node)
 
 
-def keys_elsewhere(app: ExplorerApp, screen: Screen[object]) -> Iterator[KeyLine]:
-    """The keys of all pages that do not work on this one; each once."""
-    known = {(line.key, line.does) for line in keys_here(screen)}
+def every_key(app: ExplorerApp, screen: Screen[object]) -> Iterator[KeyLine]:
+    """The keys that work on a screen, then those of all pages that do not; each once."""
+    here = [*keys_here(screen)]
+    yield from here
+    known = {(line.key, line.does) for line in here}
     for page, binding in bindings():
         key = binding.key_display or app.get_key_display(binding)
         if not page or (key, binding.tooltip) in known:
@@ -89,21 +86,16 @@ def bindings() -> Iterator[tuple[str, Binding]]:
         kinds = [*map(_class_of, _WIDGETS.get(page, ()))]
         if page in pages:
             kinds.append(pages[page])
-        for binding in chain.from_iterable(map(_bindings_of, kinds)):
-            yield page, binding
+        declared = chain.from_iterable(vars(kind).get("BINDINGS", ()) for kind in kinds)
+        for binding in declared:
+            if isinstance(binding, Binding) and binding.tooltip:
+                yield page, binding
 
 
 def _class_of(name: str) -> type:
     module, _, kind = name.partition(":")
     found: type = getattr(importlib.import_module(f"fa_tui.{module}"), kind)
     return found
-
-
-def _bindings_of(kind: type) -> Iterator[Binding]:
-    """The bindings with a tooltip that a class declares itself."""
-    for binding in vars(kind).get("BINDINGS", ()):
-        if isinstance(binding, Binding) and binding.tooltip:
-            yield binding
 
 
 def help_lines(

@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, NamedTuple, Protocol, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -93,11 +93,7 @@ class UnreadTraces(Sequence["Trace"]):
     def __len__(self) -> int:
         return len(self._read())
 
-    @overload
-    def __getitem__(self, place: int) -> Trace: ...
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[Trace]: ...
-    def __getitem__(self, place: int | slice) -> Trace | Sequence[Trace]:
+    def __getitem__(self, place: Any) -> Any:
         return self._read()[place]
 
 

@@ -234,10 +234,8 @@ def check_claim(claim: Claim, rows: Sequence[AuditRow]) -> ClaimResult:
     times = Counter(row.seed for row in runs if row.seed is not None)
     found = []
     for row in runs:
-        if row.seed is None:
-            found.append(_said(claim, row, row.key))
-        elif times[row.seed] == 1:
-            found.append(_said(claim, row, f"s{row.seed}"))
+        if row.seed is None or times[row.seed] == 1:
+            found.append(_said(claim, row))
     for seed, count in times.items():
         if count > 1:
             why = "the seed is there twice: an axis, or a filter, chooses one"
@@ -257,8 +255,9 @@ def _runs_of(claim: Claim, rows: Sequence[AuditRow]) -> Iterator[AuditRow]:
             yield row
 
 
-def _said(claim: Claim, row: AuditRow, run: str) -> SeedOutcome:
+def _said(claim: Claim, row: AuditRow) -> SeedOutcome:
     """What one run says about a claim."""
+    run = row.key if row.seed is None else f"s{row.seed}"
     metric = BY_NAME[claim.metric]
     value = metric.recorded(row.report)
     if value is None:

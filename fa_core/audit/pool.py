@@ -154,10 +154,6 @@ class Pool(AbstractContextManager["Pool"]):
             begun = [entry.view for name, entry in self._jobs.items() if name not in self._queue]
             return begun + [self._jobs[name].view for name in self._queue]
 
-    def pids(self) -> list[int]:
-        """Process ids of the live workers."""
-        return [pid for worker in self._workers if (pid := worker.pid) is not None]
-
     def close(self) -> None:
         """Cancel all jobs that are not final, end the workers, emit the last events."""
         with self.changed:
@@ -313,14 +309,6 @@ class WorkerThread(threading.Thread):
         self._worker: ChildProcess | None = None
         self._doing: dict[str, Job] = {}  # jobs without an outcome; another dict for every turn
         self._strikes = 0
-
-    @property
-    def pid(self) -> int | None:
-        """Process id of the worker, if it is alive."""
-        worker = self._worker
-        if worker is not None and worker.alive:
-            return worker.pid
-        return None
 
     def run(self) -> None:
         while not self.retired and self._pool.wait():

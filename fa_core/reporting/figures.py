@@ -115,17 +115,19 @@ class Markers(NamedTuple):
         yield panels.STAR, undecided
 
 
+def without_controls(table: AuditTable) -> AuditTable:
+    """The runs that claim something; all of them if none does."""
+    if table.controls.all():
+        return table
+    return table.select(~table.controls)
+
+
 def mean_of(values: Floats, log: bool = False) -> float:
     """The mean of the finite values, on a log axis the geometric one; NaN without one, or if one is
     not positive there."""
     stat = stat_of(values, log)
-    if log:
-        mean = stat.geometric_mean
-    else:
-        mean = stat.mean
-    if mean is None:
-        return math.nan
-    return mean
+    mean = stat.geometric_mean if log else stat.mean
+    return math.nan if mean is None else mean
 
 
 _MEAN: Look = {"linestyle": "-", "linewidth": 1.6, "alpha": 0.6, "zorder": 1.5, "marker": ""}
@@ -138,8 +140,7 @@ def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCO
     Limits are dashed, their firing sides shaded. Controls are left out. Means of growth and ‖g_L‖
     are geometric; a number that is not finite has no mean.
     """
-    if not table.controls.all():
-        table = table.select(~table.controls)
+    table = without_controls(table)
     groups = conditions(table)
     named, styles = variants((one.method, one.all_axes) for one, _ in groups)
     places = [*styles]

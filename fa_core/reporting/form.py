@@ -38,7 +38,12 @@ from fa_core.reporting.blocks import (
     to_html,
     to_markdown,
 )
-from fa_core.reporting.figures import FIGURES, gamma_figure, timeline_figure
+from fa_core.reporting.figures import (
+    FIGURES,
+    gamma_figure,
+    timeline_figure,
+    without_controls,
+)
 from fa_core.reporting.panels import FIGURE_KINDS, rendered
 from fa_core.reporting.paper_table import paper_table
 from fa_core.reporting.records import known_ending, to_csv
@@ -247,10 +252,8 @@ def _collection(
 def paper_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> str:
     """The LaTeX table of a paper, one per file: methods over their seeds, without controls."""
     table = _measured(_in_order(table))
-    left_out = table.controls_notes
-    claiming = table.select(~table.controls)
-    if not len(claiming):
-        claiming, left_out = table, ()
+    claiming = without_controls(table)
+    left_out = table.controls_notes if len(claiming) < len(table) else ()
     parts = [
         "% needs \\usepackage{booktabs,siunitx}",
         "\\sisetup{detect-weight=true,output-exponent-marker=e}",

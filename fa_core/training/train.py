@@ -51,14 +51,12 @@ class Trained(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         folder: the run folder.
         manifest: as written.
-        report: its audit; None for a skipped run.
-        skipped: whether it was finished before.
+        report: its audit; None for a run that was finished before.
     """
 
     folder: Path
     manifest: Manifest
     report: DiagnosticReport | None
-    skipped: bool = False
 
     @property
     def words(self) -> str:
@@ -178,8 +176,6 @@ class Training:
         self.net = build(plan.arch, seed=plan.seed, **arch_args).to(device)
         self.method = make_method(plan.method, self.net, plan.seed, **plan.method_args)
         self.recipe = plan.recipe
-        if not rule.trains:
-            self.recipe = msgspec.structs.replace(plan.recipe, epochs=0)
         self.optimizer: torch.optim.Optimizer | None = None
         trained = self.method.trained_parameters(self.net)
         if trained:
@@ -189,6 +185,8 @@ class Training:
                 lr=plan.recipe.lr,
                 weight_decay=plan.recipe.weight_decay,
             )
+        else:
+            self.recipe = msgspec.structs.replace(plan.recipe, epochs=0)
         self.batches = eval_batches(data, seed=plan.eval_seed)
         self.trace: list[Json] = []
         self.baseline: float | None = None
@@ -414,9 +412,7 @@ def _check_same(found: Manifest, planned: Manifest, folder: Path) -> None:
             )
 
 
-def audit_run(
-    folder: Path, device: torch.device, samples: Evaluation | None = None
-) -> DiagnosticReport:
+def audit_run(folder: Path, device: torch.device, samples: Evaluation) -> DiagnosticReport:
     """Measure a run with (d)'s baseline from its siblings; write its manifest and ``audit.json``.
 
     Args:
@@ -480,7 +476,7 @@ def train_run(
         run = Training(plan, data, folder, device, thresholds)
         finished = run.start_or_resume(resume=resume, overwrite=overwrite)
         if finished is not None:
-            return Trained(folder=folder, manifest=finished, report=None, skipped=True)
+            return Trained(folder=folder, manifest=finished, report=None)
         with ProgressFiles() as files, files.of(folder, "training"):
             letters = diagnostic_letters(stop_on, "--stop-on")
             run.train(letters, files, progress or JobProgress())

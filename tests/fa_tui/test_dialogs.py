@@ -17,7 +17,7 @@ from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.app import ExplorerApp
 from fa_tui.follow import Reading
 from fa_tui.key_list import ExplorerCommands, palette
-from fa_tui.screens.questions import ChoiceList, ChoiceScreen, EntryScreen
+from fa_tui.screens.questions import ChoiceList, ChoiceScreen
 from fa_tui.session import Session
 from fa_tui.settings import Loaded, Presets, Settings, load_settings, remember_places
 from fa_tui.terminal.abilities import Terminal
@@ -160,10 +160,6 @@ async def test_a_broken_presets_file_is_told(app: ExplorerApp) -> None:
         await ready(pilot)
         await ask(pilot, "p")
         assert "mine.h_norm_explosion_ratio" in said(app)
-        await pilot.press("2")
-        await until(pilot, lambda: isinstance(app.screen, EntryScreen))
-        await pilot.press(*"new", "enter")
-        await until(pilot, lambda: "correct the file first" in said(app))
 
 
 async def test_what_if_fills_in_a_baseline_and_says_what_flips(app: ExplorerApp) -> None:

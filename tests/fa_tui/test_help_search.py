@@ -10,7 +10,7 @@ from textual.binding import Binding
 
 import fa_tui
 from fa_tui.app import ExplorerApp
-from fa_tui.key_list import help_lines, keys_elsewhere, keys_here
+from fa_tui.key_list import every_key, help_lines
 from fa_tui.screens.help import HelpScreen, found_lines
 
 from .looks import screen_text
@@ -63,7 +63,7 @@ async def test_enter_on_a_key_of_another_page_opens_that(app: ExplorerApp) -> No
 
 async def test_every_key_is_listed_once(app: ExplorerApp) -> None:
     async with app.run_test(size=(80, 24)):
-        lines = [*keys_here(app.screen), *keys_elsewhere(app, app.screen)]
+        lines = [*every_key(app, app.screen)]
         counts = Counter((line.key, line.does) for line in lines)
         assert max(counts.values()) == 1
         assert {"compare", "timeline", "jobs"} <= {line.where for line in lines}

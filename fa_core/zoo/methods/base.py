@@ -146,11 +146,9 @@ class Method(nn.Module, ABC):
             that many draws cost little.
         free_at_L: whether a_L is the true gradient by construction; deep Γ leaves l = L out then.
         no_credit: the reason why a rule without credit has none.
-        trains: False for a control that is never trained.
     """
 
     name: ClassVar[str]
-    trains = True
     draws_feedback = False
     linear_feedback = False
     no_credit = "the method gives no credit signal"

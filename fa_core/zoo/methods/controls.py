@@ -189,7 +189,6 @@ class RandomInit(Method):
     """
 
     name = "random_init"
-    trains = False
 
     def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
         return [None] * len(stream)

@@ -21,7 +21,7 @@ import sys, time
 from pathlib import Path
 from fa_core.audit.jobs import Job
 from fa_core.audit.pool import Pool
-say = lambda view: print(view.state.value, *pool.pids(), flush=True)
+say = lambda view: print(view.state.value, view.pid, flush=True)
 from fa_core.formats.run_progress import ProgressFiles
 ProgressFiles().begin(Path(sys.argv[1]), "measuring")
 pool = Pool(["cpu"], say)

@@ -128,7 +128,7 @@ def test_a_run_that_is_there_is_not_touched_unless_asked(data, tmp_path):
     before = (tmp_path / WEIGHTS).read_bytes()
     with pytest.raises(UsageError, match="there is a run already; add --resume or --overwrite"):
         train_run(plan(), data, tmp_path)
-    assert train_run(plan(), data, tmp_path, resume=True).skipped
+    assert train_run(plan(), data, tmp_path, resume=True).report is None
     assert (tmp_path / WEIGHTS).read_bytes() == before
     train_run(plan(recipe={"epochs": 1}), data, tmp_path, overwrite=True)
     assert read_manifest(tmp_path).epochs_done == 1

@@ -82,7 +82,7 @@ def test_a_child_that_dies_is_replaced_and_what_it_had_is_measured(pool, gate):
     future = pool.submit(gate.job("first"))
     gate.wait_for_begun(1)
     pool.submit(gate.job("second"))
-    os.kill(pool.pids()[0], signal.SIGKILL)
+    os.kill(pool.jobs()[0].pid, signal.SIGKILL)
     with pytest.raises(JobFailed, match="its worker on ray was killed by SIGKILL"):
         future.result(30)
     gate.open()

@@ -43,7 +43,6 @@ def test_frozen_weights_stay_while_their_feedback_learns(net):
 
 def test_random_init_has_nothing_to_train_and_no_credit(net):
     method = make_method("random_init", net)
-    assert not method.trains
     assert method.trained_parameters(net) == []
     assert credit_of(method, net, *batch(net)) == [None] * 4
 
