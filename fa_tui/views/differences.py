@@ -31,10 +31,17 @@ def verdict_of(row: AuditRow | None) -> str:
 def difference_grid(
     runs: Sequence[RunDifference], cell: Callable[[AuditRow | None], str] = verdict_of
 ) -> Grid:
-    """A line per run: its name, its cell in both audits, and what changed."""
+    """A line per run: its name, its cell in both audits, and what changed.
+
+    What is said of every changed run stands in `difference_summary` alone.
+    """
     rows = []
+    changed = [run for run in runs if run.state == CHANGED]
+    of_all = set(changed[0].notes) if len(changed) > 1 else set()
+    of_all.intersection_update(*(run.notes for run in changed))
     for run, name in zip(runs, _names(runs), strict=True):
-        rows.append((name, cell(run.before), cell(run.after), ", ".join(changes(run))))
+        words = [text for text in changes(run) if text not in of_all]
+        rows.append((name, cell(run.before), cell(run.after), ", ".join(words)))
     marked = frozenset(place for place, run in enumerate(runs) if run.verdict_changed)
     return Grid(("run", "A", "B", "what changed, A → B"), tuple(rows), words=4, marked=marked)
 
