@@ -246,11 +246,12 @@ class Following:
         async with self._looks:
             began = time.monotonic()
             if self._folders is None:
+                columns = {} if session.log is None else session.log.given
                 self._folders = Folders(
                     app.paths,
                     [row.source for row in session.rows],
                     since=self._since,
-                    read=lambda place: scan_again(place, columns=session.columns),
+                    read=lambda place: scan_again(place, columns=columns),
                     own=app.jobs.measuring.results.out,
                 )
             readings, work = await asyncio.to_thread(self._folders.look)

@@ -33,7 +33,6 @@ from fa_core.report.verdict import cell_text, judgement_of
 
 if TYPE_CHECKING:
     from fa_core.formats import Trace
-    from fa_core.formats.log_columns import Given
     from fa_core.formats.run_progress import RunProgress
     from fa_core.formats.table import AuditTable
     from fa_core.formats.trace import TraceEpoch
@@ -285,11 +284,6 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
     def undecided(self) -> Sequence[int]:
         """Per row, the mask of diagnostics that neither fire nor pass for sure."""
         return self._judged[1]
-
-    @property
-    def columns(self) -> Given:
-        """The columns of logs that the user named."""
-        return {} if self.log is None else self.log.given
 
     @property
     def table(self) -> AuditTable:

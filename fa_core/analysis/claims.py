@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -194,17 +194,14 @@ def _fault(claim: Claim) -> str:
     return ""
 
 
-def refuse_unknown_names(claims: Sequence[Claim], rows: Iterable[AuditRow], where: Path) -> None:
+def refuse_unknown_names(claims: Sequence[Claim], rows: Sequence[AuditRow], where: Path) -> None:
     """Refuse claims about methods and axes that no run has: a slip of the pen proves nothing.
 
     Raises:
         UsageError: the first one, and what was meant perhaps.
     """
-    methods: set[str] = set()
-    axes: set[str] = set()
-    for row in rows:
-        methods.add(row.method)
-        axes.update(row.axes)
+    methods = {row.method for row in rows}
+    axes = {axis for row in rows for axis in row.axes}
     for number, claim in enumerate(claims, 1):
         place = f"{where}: claim {number}"
         if claim.method not in methods:

@@ -109,9 +109,7 @@ def deterministic(seed: int, device: torch.device) -> Iterator[None]:
     """Seeded generators and deterministic kernels inside; the previous settings afterwards."""
     strict = torch.are_deterministic_algorithms_enabled()
     warn = torch.is_deterministic_algorithms_warn_only_enabled()
-    devices = []
-    if device.type == "cuda":
-        devices.append(device)
+    devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
         torch.use_deterministic_algorithms(True, warn_only=True)

@@ -111,7 +111,7 @@ def test_what_another_program_put_in_its_place_is_kept(tmp_path):
 def test_two_writers_of_one_file_are_kept_apart(tmp_path, monkeypatch):
     out = tmp_path / "out.json"
     file = AuditFile(out, ROWS)
-    monkeypatch.setattr("fa_core.audit.journal.TRIES", 1)
+    monkeypatch.setattr("fa_core.formats.audit_table.TRIES", 1)
     with pytest.raises(UsageError, match="is being written by another process"):
         AuditFile(out, ROWS)
     file.put(0, REPORT)

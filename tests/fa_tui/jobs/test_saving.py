@@ -87,7 +87,7 @@ def test_what_could_not_be_saved_while_an_audit_writes_the_file_is_saved_later(
     results: Results, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal = Journal(results.out)
-    monkeypatch.setattr("fa_core.audit.journal.TRIES", 1)
+    monkeypatch.setattr("fa_core.formats.audit_table.TRIES", 1)
     with pytest.raises(UsageError, match="is being written by another process"):
         results.save(row("/nets/a/dfa_s1.pt", seed=1))
     journal.finish([row("/nets/a/dfa_s2.pt", seed=2)])
