@@ -350,4 +350,4 @@ def test_a_flip_is_named_by_the_state_after_it():
         session = stepped(session, thresholds=limits)
         said.append(flip_text(session, session.flips))
     signs = ("−c → ✓", "~c → ~", "+c → ✗", "~c → ~", "−c → ✓")
-    assert said == [f"dfa {sign}" for sign in signs]
+    assert said == [f"{sign} dfa" for sign in signs]
