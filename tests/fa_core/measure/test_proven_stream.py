@@ -59,7 +59,7 @@ def test_state_that_returns_after_some_calls_is_no_dependence_of_samples(every, 
             "mid, dec.*",
             "blocks before h_0 (enc.0, enc.1, enc.2, enc.3)",
         ),
-        (foreign.EncMapDec, "emb, enc.*", "states that no tap gives (dec.0, dec.1)"),
+        (foreign.EncMapDec, "emb, enc.*", "states that no tap gives (mid, dec.0, dec.1)"),
         (
             foreign.EncMapDec,
             "emb, enc.0, enc.1, enc.2, mid, dec.*",
