@@ -64,7 +64,9 @@ def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
     used = behind(flow, [logits])
     # rather than heads beside the logits, whose inputs may have hooks of their own
     of_logits = [call for call in flow.calls if call.gave in used]
-    for calls, endings in product((of_logits, flow.calls), (("",), (READS,), ("", READS))):
+    # or modules that hand a state on to one branch alone
+    makes = [call for call in of_logits if call.begin <= call.gave]
+    for calls, endings in product((of_logits, flow.calls, makes), (("",), (READS,), ("", READS))):
         taps = _written(model, flow, calls, states, endings)
         if taps:
             yield taps
@@ -82,27 +84,33 @@ def left_out(flow: Flow, proof: Proof) -> str:
     path = path_to(merges.above, proof.logits)
     tapped = _tapped(flow, taps)
     blocks = _blocks_on(flow, merges, path, tapped)
-    whole_path = path_to(whole.above, proof.logits)
-    others = _blocks_on(flow, whole, whole_path, tapped)
-    sums = [node for node in sorted(behind(flow, taps[:1])) if node in whole]
-    before = [module_of(flow, node) for node in sums if flow.is_activation(whole.above[node])]
+    others = _blocks_on(flow, whole, path_to(whole.above, proof.logits), tapped)
+    early = [node for node in sorted(behind(flow, taps[:1])) if node in whole]
+    before = [module_of(flow, node) for node in early if flow.is_activation(whole.above[node])]
     lists = {pattern_of(call.name) for call in tapped}
     for one in others:
         name = one.call.name or name_of(flow, one.gave)
-        is_before = _changes(flow, whole, whole_path, one.read, taps[0], only_blocks=True)
+        is_before = _changes(flow, whole, one.read, taps[0], only_blocks=True)
         if is_before and pattern_of(name) in lists - {name}:
             before.append(name)
     missing = []
-    for node in [block.read for block in blocks[:1]] + [block.gave for block in blocks]:
+    adds = [n for one in blocks[:1] for n in range(one.call.begin, one.call.end) if n in merges]
+    for node in chain(*((block.read, block.gave) for block in blocks)):
         place = bisect_left(taps, node)
         for tap in taps[max(place - 1, 0) : place + 1]:
             # a tap may end a block at its sum; a final norm is looked for by itself
             only_blocks = tap == taps[-1] or (tap <= node) != (node == blocks[0].read)
             start, stop = sorted((node, tap))
-            if not _changes(flow, merges, path, start, stop, only_blocks):
+            # a row's layers may be tapped in front of their activation
+            is_same = not adds or node != blocks[0].read or flow.origin(node) == tap
+            if is_same and not _changes(flow, merges, start, stop, only_blocks):
                 break
         else:
             missing.append(name_of(flow, node))
+    readout = sorted(node for node in behind(flow, path[-1:]) if node >= taps[-1])
+    beside = {*_without_sums(flow, merges, readout, tapped)} - {*path}
+    beside |= {node for node in {*readout} - {*path} if node in merges and merges.skips(node)}
+    missing += [name_of(flow, node) for node in sorted(beside)]
     last = before_norm(flow, whole.above, taps[-1])
     is_final = last != taps[-1] and all(one.gave <= last for one in others)
     found = {
@@ -114,7 +122,7 @@ def left_out(flow: Flow, proof: Proof) -> str:
 
 
 def _tapped(flow: Flow, taps: Sequence[int]) -> list[Call]:
-    """The outermost calls that give states, or read and change them, and have none inside."""
+    """The outermost calls that give states but h_0, or read and change some, with none inside."""
     found: set[int] = set()
     for place, call in enumerate(flow.calls):
         gave, read = flow.origin(call.gave), flow.origin(call.read)
@@ -123,7 +131,7 @@ def _tapped(flow: Flow, taps: Sequence[int]) -> list[Call]:
         if call.around in found or (is_tapped and inside <= {gave}):
             found.add(place)
     calls = map(flow.calls.__getitem__, found)
-    return [call for call in calls if call.around not in found]
+    return [c for c in calls if c.around not in found and flow.origin(c.gave) != taps[0]]
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -138,16 +146,10 @@ def name_of(flow: Flow, node: int) -> str:
     return next(chain(gives, (f"{call.name}{READS}" for call in named if call.read == node)), "")
 
 
-def _changes(
-    flow: Flow,
-    merges: Merges,
-    path: Sequence[int],
-    start: int,
-    stop: int,
-    only_blocks: bool = False,
-) -> bool:
+def _changes(flow: Flow, merges: Merges, start: int, stop: int, only_blocks: bool = False) -> bool:
     """Whether weights, a norm or a factor change a state on the way to another one."""
-    way = {node: flow.operations[node] for node in path if start < node <= stop}
+    between = behind(flow, [stop], {start})
+    way = {node: flow.operations[node] for node in between if node > start}
     for node, one in way.items():
         # a mean that is taken off is smaller
         adds = one.adds and all(flow.operations[read].size == one.size for read in one.reads)
@@ -197,7 +199,7 @@ def _on_path(flow: Flow, merges: Merges, path: Sequence[int]) -> list[int]:
     blocks = _blocks_on(flow, merges, path)
     states = {block.read for block in blocks} | {block.gave for block in blocks[-1:]}
     for one, other in pairwise(blocks):
-        if _changes(flow, merges, path, one.gave, other.read):
+        if _changes(flow, merges, one.gave, other.read):
             states.add(one.gave)
     return sorted(states)
 
@@ -223,15 +225,17 @@ def _blocks_on(
     """The blocks on a path: its sums, and members of their lists that have none; without these,
     from what one layer reads to what the next one reads.
     """
-    sums = merges.on(path)
+    sums = [node for node in path if node in merges]
     forks = {merges.above[node] for node in sums}
     made = _blocks(flow, merges, sums)
-    lists = [pattern_of(call.name) for call in made]
-    # a sum of the raw input is an embedding's, unless a block of the list makes it
+    counts = Counter(pattern_of(call.name) for call in made)
+    kept = merges.on(path)
+    # a sum of the raw input may be an embedding's, and one behind all layers the readout's
     calls = {
         node: call
-        for node, call, name in zip(sums, made, lists, strict=True)
-        if flow.is_activation(merges.above[node]) or lists.count(name) > 1
+        for node, call in zip(sums, made, strict=True)
+        if (counts[pattern_of(call.name)] > 1 and (node in kept or call.begin <= node < call.end))
+        or (node in kept and flow.is_activation(merges.above[node]))
     }
     calls |= _without_sums(flow, merges, path, [*tapped, *calls.values()])
     blocks: list[_Block] = []
@@ -248,7 +252,7 @@ def _blocks_on(
             if read not in forks:
                 read = max(start, before_norm(flow, merges.above, read))
         blocks.append(_Block(read, gave, call))
-        start = node
+        start = gave
     rows = pairwise(_read_by_layers(flow, merges, path, tapped))
     return blocks or [_Block(read, gave, _NO_CALL) for read, gave in rows]
 
@@ -266,7 +270,7 @@ def _ends(
         call = calls.get(following, _NO_CALL)
         begins = following if call is calls[node] else min(following, call.begin)
         if following in calls and following not in merges:
-            begins = before_norm(flow, merges.above, call.read) + 1
+            begins = max(before_norm(flow, merges.above, call.read) + 1, calls[node].end)
         tails[node] = [each for each in path if node < each < begins]
     sums = [node for node in tails if node in merges]
     names = [[flow.operations[each].name for each in tails[node]] for node in sums]
@@ -341,7 +345,14 @@ def _has_trunks(flow: Flow, merges: Merges, path: Sequence[int]) -> bool:
         if depths[-2] >= _DEEP or sum(map(bool, sums)) > 1:
             return True
         inner = set().union(*sums)
-        if inner and (is_alone or not _is_block(flow, fork, join, inner)):
+        if inner and is_alone:
+            return True
+        # layers behind a sum read its fork again
+        used = behind(flow, reads, {fork})
+        inner |= {
+            n for n in used if n in merges and merges.above[n] == fork and _depth(flow, n, join)
+        }
+        if inner and not _is_block(flow, fork, join, inner):
             return True
         skips = depths[0] == 0 < depths[-1] or depths[-1] - depths[0] >= _DEEP
         if skips and flow.operations[join].name in ("cat", "stack"):
@@ -357,7 +368,7 @@ def _is_block(flow: Flow, fork: int, join: int, inner: Iterable[int]) -> bool:
     """
     around = _elements_around(flow, [join, *inner])
     calls = {*around[0], *set.intersection(*map(set, around[1:]))}
-    return any(flow.calls[call].begin > fork for call in calls)
+    return any(fork < flow.calls[call].begin <= min(inner) for call in calls)
 
 
 def _depth(flow: Flow, fork: int, node: int) -> int:
@@ -365,8 +376,8 @@ def _depth(flow: Flow, fork: int, node: int) -> int:
     depths = {fork: 0}
     for each in sorted(behind(flow, [node], {fork}) - {fork}):
         operation = flow.operations[each]
-        before = [depths[read] for read in operation.reads if read in depths]
-        depths[each] = max(before, default=0) + operation.is_product
+        if before := depths.keys() & operation.reads:
+            depths[each] = max(map(depths.__getitem__, before)) + operation.is_product
     return depths[node]
 
 
@@ -456,7 +467,7 @@ def _names(
         node = call.read if ending else call.gave
         place = wanted.get(flow.origin(node))
         inside = [state for state in states if call.begin <= state < call.end]
-        if len(inside) > 1 or (not ending and place is not None and _is_late(flow, call)):
+        if len(inside) > 1:
             place = None
         found.setdefault(call.name, set()).add(place)
     names: dict[int, list[str]] = {}
@@ -465,12 +476,6 @@ def _names(
             if name and place is not None and None not in places:
                 names.setdefault(place, []).append(f"{name}{ending}")
     return names
-
-
-def _is_late(flow: Flow, call: Call) -> bool:
-    """Whether something read a state before a module handed it on unchanged."""
-    earlier = flow.operations[call.gave + 1 : call.begin]
-    return any(call.gave in one.reads for one in earlier)
 
 
 def pattern_of(name: str) -> str:

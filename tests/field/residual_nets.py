@@ -121,6 +121,26 @@ class Distances(Residual):
         return -torch.cdist(hidden[-1], self.prototypes), hidden
 
 
+class ReadsTwoStates(Distances):
+    """The head reads the last two states at once."""
+
+    def states(self, x):
+        hidden = super().states(x)[1]
+        return self.head(hidden[-1] * hidden[-2]), hidden
+
+
+class NumberedStem(Distances):
+    """A stem of two layers, with a GELU behind them."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc1, self.fc2 = nn.Linear(5, D), nn.Linear(D, D)
+        self.embed = nn.GELU()
+
+    def states(self, x):
+        return super().states(self.fc2(self.fc1(x)))
+
+
 class RowDistances(Distances):
     """Its blocks add nothing."""
 

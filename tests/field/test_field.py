@@ -27,6 +27,7 @@ TABLE = [
     (res.Residual, {"taps": "embed:out, blocks.1:in, blocks.2:in, norm:in"}, "numbers", ""),
     (res.InPlace, {}, "numbers", ""),
     (res.Distances, {}, "numbers", "taps guessed: 'embed,blocks.*'"),
+    (res.NumberedStem, {}, "numbers", ""),
     (res.RowDistances, BLOCKS, "numbers", ""),
     (res.RowDistances, {}, "refusal", "leave out states that no tap gives (blocks.2)"),
     (res.NoStemAdds, {}, "numbers", "taps guessed: 'blocks.*:in,norm:in'"),
