@@ -230,7 +230,7 @@ def _under(
     paths: Paths,
 ) -> Iterator[Finding]:
     """Findings under a named path; unreadable ones are problems, or raise if `named_raises`."""
-    count = runs = 0
+    count = 0
     unread: list[str] = []
     known = len(seen)
     try:
@@ -238,7 +238,6 @@ def _under(
             before = count
             for finding in [place] if isinstance(place, Problem) else read(place):
                 count += 1
-                runs += not isinstance(finding, Problem)
                 yield finding
             if count == before and is_file(place.path):
                 unread.append(Path(place.path).name)
@@ -248,7 +247,7 @@ def _under(
         yield Problem(path, str(error))
         return
     was_read = len(seen) == known
-    if not runs and (unread or not count) and not was_read and is_folder(path):
+    if not count and not was_read and is_folder(path):
         names = f" ({listed(unread, 4)})" if unread else ""
         yield Problem(path, f"{path}: {NOTHING_HERE}{names}; it reads: {KNOWN}")
 

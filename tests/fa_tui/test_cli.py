@@ -150,7 +150,7 @@ def test_an_empty_path_is_not_the_current_folder(command, capsys):
     [
         (["show", LONG], 3),
         (["open", LONG], 3),
-        (["audit", "RUN", "--out", LONG], 3),
+        (["audit", "RUN", "--out", LONG], 2),
         (["audit", "RUN", "--out", ""], 2),
         (["report", "RUN", "--out", f"{LONG}.md"], 3),
         (["train", "--method", "bp", "--out", LONG], 3),

@@ -79,7 +79,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, capsys, monkeypatch):
 
     monkeypatch.setattr(training.Training, "epoch", interrupted)
     assert train(tmp_path, "--method", "bp") == 130
-    assert "add --resume to go on" in capsys.readouterr().err
+    assert "--resume goes on after the last complete epoch" in capsys.readouterr().err
     assert read_manifest(tmp_path / "bp_s42").epochs_done == 0
 
 
