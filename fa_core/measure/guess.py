@@ -302,9 +302,10 @@ def _without_sums(
     kinds = {type(block.module) for block in blocks}
     found: dict[int, Call] = {}
     for call in flow.calls:
-        if pattern_of(call.name) not in lists or not {call.read, call.gave} <= states:
-            continue
         inside = range(call.begin, call.end)
+        is_listed = pattern_of(call.name) in lists and call.gave in inside
+        if not is_listed or not {call.read, call.gave} <= states:
+            continue
         is_block = type(call.module) in kinds or any(call.module.children())
         read = before_norm(flow, merges.above, call.read)
         layers = flow.is_activation(read) and any(operations[n].is_product for n in inside)

@@ -396,10 +396,15 @@ def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
     size, pool = stream.hidden[l].numel(), ""
     while flow.operations[node].size <= size:
         one = flow.operations[node]
-        if one.is_product or one.adds or not one.reads:
+        largest = max(one.reads, key=lambda read: flow.operations[read].size, default=ROOT)
+        if one.is_product or largest == ROOT:
+            return None
+        if one.adds and flow.operations[largest].size > size:
+            # a sum of parts, as in a transition
             return None
         pool = one.name
-        node = max(one.reads, key=lambda read: flow.operations[read].size)
+        # a residual behind the pool adds to what it gives
+        node = min(one.reads) if one.adds else largest
     if any(flow.operations[made].name == pool for made in stream.cuts[:l]):
         # every block ends in one
         return None
