@@ -134,7 +134,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.numbers = False
         self.begin = _NOWHERE
         self.takes_gradients = False
-        self._model = model
+        self.model = model
         self._modules = len(list(model.modules()))
         self._call = -1
         self._hooks = ExitStack()
@@ -153,7 +153,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return False
 
     def __enter__(self) -> Flow:
-        for name, module in self._model.named_modules():
+        for name, module in self.model.named_modules():
             enter, leave = partial(self._enter_call, name), self._leave_call
             self._hooks.enter_context(module.register_forward_pre_hook(enter, with_kwargs=True))
             self._hooks.enter_context(module.register_forward_hook(leave))
@@ -163,7 +163,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __exit__(self, *error: object) -> None:
         self._hooks.close()
         super().__exit__(*error)  # type: ignore[no-untyped-call]
-        if len(list(self._model.modules())) > self._modules:
+        if len(list(self.model.modules())) > self._modules:
             raise MeasureError(
                 "the network builds modules in its forward", hint="run it once before, in eval mode"
             )

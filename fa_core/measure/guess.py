@@ -87,11 +87,11 @@ def left_out(flow: Flow, proof: Proof) -> str:
     others = _blocks_on(flow, whole, path_to(whole.above, proof.logits), tapped)
     early = [node for node in sorted(behind(flow, taps[:1])) if node in whole]
     before = [module_of(flow, node) for node in early if flow.is_activation(whole.above[node])]
-    lists = {pattern_of(call.name) for call in tapped}
+    lists = {_pattern(flow, call) for call in tapped}
     for one in others:
         name = one.call.name or name_of(flow, one.gave)
         is_before = _changes(flow, whole, one.read, taps[0], only_blocks=True)
-        if is_before and pattern_of(name) in lists - {name}:
+        if is_before and pattern_of(flow.model, name) in lists - {name}:
             before.append(name)
     missing = []
     adds = [n for one in blocks[:1] for n in range(one.call.begin, one.call.end) if n in merges]
@@ -228,13 +228,13 @@ def _blocks_on(
     sums = [node for node in path if node in merges]
     forks = {merges.above[node] for node in sums}
     made = _blocks(flow, merges, sums)
-    counts = Counter(pattern_of(call.name) for call in made)
+    counts = Counter(_pattern(flow, call) for call in made)
     kept = merges.on(path)
     # a sum of the raw input may be an embedding's, and one behind all layers the readout's
     calls = {
         node: call
         for node, call in zip(sums, made, strict=True)
-        if (counts[pattern_of(call.name)] > 1 and (node in kept or call.begin <= node < call.end))
+        if (counts[_pattern(flow, call)] > 1 and (node in kept or call.begin <= node < call.end))
         or (node in kept and flow.is_activation(merges.above[node]))
     }
     calls |= _without_sums(flow, merges, path, [*tapped, *calls.values()])
@@ -298,12 +298,12 @@ def _without_sums(
     operations, readout = flow.operations, merges.readout(path)
     size = operations[path[-1]].size
     states = {node for node in path if node < readout or operations[node].size != size}
-    lists = {pattern_of(block.name) for block in blocks} - {block.name for block in blocks}
+    lists = {_pattern(flow, block) for block in blocks} - {block.name for block in blocks}
     kinds = {type(block.module) for block in blocks}
     found: dict[int, Call] = {}
     for call in flow.calls:
         inside = range(call.begin, call.end)
-        is_listed = pattern_of(call.name) in lists and call.gave in inside
+        is_listed = _pattern(flow, call) in lists and call.gave in inside
         if not is_listed or not {call.read, call.gave} <= states:
             continue
         is_block = type(call.module) in kinds or any(call.module.children())
@@ -417,7 +417,7 @@ def _elements_around(flow: Flow, nodes: Iterable[int]) -> list[list[int]]:
         found.append([])
         while place != ROOT and flow.calls[place].name:
             call = flow.calls[place]
-            is_element = call.name.rpartition(".")[2].isdigit()
+            is_element = _pattern(flow, call).rpartition(".")[2] == "*"
             if is_element or counts[_list(call), type(call.module)] > 1:
                 found[-1].append(place)
             place = call.around
@@ -427,6 +427,10 @@ def _elements_around(flow: Flow, nodes: Iterable[int]) -> list[list[int]]:
 def _are_parts(members: Mapping[str, set[type]]) -> bool:
     """Whether elements of a list are parts of a block: none has the modules of another one."""
     return len(members) > 1 and not any(a <= b for a, b in permutations(members.values(), 2))
+
+
+def _pattern(flow: Flow, call: Call) -> str:
+    return pattern_of(flow.model, call.name)
 
 
 def _list(call: Call) -> str:
@@ -443,18 +447,19 @@ def _written(
     """Taps for states as outputs, inputs or both of modules; [] if a state has none."""
     tables = [_names(flow, calls, states, ending) for ending in endings]
     candidates = [next((t[l] for t in tables if l in t), []) for l in range(len(states))]
-    shared = Counter(p for names in candidates for p in {pattern_of(name) for name in names})
+    lists = {name: pattern_of(model, name) for names in candidates for name in names}
+    shared = Counter(chain(*({*map(lists.__getitem__, names)} for names in candidates)))
     chosen: dict[str, None] = {}
     for names in candidates:
         if not names:
             return []
-        best = max(reversed(names), key=lambda name: (shared[pattern_of(name)], -name.count(".")))
+        best = max(reversed(names), key=lambda name: (shared[lists[name]], -name.count(".")))
         chosen[best] = None
     taps: dict[str, None] = {}
     for name in chosen:
-        alike = {other for other in chosen if pattern_of(other) == pattern_of(name)}
-        exact = set(match_modules(model, pattern_of(name))) == alike
-        taps[pattern_of(name) if exact else name] = None
+        alike = {other for other in chosen if lists[other] == lists[name]}
+        exact = set(match_modules(model, lists[name])) == alike
+        taps[lists[name] if exact else name] = None
     return list(taps)
 
 
@@ -479,5 +484,10 @@ def _names(
     return names
 
 
-def pattern_of(name: str) -> str:
-    return re.sub(r"\d+", "*", name)
+def pattern_of(model: nn.Module, name: str) -> str:
+    """A name with ``*`` for numbers, and for names within a container: what a list shares."""
+    above, dot, own = name.rpartition(".")
+    is_member = isinstance(model.get_submodule(above), (nn.ModuleDict, nn.Sequential))
+    # but ":in"
+    own = re.sub("^[^:]+" if is_member else r"\d+", "*", own)
+    return f"{pattern_of(model, above)}{dot}{own}" if dot else own

@@ -227,7 +227,7 @@ class ReadTaps(ReturnedStream):
             ran.append(name)
             for other, (earlier, version) in zip(labels, read, strict=True):
                 if state is earlier and state._version == version:
-                    _refuse_alike(other, name)
+                    _refuse_alike(model, other, name)
                     return state
             read.append((state, state._version))
             labels.append(name)
@@ -246,14 +246,14 @@ class ReadTaps(ReturnedStream):
         return logits, states
 
 
-def _refuse_alike(one: str, other: str) -> None:
+def _refuse_alike(model: nn.Module, one: str, other: str) -> None:
     """Refuse two modules of a list that read one tensor, as blocks that read a condition do.
 
     Raises:
         TapError: names both.
     """
-    pattern = pattern_of(one)
-    if one != other and pattern == pattern_of(other):
+    pattern = pattern_of(model, one)
+    if one != other and pattern == pattern_of(model, other):
         raise no_stream(
             f"{one} and {other} are one tensor",
             hint=f"tap what the blocks give: '{pattern.removesuffix(READS)}'",
