@@ -64,9 +64,9 @@ def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
     used = behind(flow, [logits])
     # rather than heads beside the logits, whose inputs may have hooks of their own
     of_logits = [call for call in flow.calls if call.gave in used]
-    # or modules that hand a state on to one branch alone
-    makes = [call for call in of_logits if call.begin <= call.gave]
-    for calls, endings in product((of_logits, flow.calls, makes), (("",), (READS,), ("", READS))):
+    # rather than modules that hand a state on to one branch alone
+    makes = [call for call in flow.calls if call.begin <= call.gave]
+    for calls, endings in product((of_logits, makes), (("",), (READS,), ("", READS))):
         taps = _written(model, flow, calls, states, endings)
         if taps:
             yield taps

@@ -396,14 +396,12 @@ def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
     size, pool = stream.hidden[l].numel(), ""
     while flow.operations[node].size <= size:
         one = flow.operations[node]
-        largest = max(one.reads, key=lambda read: flow.operations[read].size, default=ROOT)
-        if one.is_product or largest == ROOT:
-            return None
-        if one.adds and flow.operations[largest].size > size:
-            # a sum of parts, as in a transition
+        # a sum of parts is a transition's
+        if one.is_product or not one.reads or (one.adds and one.parts):
             return None
         pool = one.name
         # a residual behind the pool adds to what it gives
+        largest = max(one.reads, key=lambda read: flow.operations[read].size)
         node = min(one.reads) if one.adds else largest
     if any(flow.operations[made].name == pool for made in stream.cuts[:l]):
         # every block ends in one
