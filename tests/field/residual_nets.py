@@ -1,5 +1,7 @@
 """Networks with residual blocks. `states` is (logits, [h_0..h_L]), kept by hand."""
 
+from collections import OrderedDict
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -148,14 +150,8 @@ class RowDistances(Distances):
         super().__init__(adds=False)
 
 
-class NoStem(Distances):
+class NoStem(NoStemAdds, Distances):
     """The first block reads the raw input."""
-
-    x = (16, D)
-
-    def __init__(self):
-        super().__init__()
-        self.embed = nn.Identity()
 
 
 class SkipsWhereShapesAgree(Residual):
@@ -171,6 +167,14 @@ class SkipsWhereShapesAgree(Residual):
         for block in self.blocks:
             hidden.append(block(hidden[-1]))
         return self.head(hidden[-1]), hidden
+
+
+class NamedMembers(SkipsWhereShapesAgree):
+    """The same with names for numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.Sequential(OrderedDict(zip("uvwxyz", self.blocks, strict=True)))
 
 
 class AddsWhereShapesAgree(Residual):
@@ -362,6 +366,26 @@ class ViTPooled(ViT):
 
     def seen(self, h):
         return h
+
+
+class PooledThenAdds(ViTPooled):
+    """A residual layer behind the pool."""
+
+    def readout(self, h):
+        h = super().readout(h)
+        return h + F.linear(h, self.pos[:1] * self.pos[:1].mT)
+
+
+class Pruned(ViTNormedLast):
+    """One block hands on what it reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks.insert(2, nn.Identity())
+
+    def states(self, x):
+        logits, hidden = super().states(x)
+        return logits, [*hidden[:3], hidden[-1]]
 
 
 class Mamba(Net):
