@@ -72,7 +72,7 @@ class Operation:
         return self.name in _COPIES and len(self.reads) == 1
 
 
-@dataclass
+@dataclass(eq=False)
 class Call:
     """One call of a module.
 
