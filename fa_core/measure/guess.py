@@ -6,7 +6,6 @@ sums, they are what each layer by weights reads. See `fa_core.measure.stream` fo
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ from torch import nn
 
 from fa_core.errors import TapError
 from fa_core.measure.flow import ROOT, Call, Flow, behind, path_to
-from fa_core.measure.hooks import READS, match_modules, plain_logits
+from fa_core.measure.hooks import READS, match_modules, pattern_of, plain_logits
 from fa_core.measure.isolate import Inputs
 from fa_core.measure.stream import (
     Merges,
@@ -26,7 +25,7 @@ from fa_core.measure.stream import (
     module_of,
 )
 
-_NO_CALL = Call("", nn.Module(), ROOT, begin=2**40, read=ROOT)
+_NO_CALL = Call("", "", nn.Module(), ROOT, begin=2**40, read=ROOT)
 
 _DEEP = 3
 """Layers one after the other that make a branch a trunk of its own."""
@@ -88,7 +87,7 @@ def left_out(flow: Flow, proof: Proof) -> str:
         for node in sorted(behind(flow, taps[:1]))
         if node in whole and flow.is_activation(whole.above[node])
     ]
-    lists = {_pattern(flow, call) for call in tapped}
+    lists = {call.pattern for call in tapped}
     for one in others:
         name = one.call.name or name_of(flow, one.gave)
         is_before = _changes(flow, whole, one.read, taps[0], only_blocks=True)
@@ -239,13 +238,13 @@ def _blocks_on(
     sums = [node for node in path if node in merges]
     forks = {merges.above[node] for node in sums}
     made = _blocks(flow, merges, sums)
-    counts = Counter(_pattern(flow, call) for call in made)
+    counts = Counter(call.pattern for call in made)
     kept = merges.on(path)
     # a sum of the raw input may be an embedding's, and one behind all layers the readout's
     calls = {
         node: call
         for node, call in zip(sums, made, strict=True)
-        if (counts[_pattern(flow, call)] > 1 and (node in kept or call.begin <= node < call.end))
+        if (counts[call.pattern] > 1 and (node in kept or call.begin <= node < call.end))
         or (node in kept and flow.is_activation(merges.above[node]))
     }
     calls |= _without_sums(flow, merges, path, [*tapped, *calls.values()])
@@ -309,12 +308,12 @@ def _without_sums(
     operations, readout = flow.operations, merges.readout(path)
     size = operations[path[-1]].size
     states = {node for node in path if node < readout or operations[node].size != size}
-    lists = {_pattern(flow, block) for block in blocks} - {block.name for block in blocks}
+    lists = {block.pattern for block in blocks} - {block.name for block in blocks}
     kinds = {type(block.module) for block in blocks}
     found: dict[int, Call] = {}
     for call in flow.calls:
         inside = range(call.begin, call.end)
-        is_listed = _pattern(flow, call) in lists and call.gave in inside
+        is_listed = call.pattern in lists and call.gave in inside
         if not is_listed or not {call.read, call.gave} <= states:
             continue
         is_block = type(call.module) in kinds or any(call.module.children())
@@ -428,7 +427,7 @@ def _elements_around(flow: Flow, nodes: Iterable[int]) -> list[list[Call]]:
         found.append([])
         while place != ROOT and flow.calls[place].name:
             call = flow.calls[place]
-            is_element = _pattern(flow, call).rpartition(".")[2] == "*"
+            is_element = call.pattern.rpartition(".")[2] == "*"
             if is_element or counts[_list(call), type(call.module)] > 1:
                 found[-1].append(call)
             place = call.around
@@ -438,10 +437,6 @@ def _elements_around(flow: Flow, nodes: Iterable[int]) -> list[list[Call]]:
 def _are_parts(members: Mapping[str, set[type]]) -> bool:
     """Whether elements of a list are parts of a block: none has the modules of another one."""
     return len(members) > 1 and not any(a <= b for a, b in permutations(members.values(), 2))
-
-
-def _pattern(flow: Flow, call: Call) -> str:
-    return pattern_of(flow.model, call.name)
 
 
 def _list(call: Call) -> str:
@@ -493,12 +488,3 @@ def _names(
             if name and place is not None and None not in places:
                 names.setdefault(place, []).append(f"{name}{ending}")
     return names
-
-
-def pattern_of(model: nn.Module, name: str) -> str:
-    """A name with ``*`` for numbers, and for names within a container: what a list shares."""
-    above, dot, own = name.rpartition(".")
-    is_member = isinstance(model.get_submodule(above), (nn.ModuleDict, nn.Sequential))
-    # but ":in"
-    own = re.sub("^[^:]+" if is_member else r"\d+", "*", own)
-    return f"{pattern_of(model, above)}{dot}{own}" if dot else own

@@ -19,11 +19,12 @@ from fa_core.errors import TapError
 from fa_core.measure.flow import ROOT, Flow, recording
 from fa_core.measure.gradients import Layers, first_without_positions, read_by, selects_features
 from fa_core.measure.graph import read_in_another_form
-from fa_core.measure.guess import left_out, name_of, no_guess, pattern_of, possible_taps
+from fa_core.measure.guess import left_out, name_of, no_guess, possible_taps
 from fa_core.measure.hooks import (
     READS,
     described,
     match_modules,
+    pattern_of,
     plain_logits,
     read_logits,
     split_patterns,
