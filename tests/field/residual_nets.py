@@ -177,16 +177,6 @@ class NamedMembers(SkipsWhereShapesAgree):
         self.blocks = nn.Sequential(OrderedDict(zip("uvwxyz", self.blocks, strict=True)))
 
 
-class AddsWhereShapesAgree(Residual):
-    """Such a list of branches: the network adds them itself."""
-
-    def states(self, x):
-        hidden = [self.embed(x)]
-        for l, block in enumerate(self.blocks):
-            hidden.append(block(hidden[-1]) + (hidden[-1] if l == 1 else 0))
-        return self.head(hidden[-1]), hidden
-
-
 class ReadsInputAgain(Residual):
     """Perceiver's blocks: two sums, and the first one's branch reads the input beside the state."""
 
@@ -373,7 +363,7 @@ class PooledThenAdds(ViTPooled):
 
     def readout(self, h):
         h = super().readout(h)
-        return h + F.linear(h, self.pos[:1] * self.pos[:1].mT)
+        return h + self.embed(h[:, :5])
 
 
 class Pruned(ViTNormedLast):
@@ -384,8 +374,9 @@ class Pruned(ViTNormedLast):
         self.blocks.insert(2, nn.Identity())
 
     def states(self, x):
-        logits, hidden = super().states(x)
-        return logits, [*hidden[:3], hidden[-1]]
+        found = super().states(x)
+        del found[1][3]
+        return found
 
 
 class Mamba(Net):

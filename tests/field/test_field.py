@@ -34,9 +34,7 @@ TABLE = [
     (res.NormsBefore, {}, "numbers", ""),
     (res.RowOfNorms, {}, "numbers", ""),
     (res.Residual, PARTS, "refusal", "is a part of each vector of a state"),
-    (res.SkipsWhereShapesAgree, {}, "numbers", "taps guessed: 'embed,blocks.*'"),
     (res.NamedMembers, {}, "numbers", "taps guessed: 'embed,blocks.*'"),
-    (res.AddsWhereShapesAgree, {}, "numbers", ""),
     (
         res.ReadsInputAgain,
         {},
