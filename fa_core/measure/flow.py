@@ -20,7 +20,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
 from fa_core.errors import MeasureError
-from fa_core.measure.hooks import Args, Kwargs, first_tensor
+from fa_core.measure.hooks import Args, Kwargs, first_tensor, pattern_of
 from fa_core.measure.isolate import Inputs, tensors_of
 
 _NOWHERE = -(2**40)
@@ -72,12 +72,13 @@ class Operation:
         return self.name in _COPIES and len(self.reads) == 1
 
 
-@dataclass
+@dataclass(eq=False)
 class Call:
     """One call of a module.
 
     Attributes:
         name: name of the module.
+        pattern: of its list (see `pattern_of`).
         module: the module.
         around: place of the call that made this one.
         begin: number of operations before it.
@@ -87,6 +88,7 @@ class Call:
     """
 
     name: str
+    pattern: str
     module: nn.Module
     around: int
     begin: int
@@ -134,7 +136,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.numbers = False
         self.begin = _NOWHERE
         self.takes_gradients = False
-        self._model = model
+        self.model = model
         self._modules = len(list(model.modules()))
         self._call = -1
         self._hooks = ExitStack()
@@ -153,8 +155,9 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return False
 
     def __enter__(self) -> Flow:
-        for name, module in self._model.named_modules():
-            enter, leave = partial(self._enter_call, name), self._leave_call
+        for name, module in self.model.named_modules():
+            pattern = pattern_of(self.model, name)
+            enter, leave = partial(self._enter_call, name, pattern), self._leave_call
             self._hooks.enter_context(module.register_forward_pre_hook(enter, with_kwargs=True))
             self._hooks.enter_context(module.register_forward_hook(leave))
         super().__enter__()  # type: ignore[no-untyped-call]
@@ -163,7 +166,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __exit__(self, *error: object) -> None:
         self._hooks.close()
         super().__exit__(*error)  # type: ignore[no-untyped-call]
-        if len(list(self._model.modules())) > self._modules:
+        if len(list(self.model.modules())) > self._modules:
             raise MeasureError(
                 "the network builds modules in its forward", hint="run it once before, in eval mode"
             )
@@ -294,11 +297,13 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         else:
             self._writes.setdefault(key, []).append((tensor.detach(), node))
 
-    def _enter_call(self, name: str, module: nn.Module, args: Args, kwargs: Kwargs) -> None:
+    def _enter_call(
+        self, name: str, pattern: str, module: nn.Module, args: Args, kwargs: Kwargs
+    ) -> None:
         read = self._made_first((*args, *kwargs.values()))
         if not name:
             self.begin = len(self.operations)
-        self.calls.append(Call(name, module, self._call, len(self.operations), read))
+        self.calls.append(Call(name, pattern, module, self._call, len(self.operations), read))
         self._call = len(self.calls) - 1
 
     def _made_first(self, values: object) -> int:

@@ -6,7 +6,6 @@ sums, they are what each layer by weights reads. See `fa_core.measure.stream` fo
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,18 +16,16 @@ from torch import nn
 
 from fa_core.errors import TapError
 from fa_core.measure.flow import ROOT, Call, Flow, behind, path_to
-from fa_core.measure.hooks import READS, match_modules, plain_logits
+from fa_core.measure.hooks import READS, match_modules, pattern_of, plain_logits
 from fa_core.measure.isolate import Inputs
 from fa_core.measure.stream import (
     Merges,
     Proof,
-    before_norm,
-    is_norm,
     is_scaling,
     module_of,
 )
 
-_NO_CALL = Call("", nn.Module(), ROOT, begin=2**40, read=ROOT)
+_NO_CALL = Call("", "", nn.Module(), ROOT, begin=2**40, read=ROOT)
 
 _DEEP = 3
 """Layers one after the other that make a branch a trunk of its own."""
@@ -64,9 +61,9 @@ def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
     used = behind(flow, [logits])
     # rather than heads beside the logits, whose inputs may have hooks of their own
     of_logits = [call for call in flow.calls if call.gave in used]
-    # or modules that hand a state on to one branch alone
-    makes = [call for call in of_logits if call.begin <= call.gave]
-    for calls, endings in product((of_logits, flow.calls, makes), (("",), (READS,), ("", READS))):
+    # rather than modules that hand a state on to one branch alone
+    makes = [call for call in flow.calls if call.begin <= call.gave]
+    for calls, endings in product((of_logits, makes), (("",), (READS,), ("", READS))):
         taps = _written(model, flow, calls, states, endings)
         if taps:
             yield taps
@@ -85,40 +82,53 @@ def left_out(flow: Flow, proof: Proof) -> str:
     tapped = _tapped(flow, taps)
     blocks = _blocks_on(flow, merges, path, tapped)
     others = _blocks_on(flow, whole, path_to(whole.above, proof.logits), tapped)
-    early = [node for node in sorted(behind(flow, taps[:1])) if node in whole]
-    before = [module_of(flow, node) for node in early if flow.is_activation(whole.above[node])]
-    lists = {pattern_of(call.name) for call in tapped}
+    before = [
+        module_of(flow, node)
+        for node in sorted(behind(flow, taps[:1]))
+        if node in whole and flow.is_activation(whole.above[node])
+    ]
+    lists = {call.pattern for call in tapped}
     for one in others:
         name = one.call.name or name_of(flow, one.gave)
         is_before = _changes(flow, whole, one.read, taps[0], only_blocks=True)
-        if is_before and pattern_of(name) in lists - {name}:
+        if is_before and pattern_of(flow.model, name) in lists - {name}:
             before.append(name)
-    missing = []
-    adds = [n for one in blocks[:1] for n in range(one.call.begin, one.call.end) if n in merges]
-    for node in chain(*((block.read, block.gave) for block in blocks)):
-        place = bisect_left(taps, node)
-        for tap in taps[max(place - 1, 0) : place + 1]:
-            # a tap may end a block at its sum; a final norm is looked for by itself
-            only_blocks = tap == taps[-1] or (tap <= node) != (node == blocks[0].read)
-            start, stop = sorted((node, tap))
-            # a row's layers may be tapped in front of their activation
-            is_same = not adds or node != blocks[0].read or flow.origin(node) == tap
-            if is_same and not _changes(flow, merges, start, stop, only_blocks):
-                break
-        else:
-            missing.append(name_of(flow, node))
+    nodes = chain(*((block.read, block.gave) for block in blocks))
+    missing = [node for node in nodes if not _is_tapped(flow, merges, taps, node, blocks)]
+    # a row's first layer alone may be tapped in front of its activation
+    missing += [
+        one.read
+        for one in blocks[:1]
+        if flow.origin(one.read) not in taps
+        and any(node in merges for node in range(one.call.begin, one.call.end))
+    ]
     readout = sorted(node for node in behind(flow, path[-1:]) if node >= taps[-1])
-    beside = {*_without_sums(flow, merges, readout, tapped)} - {*path}
-    beside |= {node for node in {*readout} - {*path} if node in merges and merges.skips(node)}
-    missing += [name_of(flow, node) for node in sorted(beside)]
-    last = before_norm(flow, whole.above, taps[-1])
+    members = _without_sums(flow, merges, readout, tapped)
+    for node in readout:
+        is_block = node in members or (node in merges and merges.skips(node))
+        if is_block and node not in path:
+            missing.append(node)
+    last = whole.before_norm(taps[-1])
     is_final = last != taps[-1] and all(one.gave <= last for one in others)
     found = {
         "blocks before h_0": before,
-        "states that no tap gives": missing,
+        "states that no tap gives": [name_of(flow, node) for node in missing],
         "what the final norm reads": [name_of(flow, last)] if is_final else [],
     }
     return "; ".join(f"{what}{_listed(names)}" for what, names in found.items() if names)
+
+
+def _is_tapped(
+    flow: Flow, merges: Merges, taps: Sequence[int], node: int, blocks: Sequence[_Block]
+) -> bool:
+    """Whether a tap is what a block reads or gives."""
+    place = bisect_left(taps, node)
+    for tap in taps[max(place - 1, 0) : place + 1]:
+        # a tap may end a block at its sum; a final norm is looked for by itself
+        only_blocks = tap == taps[-1] or (tap <= node) != (node == blocks[0].read)
+        if not _changes(flow, merges, *sorted((node, tap)), only_blocks):
+            return True
+    return False
 
 
 def _tapped(flow: Flow, taps: Sequence[int]) -> list[Call]:
@@ -155,7 +165,7 @@ def _changes(flow: Flow, merges: Merges, start: int, stop: int, only_blocks: boo
         adds = one.adds and all(flow.operations[read].size == one.size for read in one.reads)
         if adds or one.is_product or node in merges:
             return True
-        changes = one.weighted or is_scaling(one) or is_norm(flow, merges.above, node)
+        changes = one.weighted or is_scaling(one) or merges.is_norm(node)
         if changes and not only_blocks:
             return True
     return False
@@ -228,13 +238,13 @@ def _blocks_on(
     sums = [node for node in path if node in merges]
     forks = {merges.above[node] for node in sums}
     made = _blocks(flow, merges, sums)
-    counts = Counter(pattern_of(call.name) for call in made)
+    counts = Counter(call.pattern for call in made)
     kept = merges.on(path)
     # a sum of the raw input may be an embedding's, and one behind all layers the readout's
     calls = {
         node: call
         for node, call in zip(sums, made, strict=True)
-        if (counts[pattern_of(call.name)] > 1 and (node in kept or call.begin <= node < call.end))
+        if (counts[call.pattern] > 1 and (node in kept or call.begin <= node < call.end))
         or (node in kept and flow.is_activation(merges.above[node]))
     }
     calls |= _without_sums(flow, merges, path, [*tapped, *calls.values()])
@@ -250,7 +260,7 @@ def _blocks_on(
             is_state = call.read in between and flow.is_activation(call.read)
             read = call.read if is_state else between[-1]
             if read not in forks:
-                read = max(start, before_norm(flow, merges.above, read))
+                read = max(start, merges.before_norm(read))
         blocks.append(_Block(read, gave, call))
         start = gave
     rows = pairwise(_read_by_layers(flow, merges, path, tapped))
@@ -270,7 +280,7 @@ def _ends(
         call = calls.get(following, _NO_CALL)
         begins = following if call is calls[node] else min(following, call.begin)
         if following in calls and following not in merges:
-            begins = max(before_norm(flow, merges.above, call.read) + 1, calls[node].end)
+            begins = max(merges.before_norm(call.read) + 1, calls[node].end)
         tails[node] = [each for each in path if node < each < begins]
     sums = [node for node in tails if node in merges]
     names = [[flow.operations[each].name for each in tails[node]] for node in sums]
@@ -298,15 +308,16 @@ def _without_sums(
     operations, readout = flow.operations, merges.readout(path)
     size = operations[path[-1]].size
     states = {node for node in path if node < readout or operations[node].size != size}
-    lists = {pattern_of(block.name) for block in blocks} - {block.name for block in blocks}
+    lists = {block.pattern for block in blocks} - {block.name for block in blocks}
     kinds = {type(block.module) for block in blocks}
     found: dict[int, Call] = {}
     for call in flow.calls:
-        if pattern_of(call.name) not in lists or not {call.read, call.gave} <= states:
-            continue
         inside = range(call.begin, call.end)
+        is_listed = call.pattern in lists and call.gave in inside
+        if not is_listed or not {call.read, call.gave} <= states:
+            continue
         is_block = type(call.module) in kinds or any(call.module.children())
-        read = before_norm(flow, merges.above, call.read)
+        read = merges.before_norm(call.read)
         layers = flow.is_activation(read) and any(operations[n].is_product for n in inside)
         is_block = (is_block and layers) or merges.skips(call.gave)
         if is_block and not any(node in merges for node in states.intersection(inside)):
@@ -325,7 +336,7 @@ def _read_by_layers(
         layers -= inside
         read |= {call.read} if inside else set()
     read.update(*(flow.operations[node].reads for node in layers))
-    before = {before_norm(flow, merges.above, flow.origin(node)) for node in read}
+    before = {merges.before_norm(flow.origin(node)) for node in read}
     return [node for node in path if node in before and flow.is_activation(node)]
 
 
@@ -368,7 +379,7 @@ def _is_block(flow: Flow, fork: int, join: int, inner: Iterable[int]) -> bool:
     """
     around = _elements_around(flow, [join, *inner])
     calls = {*around[0], *set.intersection(*map(set, around[1:]))}
-    return any(fork < flow.calls[call].begin <= min(inner) for call in calls)
+    return any(fork < call.begin <= min(inner) for call in calls)
 
 
 def _depth(flow: Flow, fork: int, node: int) -> int:
@@ -391,34 +402,34 @@ def _blocks(flow: Flow, merges: Merges, sums: Sequence[int]) -> list[Call]:
     """
     around = _elements_around(flow, sums)
     members: dict[str, dict[str, set[type]]] = {}
-    for call in (flow.calls[place] for place in set().union(*around)):
+    for call in chain(*around):
         kinds = {type(module) for module in call.module.modules()}
         members.setdefault(_list(call), {})[call.name] = kinds
     blocks: list[Call] = []
     for node, elements in zip(sums, around, strict=True):
-        while len(elements) > 1 and _are_parts(members[_list(flow.calls[elements[0]])]):
+        while len(elements) > 1 and _are_parts(members[_list(elements[0])]):
             del elements[0]
         if not elements:
             fork = merges.above[node]
             inside = chain(*_elements_around(flow, behind(flow, [node], {fork}) - {fork}))
-            calls = [call for call in inside if flow.calls[call].begin > fork]
-            elements = sorted(calls, key=lambda call: flow.calls[call].begin - flow.calls[call].end)
-        blocks.append(flow.calls[elements[0]] if elements else _NO_CALL)
+            calls = [call for call in inside if call.begin > fork]
+            elements = sorted(calls, key=lambda call: call.begin - call.end)
+        blocks.append(elements[0] if elements else _NO_CALL)
     return blocks
 
 
-def _elements_around(flow: Flow, nodes: Iterable[int]) -> list[list[int]]:
+def _elements_around(flow: Flow, nodes: Iterable[int]) -> list[list[Call]]:
     """The calls around operations that run one of several like modules, the innermost first."""
     counts = Counter((_list(call), type(call.module)) for call in flow.calls)
-    found: list[list[int]] = []
+    found: list[list[Call]] = []
     for node in nodes:
         place = flow.operations[node].call
         found.append([])
         while place != ROOT and flow.calls[place].name:
             call = flow.calls[place]
-            is_element = call.name.rpartition(".")[2].isdigit()
+            is_element = call.pattern.rpartition(".")[2] == "*"
             if is_element or counts[_list(call), type(call.module)] > 1:
-                found[-1].append(place)
+                found[-1].append(call)
             place = call.around
     return found
 
@@ -442,18 +453,19 @@ def _written(
     """Taps for states as outputs, inputs or both of modules; [] if a state has none."""
     tables = [_names(flow, calls, states, ending) for ending in endings]
     candidates = [next((t[l] for t in tables if l in t), []) for l in range(len(states))]
-    shared = Counter(p for names in candidates for p in {pattern_of(name) for name in names})
+    lists = {name: pattern_of(model, name) for names in candidates for name in names}
+    shared = Counter(chain(*({*map(lists.__getitem__, names)} for names in candidates)))
     chosen: dict[str, None] = {}
     for names in candidates:
         if not names:
             return []
-        best = max(reversed(names), key=lambda name: (shared[pattern_of(name)], -name.count(".")))
+        best = max(reversed(names), key=lambda name: (shared[lists[name]], -name.count(".")))
         chosen[best] = None
     taps: dict[str, None] = {}
     for name in chosen:
-        alike = {other for other in chosen if pattern_of(other) == pattern_of(name)}
-        exact = set(match_modules(model, pattern_of(name))) == alike
-        taps[pattern_of(name) if exact else name] = None
+        alike = {other for other in chosen if lists[other] == lists[name]}
+        exact = set(match_modules(model, lists[name])) == alike
+        taps[lists[name] if exact else name] = None
     return list(taps)
 
 
@@ -476,7 +488,3 @@ def _names(
             if name and place is not None and None not in places:
                 names.setdefault(place, []).append(f"{name}{ending}")
     return names
-
-
-def pattern_of(name: str) -> str:
-    return re.sub(r"\d+", "*", name)

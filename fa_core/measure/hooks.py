@@ -39,6 +39,15 @@ LogitsChoice: TypeAlias = int | str | Callable[[Any], Tensor] | None
 _MOST_SUGGESTIONS = 8
 
 
+def pattern_of(model: nn.Module, name: str) -> str:
+    """A name with ``*`` for numbers, and for names within a container: what a list shares."""
+    above, dot, own = name.rpartition(".")
+    is_member = isinstance(model.get_submodule(above), (nn.ModuleDict, nn.Sequential))
+    # but ":in"
+    own = re.sub("^[^:]+" if is_member else r"\d+", "*", own)
+    return f"{pattern_of(model, above)}{dot}{own}" if dot else own
+
+
 def split_patterns(patterns: str | Sequence[str]) -> list[str]:
     """Patterns one by one, from one text joined by commas or from several.
 

@@ -232,7 +232,7 @@ class PassRunner:
         if pool is not None:
             l, before = pool
             raise TapError(
-                f"h_{l} ({stream.names[l]}) is a part or a pool of the tokens or pixels before it, "
+                f"h_{l} ({stream.names[l]}) is, or adds to, a part or a pool of tokens or pixels, "
                 "so its norm does not compare",
                 hint=f"tap the state before the pool: {before or 'return it by a function'}",
             )

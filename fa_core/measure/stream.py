@@ -6,7 +6,7 @@ Source: docs/protocol.md §2, *The stream, proven*.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -102,6 +102,32 @@ class Merges:
         origin, one = self._flow.origin, self._flow.operations[node]
         fork = origin(self.above.get(node, ROOT))
         return one.adds and fork in map(origin, {*one.reads} - {*one.parts})
+
+    def before_norm(self, state: int) -> int:
+        """What the norm that gave a state, up to gains, shifts and copies, reads; else the state.
+
+        A norm is an operation of torch by that name, or a product or quotient of a tensor and a
+        smaller one computed from it without weights.
+        """
+        node = state
+        while not self.is_norm(node):
+            operation = self._flow.operations[node]
+            if len(operation.reads) != 1 or not _AFFINE.fullmatch(operation.name):
+                return state
+            node = operation.reads[0]
+        return self._flow.origin(self._flow.operations[node].reads[0])
+
+    def is_norm(self, node: int) -> bool:
+        """Whether an operation is a norm (see `before_norm`)."""
+        operations, fork = self._flow.operations, self.above.get(node, ROOT)
+        one = operations[node]
+        smallest = min((operations[read].size for read in one.reads), default=one.size)
+        if "norm" in one.name:
+            return smallest == one.size
+        if fork == ROOT or smallest >= one.size or not is_scaling(one):
+            return False
+        way = behind(self._flow, [node], {fork}) - {fork}
+        return not any(operations[each].weighted for each in way)
 
 
 def prove(flow: Flow, stream: Stream) -> Proof:
@@ -218,34 +244,6 @@ def module_of(flow: Flow, node: int) -> str:
     return flow.calls[call].name if call >= 0 else ""
 
 
-def before_norm(flow: Flow, above: Mapping[int, int], state: int) -> int:
-    """What the norm that gave a state, up to gains, shifts and copies, reads; else the state.
-
-    A norm is an operation of torch by that name, or a product or quotient of a tensor and a smaller
-    one computed from it without weights.
-    """
-    node = state
-    while not is_norm(flow, above, node):
-        operation = flow.operations[node]
-        if len(operation.reads) != 1 or not _AFFINE.fullmatch(operation.name):
-            return state
-        node = operation.reads[0]
-    return flow.origin(flow.operations[node].reads[0])
-
-
 def is_scaling(operation: Operation) -> bool:
     """Whether an operation multiplies or divides."""
     return bool(_SCALING.fullmatch(operation.name))
-
-
-def is_norm(flow: Flow, above: Mapping[int, int], node: int) -> bool:
-    """Whether an operation is a norm (see `before_norm`)."""
-    operations = flow.operations
-    one = operations[node]
-    smallest = min((operations[read].size for read in one.reads), default=one.size)
-    if "norm" in one.name:
-        return smallest == one.size
-    fork = above.get(node, ROOT)
-    if fork == ROOT or smallest >= one.size or not is_scaling(one):
-        return False
-    return not any(operations[n].weighted for n in behind(flow, [node], {fork}) - {fork})

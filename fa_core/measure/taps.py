@@ -19,11 +19,12 @@ from fa_core.errors import TapError
 from fa_core.measure.flow import ROOT, Flow, recording
 from fa_core.measure.gradients import Layers, first_without_positions, read_by, selects_features
 from fa_core.measure.graph import read_in_another_form
-from fa_core.measure.guess import left_out, name_of, no_guess, pattern_of, possible_taps
+from fa_core.measure.guess import left_out, name_of, no_guess, possible_taps
 from fa_core.measure.hooks import (
     READS,
     described,
     match_modules,
+    pattern_of,
     plain_logits,
     read_logits,
     split_patterns,
@@ -227,7 +228,7 @@ class ReadTaps(ReturnedStream):
             ran.append(name)
             for other, (earlier, version) in zip(labels, read, strict=True):
                 if state is earlier and state._version == version:
-                    _refuse_alike(other, name)
+                    _refuse_alike(model, other, name)
                     return state
             read.append((state, state._version))
             labels.append(name)
@@ -246,14 +247,14 @@ class ReadTaps(ReturnedStream):
         return logits, states
 
 
-def _refuse_alike(one: str, other: str) -> None:
+def _refuse_alike(model: nn.Module, one: str, other: str) -> None:
     """Refuse two modules of a list that read one tensor, as blocks that read a condition do.
 
     Raises:
         TapError: names both.
     """
-    pattern = pattern_of(one)
-    if one != other and pattern == pattern_of(other):
+    pattern = pattern_of(model, one)
+    if one != other and pattern == pattern_of(model, other):
         raise no_stream(
             f"{one} and {other} are one tensor",
             hint=f"tap what the blocks give: '{pattern.removesuffix(READS)}'",
@@ -396,10 +397,13 @@ def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
     size, pool = stream.hidden[l].numel(), ""
     while flow.operations[node].size <= size:
         one = flow.operations[node]
-        if one.is_product or one.adds or not one.reads:
+        # a sum of parts is a transition's
+        if one.is_product or not one.reads or (one.adds and one.parts):
             return None
         pool = one.name
-        node = max(one.reads, key=lambda read: flow.operations[read].size)
+        # a residual behind the pool adds to what it gives
+        largest = max(one.reads, key=lambda read: flow.operations[read].size)
+        node = min(one.reads) if one.adds else largest
     if any(flow.operations[made].name == pool for made in stream.cuts[:l]):
         # every block ends in one
         return None

@@ -1,5 +1,7 @@
 """Networks with residual blocks. `states` is (logits, [h_0..h_L]), kept by hand."""
 
+from collections import OrderedDict
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -148,14 +150,8 @@ class RowDistances(Distances):
         super().__init__(adds=False)
 
 
-class NoStem(Distances):
+class NoStem(NoStemAdds, Distances):
     """The first block reads the raw input."""
-
-    x = (16, D)
-
-    def __init__(self):
-        super().__init__()
-        self.embed = nn.Identity()
 
 
 class SkipsWhereShapesAgree(Residual):
@@ -173,14 +169,12 @@ class SkipsWhereShapesAgree(Residual):
         return self.head(hidden[-1]), hidden
 
 
-class AddsWhereShapesAgree(Residual):
-    """Such a list of branches: the network adds them itself."""
+class NamedMembers(SkipsWhereShapesAgree):
+    """The same with names for numbers."""
 
-    def states(self, x):
-        hidden = [self.embed(x)]
-        for l, block in enumerate(self.blocks):
-            hidden.append(block(hidden[-1]) + (hidden[-1] if l == 1 else 0))
-        return self.head(hidden[-1]), hidden
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.Sequential(OrderedDict(zip("uvwxyz", self.blocks, strict=True)))
 
 
 class ReadsInputAgain(Residual):
@@ -362,6 +356,27 @@ class ViTPooled(ViT):
 
     def seen(self, h):
         return h
+
+
+class PooledThenAdds(ViTPooled):
+    """A residual layer behind the pool."""
+
+    def readout(self, h):
+        h = super().readout(h)
+        return h + self.embed(h[:, :5])
+
+
+class Pruned(ViTNormedLast):
+    """One block hands on what it reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks.insert(2, nn.Identity())
+
+    def states(self, x):
+        found = super().states(x)
+        del found[1][3]
+        return found
 
 
 class Mamba(Net):

@@ -34,8 +34,7 @@ TABLE = [
     (res.NormsBefore, {}, "numbers", ""),
     (res.RowOfNorms, {}, "numbers", ""),
     (res.Residual, PARTS, "refusal", "is a part of each vector of a state"),
-    (res.SkipsWhereShapesAgree, {}, "numbers", "taps guessed: 'embed,blocks.*'"),
-    (res.AddsWhereShapesAgree, {}, "numbers", ""),
+    (res.NamedMembers, {}, "numbers", "taps guessed: 'embed,blocks.*'"),
     (
         res.ReadsInputAgain,
         {},
@@ -59,6 +58,8 @@ TABLE = [
     (res.ViTNormedLast, {}, "numbers", "taps guessed: 'blocks.*:in,norm:in'"),
     (res.ViTPooled, {}, "numbers", "taps guessed: 'blocks.0:in,blocks.*'"),
     (res.ViTPooled, {"taps": "blocks.*:in,norm:in"}, "refusal", "before the pool: blocks.2"),
+    (res.PooledThenAdds, {}, "refusal", "would leave out states that no tap gives"),
+    (res.Pruned, {}, "numbers", ""),
     (res.Mamba, {"taps": "embed,layers.*"}, "refusal", "h_2 (layers.1) depends on h_0 (embed)"),
     (res.Latents, STATES, "refusal", "no input reaches tap h_0"),
     (res.Complex, {"taps": "blocks.*"}, "refusal", "blocks.0 returns a complex128 tensor"),
