@@ -126,7 +126,7 @@ def _is_tapped(
     for tap in taps[max(place - 1, 0) : place + 1]:
         # a tap may end a block at its sum; a final norm is looked for by itself
         only_blocks = tap == taps[-1] or (tap <= node) != (node == blocks[0].read)
-        if not _changes(flow, merges, *sorted((node, tap)), only_blocks):
+        if not _changes(flow, merges, min(node, tap), max(node, tap), only_blocks):
             return True
     return False
 
