@@ -236,11 +236,11 @@ _SOURCES: dict[str, float] = {}
 
 def has_changed_sources() -> bool:
     """Whether a file that `import_callable` executed was changed since, or is gone."""
-    return any(_changed_at(path) != since for path, since in _SOURCES.items())
+    return _times(_SOURCES) != _SOURCES
 
 
-def _changed_at(path: str) -> float:
-    return Path(path).stat().st_mtime if Path(path).exists() else 0.0
+def _times(paths: Iterable[str]) -> dict[str, float]:
+    return {path: Path(path).stat().st_mtime for path in paths if Path(path).exists()}
 
 
 def _imported(name: str, wanted: str, option: str) -> ModuleType:
@@ -260,7 +260,7 @@ def _imported(name: str, wanted: str, option: str) -> ModuleType:
         with redirect_stderr(words):
             module = importlib.import_module(name)
         paths = [getattr(sys.modules[new], "__file__", None) for new in {*sys.modules} - known]
-        _SOURCES.update((path, _changed_at(path)) for path in paths if path)
+        _SOURCES.update(_times(filter(None, paths)))
         return module
     except ImportError as error:
         hint = "run from its folder, or install it"

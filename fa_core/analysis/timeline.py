@@ -429,11 +429,9 @@ def by_condition(timelines: Sequence[Timeline]) -> list[tuple[str, list[Timeline
     members: dict[tuple[str, tuple[str, str]], list[Timeline]] = defaultdict(list)
     for place, name, one in zip(places, names, timelines, strict=True):
         members[place, name].append(one)
-    return [(place, sorted(group, key=_seed_order)) for (place, _), group in members.items()]
-
-
-def _seed_order(one: Timeline) -> tuple[bool, int]:
-    return one.seed is None, one.seed or 0
+    for group in members.values():
+        group.sort(key=lambda one: (one.seed is None, one.seed or 0))
+    return [(place, group) for (place, _), group in members.items()]
 
 
 def _method(collection: str, group: list[Timeline]) -> MethodTimeline:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -67,11 +68,6 @@ class Tapped:
     def logits(self, model: nn.Module, x: Inputs) -> Tensor:
         """The logits alone, (B, C), outside the graph."""
         return plain_logits(model, x)
-
-
-def own_stream(model: nn.Module, x: Inputs) -> States:
-    """Output of a network that returns its own stream."""
-    return cast(States, call_model(model, x, return_hidden=True))
 
 
 class ReturnedStream(Tapped):
@@ -444,7 +440,8 @@ def resolve_taps(
     """
     if taps is None:
         if _returns_hidden(model):
-            return ReturnedStream(model, own_stream, "return_hidden=True")
+            own: Callable[..., Any] = partial(call_model, return_hidden=True)
+            return ReturnedStream(model, own, "return_hidden=True")
         return GuessedTaps(on_note)
     if callable(taps):
         return ReturnedStream(model, taps, getattr(taps, "__name__", "taps"))

@@ -124,17 +124,13 @@ class ReferencePrecision(msgspec.Struct, frozen=True, kw_only=True):
     def lowest(self) -> float | None:
         """The smallest cosine of any sample at any layer, NaN before others; None without one."""
         known = [cosine for cosine in self.worst if cosine is not None]
-        return min(known, key=_nan_first, default=None)
+        return min(known, key=lambda value: (not math.isnan(value), value), default=None)
 
     @property
     def is_exact(self) -> bool:
         """Whether every gradient has its direction, to six digits, and none is lost."""
         lowest = self.lowest
         return lowest is not None and lowest >= EXACT_ABOVE and not any(self.lost)
-
-
-def _nan_first(value: float) -> tuple[bool, float]:
-    return not math.isnan(value), value
 
 
 class MeanError(msgspec.Struct, frozen=True, kw_only=True):

@@ -154,7 +154,8 @@ def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCO
         if len(rows) > 1:
             spread = np.linspace(-0.28, 0.28, len(rows))
         xs[rows] = places.index(name) + spread
-    drawn = [what for what in JUDGED.values() if _is_drawn(what, table)] or [JUDGED["a"]]
+    drawn = [what for what in JUDGED.values() if (table.coverage & BIT[what.letter]).any()]
+    drawn = drawn or [JUDGED["a"]]
     signs: Signs = {**panels.FACES, "line: mean over seeds": _MEAN}
     columns = min(len(drawn), 2)
     shape = math.ceil(len(drawn) / columns), columns
@@ -173,10 +174,6 @@ def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCO
         panels.name_places(panel, [labels[name] for name in places])
     figure.suptitle("\n".join(table.assumed_notes), size=6)
     return laid_out(figure)
-
-
-def _is_drawn(what: Quantity, table: AuditTable) -> bool:
-    return bool((table.coverage & BIT[what.letter]).any())
 
 
 def _mean(table: AuditTable, what: Quantity, mine: Sequence[int]) -> float:
