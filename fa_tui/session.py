@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from fa_core.formats.rows import (
     AuditRow,
     Problem,
-    axes_of_methods,
     conditions_of,
     uneven,
     with_assumed_baseline,
@@ -119,11 +118,6 @@ class Runs:
         return AuditTable.from_rows(self.rows)
 
     @cached_property
-    def differing_axes(self) -> dict[str, list[str]]:
-        """Method → axes that differ among its runs, used in their names."""
-        return axes_of_methods(self.rows)
-
-    @cached_property
     def places(self) -> dict[str, dict[str, int]]:
         """Source → key → index."""
         found: dict[str, dict[str, int]] = {}
@@ -143,8 +137,9 @@ class Scope:
     def __init__(self, runs: Runs, rows: Sequence[int] | None) -> None:
         self._runs = runs
         self.rows = rows
-        self.values = cache(self._values)
-        self.points = cache(self._points)
+        # the numbers of the compared runs, and where their states change, both rising
+        self.values = cache(lambda letter: runs.judge.values(letter, self.compared))
+        self.points = cache(lambda letter: runs.judge.points(letter, self.compared))
 
     @cached_property
     def indices(self) -> Sequence[int]:
@@ -173,18 +168,9 @@ class Scope:
         """The runs that thresholds are set by: the counted ones, or where all are controls, all."""
         return self.counted or self.indices
 
-    def _values(self, letter: str) -> Sequence[float]:
-        """A diagnostic's numbers of these runs, rising, then a NaN for each run that fires at every
-        threshold."""
-        return self._runs.judge.values(letter, self.compared)
-
     def values_with_controls(self, letter: str) -> Sequence[float]:
-        """Like `values`, of all runs in scope."""
+        """Like `Session.values`, of all runs in scope."""
         return self._runs.judge.values(letter, self.rows)
-
-    def _points(self, letter: str) -> Sequence[float]:
-        """The thresholds at which a state of these runs changes, rising."""
-        return self._runs.judge.points(letter, self.compared)
 
 
 class Session(msgspec.Struct, frozen=True, dict=True, eq=False):

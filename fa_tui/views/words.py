@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -186,12 +186,12 @@ _COMPARED_AT_MOST = 100
 
 
 def run_name(session: Session, index: int) -> str:
-    """A run's name among those in scope, with its source if other runs share the name."""
+    """A run's name: what parts it from the runs in scope of its method and seed."""
     row = session.rows[index]
     alike = session.alike(index)
     if len(alike) > _COMPARED_AT_MOST:
         return sanitize(f"{session.label(index)} {row.key}")
-    names = disambiguate([session.rows[other] for other in alike], session.runs.differing_axes)
+    names = disambiguate([session.rows[other] for other in alike])
     return "".join(names[alike.index(index)])
 
 
@@ -220,19 +220,13 @@ def labels(rows: Sequence[AuditRow]) -> list[str]:
     return [method + rest.removeprefix(f" s{row.seed}") for row, (method, rest) in names]
 
 
-def disambiguate(
-    rows: Sequence[AuditRow], axes: Mapping[str, Collection[str]] | None = None
-) -> Pieces:
+def disambiguate(rows: Sequence[AuditRow]) -> Pieces:
     """A name per row in two parts, the first of which may be cut: ``("dfa", " s42 λ=0.1")``.
 
-    Names that would repeat get the run's place, or a number.
-
-    Args:
-        rows: all of them, or those that share a name.
-        axes: method → axes in its runs' names; by default those that differ among the rows.
+    Of its axes it has those that differ among the rows. Names that would repeat get the run's
+    place, or a number.
     """
-    if axes is None:
-        axes = axes_of_methods(rows)
+    axes = axes_of_methods(rows)
     names = []
     for row in rows:
         seed = "" if row.seed is None else f" s{row.seed}"
