@@ -196,7 +196,7 @@ class ExplorerScreen(Uniform, Screen[None]):
         # styles of all that opens later: a CSS_PATH of each would parse the whole sheet again
         self.app.stylesheet.read(Path(__file__).with_name("later.tcss"))
         self.app.stylesheet.parse()
-        self.sliders = SlidersPanel(self.session, id="sliders")
+        self.sliders = SlidersPanel(self.session, lambda: self.page.counts(), id="sliders")
         self._selected()
         with self.app.batch_update():
             await self.page.complete()
@@ -258,6 +258,8 @@ class ExplorerScreen(Uniform, Screen[None]):
             return
         self.head.set(*self.page.title())
         self.status.explain(self.page.legend())
+        if self.sliders is not None:
+            self.sliders.show_summary()
 
     @property
     def matrix(self) -> Matrix:
@@ -269,9 +271,9 @@ class ExplorerScreen(Uniform, Screen[None]):
     def show(self, now: Session) -> None:
         """Show another snapshot."""
         before, self.session = self.session, now
+        self.page.show(now)
         if self.sliders is not None:
             self.sliders.show(now)
-        self.page.show(now)
         if now.is_step_from(before):
             return
         self.describe()

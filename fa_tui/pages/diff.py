@@ -134,8 +134,8 @@ B: how many of their measured runs need walk-back.
             title += [(f" {side} ", ""), (name, "strong"), count]
         return title
 
-    def legend(self) -> Row:
-        return [(f" {difference_summary(self._every)}", "dim")] if self._pair else super().legend()
+    def counts(self) -> Sequence[str]:
+        return difference_summary(self._every) if self._pair else super().counts()
 
     @property
     def _here(self) -> RunDifference | None:

@@ -78,23 +78,20 @@ def change_text(change: NumberChange) -> str:
     return f"{quantity.heading} {was} → {now}"
 
 
-def difference_summary(runs: Sequence[RunDifference]) -> str:
-    """``15 runs in both: 3 changed (1 verdict, 1 only because B lacks d), 12 the same (2 but for
-    rounding); 1 only in A``."""
+def difference_summary(runs: Sequence[RunDifference]) -> list[str]:
+    """``15 runs in both: 3 changed (1 verdict)``, ``1 where B lacks d``, ``12 the same (2 but for
+    rounding)``, ``1 only in A``."""
     states = Counter(run.state for run in runs)
     both = len(runs) - states[CAME] - states[WENT]
     verdicts = sum(run.verdict_changed for run in runs)
     same = f"{both - states[CHANGED]} the same"
     if states[ROUNDING]:
         same += f" ({states[ROUNDING]} but for rounding)"
-    parts = [count_text(verdicts, "verdict")] if verdicts else []
-    noted = Counter(note for run in runs for note in run.notes)
-    parts += [f"{count} {note}" for note, count in noted.items()]
     changed = f"{states[CHANGED]} changed"
-    if parts:
-        changed += f" ({', '.join(parts)})"
-    text = f"{runs_words(both)} in both: {changed}, {same}"
-    for state, where in ((WENT, "A"), (CAME, "B")):
-        if states[state]:
-            text += f"; {states[state]} only in {where}"
-    return text
+    if verdicts:
+        changed += f" ({count_text(verdicts, 'verdict')})"
+    noted = Counter(note for run in runs for note in run.notes)
+    notes = [f"{count} {note}" for note, count in noted.items()]
+    one = {"A": states[WENT], "B": states[CAME]}
+    only = [f"{count} only in {side}" for side, count in one.items() if count]
+    return [f"{runs_words(both)} in both: {changed}", *notes, same, *only]
