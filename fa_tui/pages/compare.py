@@ -170,7 +170,9 @@ different networks have no mean
         if group is None:
             return Shared()
         rows = [session.rows[row] for row in group.rows]
-        return Shared(self.here.text.strip(), command_for(self.app, "show", rows=group.rows), rows)
+        command = "show" if group.name == MARKED else "seeds"
+        words = command_for(self.app, command, rows=group.rows)
+        return Shared(self.here.text.strip(), words, rows)
 
     def _show(self) -> None:
         group, session = self.group, self.session

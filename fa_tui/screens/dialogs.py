@@ -257,7 +257,7 @@ def _path_problem(text: str) -> str:
     if text.strip() and exists(path):
         whole = real_path(path).parent == real_path(path)
         return f"{path} is the whole disk: name a folder in it" if whole else ""
-    return listed(completions(text), 5) or "no such file or folder"
+    return listed(completions(text), 5) or "no such file or folder (O opens one beside another)"
 
 
 async def open_something(app: ExplorerApp, *, beside: bool = False) -> None:
