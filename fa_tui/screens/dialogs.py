@@ -191,7 +191,7 @@ async def ask_measure(app: ExplorerApp) -> None:
     session, chosen = app.session, app.explorer.chosen
     folders: dict[Path, list[int]] = {}
     for index in app.jobs.unknown(chosen):
-        folder = Path(session.rows[index].checkpoint or "").parent
+        folder = real_path(session.rows[index].checkpoint or "").parent
         folders.setdefault(folder, []).append(index)
     for folder, rows in folders.items():
         what = run_name(session, rows[0])
@@ -261,23 +261,19 @@ def _path_problem(text: str) -> str:
 
 
 async def open_something(app: ExplorerApp, *, beside: bool = False) -> None:
-    """Choose a file or folder that was open before, or type one, and open it instead of what is
+    """Type a file or folder, or choose one that was open before, and open it instead of what is
     open, or beside it to compare them."""
     asks, where = ("open beside", "beside") if beside else ("open", "in place of")
-    recent = [
-        Choice(short_path(place), "", place) for place in recent_places() if place.isprintable()
-    ]
-    text = ""
-    if recent:
-        text = await choose(app, asks.capitalize(), [*recent, Choice("another path ...", "", "")])
-    if not text:
-        suggester = PathSuggester(use_cache=False, case_sensitive=True)
-        hint = f"enter opens it, {where} what is open"
-        question = EntryScreen(asks, hint=hint, check=_path_problem, suggester=suggester)
-        text = (await ask(app, question)).strip()
-    path = typed_path(text)
+    question = EntryScreen(
+        asks,
+        hint=f"enter opens it, {where} what is open",
+        check=_path_problem,
+        suggester=PathSuggester(use_cache=False, case_sensitive=True),
+        earlier=[place for place in recent_places() if place.isprintable()],
+    )
+    path = typed_path((await ask(app, question)).strip())
     found = await asyncio.to_thread(scan, [path], run_traces=False)
-    if found.problems and not (found.rows or found.traces):
+    if found.problems and not (found.rows or found.traces or path.is_dir()):
         raise UnreadableInput(briefly(found.problems[0]))
     if not beside:
         app.leave_for(path)
