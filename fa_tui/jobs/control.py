@@ -96,11 +96,12 @@ class JobControl:
         return [*self._elsewhere(), *self.writings.listed(), *measured]
 
     def lines_on(self, row: int) -> Iterator[tuple[str, str]]:
-        """Why a run could not be measured; how one that was measured again compares with its audit;
-        each line with its tone."""
+        """Whether a run is being measured, or why it could not be; how one that was measured again
+        compares with its audit; each line with its tone."""
+        said = {"queued": "waits to be measured", "running": "is being measured"}
         for job in self.measuring.listed():
-            if (job.id, job.state) == (str(row), "failed"):
-                yield f"measuring failed: {job.words}", "warn"
+            if job.id == str(row) and job.state in (*said, "failed"):
+                yield said.get(job.state, f"measuring failed: {job.words}"), "warn"
         if row not in self.again:
             return
         compared = self.again[row].comparison
@@ -127,7 +128,7 @@ class JobControl:
                 state, error = "failed", progress.text()
             yield Listed(
                 id=f"{_ELSEWHERE}{row}",
-                name="".join(name),
+                name=name,
                 state=state,
                 device="" if progress.is_here else progress.host,
                 done=progress.epoch,

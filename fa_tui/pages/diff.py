@@ -124,9 +124,9 @@ B: how many of their measured runs need walk-back.
         return self.session.runs.places[row.source][row.key]
 
     def title(self) -> Row:
-        title = [(" diff ", "accent")]
+        title: Row = []
         if not self._pair:
-            return [*title, (" one file or folder is open: nothing to compare it with", "strong")]
+            return [(" one file or folder is open: nothing to compare it with", "strong")]
         for side, name, rows in zip("AB", self._pair, self._sides, strict=False):
             counted = [row.report for row in rows if row.report.coverage and not row.is_control]
             walked = sum(bool(report.flags) for report in counted)

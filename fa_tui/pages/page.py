@@ -62,7 +62,8 @@ class Page(Place):
         if self.row is None:
             self.app.say("no run here", "dim")
         else:
-            await self.app.explorer.open_at("Matrix", self.row)
+            self.app.explorer.row = self.row
+            await self.app.explorer.open("Matrix")
 
     def go_to(self, row: int) -> None:
         """Put the cursor on a run, if the page has it."""

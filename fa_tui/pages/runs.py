@@ -106,7 +106,8 @@ class RunsPage(Page):
         if self.detail is not None and self.side.display:
             work: list[tuple[str, str]] = []
             if row is not None:
-                work = [*work_lines(now, row), *self.app.jobs.lines_on(row)]
+                found = [(now.outdated[row], "warn")] if row in now.outdated else []
+                work = [*found, *work_lines(now, row), *self.app.jobs.lines_on(row)]
             self.detail.show(now, row, work)
         if self.curves is not None and self.curves.display:
             shown = [now.rows[index] for index in self.view.rows_on_line]

@@ -215,7 +215,7 @@ without intervals is judged by its numbers.
     def title(self) -> Row:
         runs, session = self._drawn, self.session
         if not runs:
-            return [(" timeline ", "accent"), (f" {without_traces(session).what} ", "strong")]
+            return [(f" {without_traces(session).what} ", "strong")]
         legend = []
         for run, look in zip(runs, self._looks.drawn(runs), strict=True):
             name = run.key if run.seed is None else f"s{run.seed}"
@@ -229,7 +229,7 @@ without intervals is judged by its numbers.
         if skipped:
             more.append((f"  {count_text(skipped, 'line')} skipped (P)", "warn"))
         name = self.table.text[self.table.line + 1][0]
-        return [(" timeline ", "accent"), (f" {name} ", "strong"), *legend, *more]
+        return [(f" {name} ", "strong"), *legend, *more]
 
     def _skipped(self, runs: Iterable[Timeline]) -> int:
         """The number of lines of their traces that were not read."""

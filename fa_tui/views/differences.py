@@ -61,7 +61,7 @@ def difference_columns(runs: Sequence[RunDifference]) -> Grid:
 
 
 def _names(runs: Sequence[RunDifference]) -> list[str]:
-    return ["".join(name) for name in disambiguate([run.row for run in runs])]
+    return disambiguate([run.row for run in runs])
 
 
 def changes(run: RunDifference) -> list[str]:
