@@ -245,11 +245,6 @@ class ExplorerScreen(Uniform, Screen[None]):
         self._selected()
         self.describe()
 
-    async def open_at(self, name: str, row: int) -> None:
-        """Open a page at a run."""
-        self.row = row
-        await self.open(name)
-
     def describe(self) -> None:
         """Show what the open page says of itself."""
         if is_too_small(self.size):
@@ -299,11 +294,6 @@ class ExplorerScreen(Uniform, Screen[None]):
             self.sliders.show_intervals(shown)
         self.refresh_bindings()
 
-    def select(self, row: int) -> None:
-        """Put the cursor on a run."""
-        self.row = row
-        self.page.go_to(row)
-
     def action_next_flip(self, step: int) -> None:
         """Go to the next run that flipped with the last step, or to the one before."""
         flips = [*chain(*parted(self.session, self.session.flips))]
@@ -315,7 +305,8 @@ class ExplorerScreen(Uniform, Screen[None]):
             return
         rows = [flip.row for flip in flips]
         place = (rows.index(self.row) + step) % len(rows) if self.row in rows else 0
-        self.select(rows[place])
+        self.row = rows[place]
+        self.page.go_to(self.row)
         words = flip_words(self.session, flips[place])
         self.app.say(f"{place + 1} of {len(rows)} flipped: {words}", "accent")
 
@@ -412,7 +403,7 @@ class ExplorerScreen(Uniform, Screen[None]):
     def jobs_changed(self, jobs: Sequence[Listed]) -> None:
         """Show the progress of the jobs."""
         self.status.show_progress(progress_line(jobs))
-        if self.page.id == "Jobs":
+        if self.page.id in ("Jobs", "Matrix", "Table"):
             self.page.show(self.session)
 
     def on_resize(self) -> None:

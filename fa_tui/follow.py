@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
+from fa_core.audit.jobs import changed_since
 from fa_core.files.opening import real_path
 from fa_core.formats import Scan, Trace, scan_again
 from fa_core.formats.rows import AuditRow, Problem
@@ -191,7 +192,8 @@ class Folders:
         self._stamps[place] = stamp
         if not (found.rows or found.traces or found.problems or known):
             return None
-        return Reading(place, found.rows, found.traces, found.problems)
+        problems = [*found.problems, *changed_since(found.rows)]
+        return Reading(place, found.rows, found.traces, problems)
 
     def _changed_work(self, folders: Iterable[str]) -> dict[str, RunProgress | None]:
         now = {folder: look_at(Path(folder)) for folder in folders}

@@ -132,12 +132,17 @@ class Scope:
     Args:
         runs: all runs.
         rows: indices of those in scope, rising; None for all.
+
+    Attributes:
+        values: letter → a diagnostic's numbers of the compared runs, rising, then a NaN for each
+            run that fires at every threshold.
+        points: letter → the thresholds at which it changes on a compared run, rising: the ends of
+            intervals, and the numbers without one.
     """
 
     def __init__(self, runs: Runs, rows: Sequence[int] | None) -> None:
         self._runs = runs
         self.rows = rows
-        # the numbers of the compared runs, and where their states change, both rising
         self.values = cache(lambda letter: runs.judge.values(letter, self.compared))
         self.points = cache(lambda letter: runs.judge.points(letter, self.compared))
 
@@ -169,7 +174,7 @@ class Scope:
         return self.counted or self.indices
 
     def values_with_controls(self, letter: str) -> Sequence[float]:
-        """Like `Session.values`, of all runs in scope."""
+        """Like `values`, of all runs in scope."""
         return self._runs.judge.values(letter, self.rows)
 
 
@@ -332,16 +337,6 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
             training = sum(map(self.is_trained, self.in_scope))
         return Counts(walked, measured, doubtful, training)
 
-    def values(self, letter: str) -> Sequence[float]:
-        """A diagnostic's numbers of the compared runs (`Scope.compared`), rising, then a NaN for
-        each run that fires at every threshold."""
-        return self.seen.values(letter)
-
-    def points(self, letter: str) -> Sequence[float]:
-        """The thresholds at which the diagnostic changes on a compared run, rising: the ends of
-        intervals, and the numbers without one."""
-        return self.seen.points(letter)
-
     def deciding(self, letter: str) -> Sequence[float]:
         """The `points` at which a judgement changes: no other diagnostic fires on the run, and
         where another one is undecided, this one fires beyond them."""
@@ -368,6 +363,17 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
     def is_trained(self, index: int) -> bool:
         """Whether another process trains a run now."""
         return index in self.work and self.work[index].trains
+
+    @cached_property
+    def outdated(self) -> Mapping[int, str]:
+        """Row → what was found of a run whose weights changed since it was measured."""
+        found = {}
+        for problem in self.problems:
+            key, _, said = problem.message.partition(": ")
+            row = self.runs.places.get(problem.path, {}).get(key)
+            if row is not None:
+                found[row] = said
+        return found
 
     def epochs_of(self, index: int) -> Sequence[TraceEpoch]:
         """The epochs in the trace of a run folder; empty without a trace."""
@@ -424,6 +430,7 @@ def _differing(then: Session, now: Session) -> bytes:
 def changed_cells(then: Session, now: Session) -> set[int]:
     """The rows whose letters or marks differ between two snapshots of the same runs."""
     rows = {*(then.marked ^ now.marked), *(then.gone ^ now.gone)}
+    rows |= then.outdated.keys() ^ now.outdated.keys()
     for before, after in ((then.work, now.work), (then.states, now.states)):
         if before is not after:
             every = {*before, *after}

@@ -27,7 +27,7 @@ from fa_core.report.notes import baseline_text
 from fa_core.report.numbers import percent, short, with_axes
 from fa_core.report.report_facts import layers_in_order
 from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.report.verdict import WALKS_BACK
+from fa_core.report.verdict import NOT_MEASURED, WALKS_BACK
 from fa_core.report.verdict_text import flips_texts, known_text, recorded_text
 from fa_tui.session import Session
 from fa_tui.views.columns import peak_block
@@ -122,6 +122,7 @@ class RunPage:
         self._row = row
         self._report = row.report
         self._covered = bool(row.report.coverage)
+        self._at_work = False
         self._judged: tuple[tuple[int, int], DiagnosticThresholds | None] | None = None
         self._limit = row.report.thresholds.h_norm_explosion_ratio
         self._width = max(width, _LEAST)
@@ -157,7 +158,8 @@ class RunPage:
             self._report = self._row.report.with_thresholds(thresholds)
             self._table = DiagnosticTable(self._report, self._width, self._glyphs)
         # in a pane of six lines these are all
-        first, *below = self._part("title", state, self._title)
+        self._at_work = bool(work) and not self._covered
+        first, *below = self._part("title", (state, self._at_work), self._title)
         lines = [first]
         if self._covered:
             lines += self._table.rows(thresholds)
@@ -241,6 +243,9 @@ class RunPage:
     def _verdicts(self) -> list[str]:
         """The verdict in a few words, and in fewer."""
         report = self._report
+        if self._at_work:
+            # how far it is stands below
+            return [NOT_MEASURED]
         if not report.flags or self._row.is_control:
             return [self._say(report.words)]
         fire = "fires" if len(report.flags) == 1 else "fire"

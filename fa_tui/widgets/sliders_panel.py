@@ -55,7 +55,7 @@ class SlidersPanel(Vertical):
         for letter, one in DIAGNOSTICS.items():
             slider = ThresholdSlider(one, one.limit(session.thresholds), id=f"slider-{letter}")
             slider.deciding = partial(self._deciding, letter)
-            slider.set_runs(session.values(letter), session.points(letter))
+            slider.set_runs(session.seen.values(letter), session.seen.points(letter))
             self._sliders[letter] = slider
         self._sliders["a"].add_class("-expanded")
 
@@ -78,7 +78,7 @@ class SlidersPanel(Vertical):
             if limit != slider.value:
                 slider.set_value(limit)
             if now.seen is not before.seen:
-                slider.set_runs(now.values(letter), now.points(letter))
+                slider.set_runs(now.seen.values(letter), now.seen.points(letter))
             slider.catch_up()
         if now.seen is not before.seen or changed_cells(before, now):
             self._flipped = flipped_words(now)
