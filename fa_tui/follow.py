@@ -134,7 +134,7 @@ class Folders:
             elif reading := self._reading(place, stamp):
                 readings.append(reading)
         for place in self._stamps.keys() - now.keys():
-            if not _is_there(Path(place)):
+            if not (Path(place).is_file() or Path(place, MANIFEST).exists()):
                 del self._stamps[place]
                 readings.append(Reading(place, gone=True))
         self._since = None
@@ -217,11 +217,6 @@ def _stamp(place: str) -> _Stamp:
         (name, status.st_size, max(status.st_mtime, status.st_ctime))
         for name, status in sorted(files)
     )
-
-
-def _is_there(place: Path) -> bool:
-    """Whether a place still is a file or a run folder."""
-    return place.is_file() or (place / MANIFEST).exists()
 
 
 class Following:

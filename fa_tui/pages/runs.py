@@ -106,8 +106,7 @@ class RunsPage(Page):
         if self.detail is not None and self.side.display:
             work: list[tuple[str, str]] = []
             if row is not None:
-                found = [(now.outdated[row], "warn")] if row in now.outdated else []
-                work = [*found, *work_lines(now, row), *self.app.jobs.lines_on(row)]
+                work = [*work_lines(now, row), *self.app.jobs.lines_on(row)]
             self.detail.show(now, row, work)
         if self.curves is not None and self.curves.display:
             shown = [now.rows[index] for index in self.view.rows_on_line]

@@ -16,6 +16,7 @@ from fa_core.analysis.timeline import Replay, Timeline, by_condition
 from fa_core.formats.trace import Trace
 from fa_core.report.diagnostics import DIAGNOSTICS
 from fa_core.report.numbers import count_text
+from fa_core.report.report_facts import TRAINING
 from fa_core.reporting.blocks import Block, Grid
 from fa_core.reporting.records import timeline_record
 from fa_core.reporting.sections.analyses import timeline_blocks
@@ -209,7 +210,11 @@ without intervals is judged by its numbers.
         self.app.explorer.describe()
 
     def legend(self) -> Row:
-        notes = dict.fromkeys(note for run in self._drawn for note in run.skipped)
+        now = self.session
+        # how far a training was when it was read, and is
+        live = {now.rows[row].report.unmeasured.get(TRAINING): now.work[row] for row in now.work}
+        said = [note for run in self._drawn for note in run.skipped]
+        notes = dict.fromkeys(live[note].text() if note in live else note for note in said)
         return [(f" {'; '.join(notes)}", "dim")] if notes else super().legend()
 
     def title(self) -> Row:

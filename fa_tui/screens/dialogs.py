@@ -209,25 +209,27 @@ _NETWORK = "empty: by its weights; resmlp(input_dim=128), timm:NAME, hf:FOLDER, 
 
 async def _measured_on(app: ExplorerApp, what: str, before: MeasureAnswer) -> MeasureAnswer:
     """Ask for the data and the network of checkpoints, offering what was typed before."""
-
-    def wrong_data(text: str) -> str:
-        return _fault_of(check_data_set, text.strip()) if text.strip() else _DATA
-
-    def wrong_network(text: str) -> str:
-        return _fault_of(network_spec, text.strip()) if text.strip() else ""
-
+    wrong_data = partial(_fault_of, check_data_set, empty=_DATA)
     hint = "enter goes on to the network; kept for the folder"
     question = EntryScreen(f"data of {what}", text=before.data, hint=hint, check=wrong_data)
     data = await ask(app, question)
-    asks = f"network of {what}"
-    question = EntryScreen(asks, text=before.model, hint=_NETWORK, check=wrong_network)
+    asks, wrong = f"network of {what}", partial(_fault_of, network_spec)
+    question = EntryScreen(asks, text=before.model, hint=_NETWORK, check=wrong)
     return MeasureAnswer(data.strip(), (await ask(app, question)).strip())
 
 
-def _fault_of(check: Callable[[str], object], text: str) -> str:
-    """What a check says against a text; ``""`` if nothing."""
+def _fault_of(check: Callable[[str], object], text: str, empty: str = "") -> str:
+    """What a check says against a text; ``""`` if nothing.
+
+    Args:
+        check: raises an error.
+        text: as typed.
+        empty: is said of no text.
+    """
+    if not text.strip():
+        return empty
     try:
-        check(text)
+        check(text.strip())
     except FaError as error:
         return str(error)
     return ""

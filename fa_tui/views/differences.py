@@ -39,7 +39,7 @@ def difference_grid(
     changed = [run for run in runs if run.state == CHANGED]
     of_all = set(changed[0].notes) if len(changed) > 1 else set()
     of_all.intersection_update(*(run.notes for run in changed))
-    for run, name in zip(runs, _names(runs), strict=True):
+    for run, name in zip(runs, disambiguate([run.row for run in runs]), strict=True):
         words = [text for text in changes(run) if text not in of_all]
         rows.append((name, cell(run.before), cell(run.after), ", ".join(words)))
     marked = frozenset(place for place, run in enumerate(runs) if run.verdict_changed)
@@ -50,7 +50,7 @@ def difference_columns(runs: Sequence[RunDifference]) -> Grid:
     """A line per run with a column per number and audit: ``acc_A``, ``acc_B``."""
     headings = [f"{quantity.name}_{side}" for quantity in COMPARED for side in "AB"]
     rows = []
-    for run, name in zip(runs, _names(runs), strict=True):
+    for run, name in zip(runs, disambiguate([run.row for run in runs]), strict=True):
         both = run.before, run.after
         words = [name, *map(verdict_of, both), "; ".join(run.notes)]
         for quantity in COMPARED:
@@ -58,10 +58,6 @@ def difference_columns(runs: Sequence[RunDifference]) -> Grid:
             words += ["" if value is None else exact(value) for value in values]
         rows.append(tuple(words))
     return Grid(("run", "A", "B", "notes", *headings), tuple(rows), words=4)
-
-
-def _names(runs: Sequence[RunDifference]) -> list[str]:
-    return disambiguate([run.row for run in runs])
 
 
 def changes(run: RunDifference) -> list[str]:

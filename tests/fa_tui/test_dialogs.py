@@ -344,13 +344,3 @@ async def test_a_page_in_the_palette_waits_until_its_list_is_laid_out(
         shown._action_command_list(action)
         await pilot.pause()
         assert app.screen is shown
-
-
-@pytest.mark.parametrize(("typed", "found"), [("sweep", "Sweep"), ("frozen baseline", "What if")])
-async def test_the_palette_finds_what_a_command_does_not_only_its_name(
-    app: ExplorerApp, typed: str, found: str
-) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
-        await pilot.press("ctrl+p", *typed)
-        await until(pilot, lambda: f"  {found} (" in screen_text(app))

@@ -38,10 +38,6 @@ def test_lowering_a_to_five_flips_exactly_the_two_ep_seeds_above_it(session: Ses
     assert (session.counts().walked, now.counts().walked) == (9, 11), "the old one stays"
 
 
-def test_same_thresholds_change_nothing(session: Session) -> None:
-    assert not at(session).flips
-
-
 def test_a_step_reads_and_counts_nothing_again(session: Session) -> None:
     now = at(session, h_norm_explosion_ratio=5.0)
     assert now.runs is session.runs and now.seen is session.seen
