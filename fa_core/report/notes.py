@@ -124,7 +124,7 @@ def batch_texts(run: JudgedRun, letter: str) -> list[str]:
             rescaled = at_reference_batch(value, sizes)
         number = JUDGED[letter].text(rescaled)
         ends = " to ".join(map(str, sorted({min(sizes), max(sizes)})))
-        words.append(f"B = {ends}, at B = {REFERENCE_BATCH} it is {number}")
+        words.append(f"B = {ends}, at B = {REFERENCE_BATCH} it would be {number}")
     return words
 
 

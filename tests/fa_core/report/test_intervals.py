@@ -239,8 +239,8 @@ def test_b_and_c_are_said_at_the_batch_size_of_their_thresholds():
         bp_grad_norms=[1e-3, 2e-8], cross_batch_stability=0.68, batch_size=1000
     )
     text = str(report)
-    assert "B = 1000, at B = 128 it is 1.56e-7" in text
-    assert "B = 1000, at B = 128 it is +0.214" in text
+    assert "B = 1000, at B = 128 it would be 1.56e-7" in text
+    assert "B = 1000, at B = 128 it would be +0.214" in text
     assert "at B = 128" not in str(DiagnosticReport(bp_grad_norms=[1e-3, 2e-8], batch_size=128))
 
 
