@@ -213,8 +213,11 @@ without intervals is judged by its numbers.
         now = self.session
         # how far a training was when it was read, and is
         live = {now.rows[row].report.unmeasured.get(TRAINING): now.work[row] for row in now.work}
-        said = [note for run in self._drawn for note in run.skipped]
-        notes = dict.fromkeys(live[note].text() if note in live else note for note in said)
+        notes = dict.fromkeys(
+            live[note].text() if note in live else note
+            for run in self._drawn
+            for note in run.skipped
+        )
         return [(f" {'; '.join(notes)}", "dim")] if notes else super().legend()
 
     def title(self) -> Row:

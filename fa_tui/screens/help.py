@@ -112,9 +112,8 @@ class ProblemsScreen(ReadScreen):
 
     def __init__(self, session: Session) -> None:
         lines = [*(problem.message for problem in session.problems), *session.seen.uneven]
-        words = count_text(len(lines), "problem")
-        title = [(" problems ", "accent"), (f" {words}", "strong")]
-        super().__init__(title, lines)
+        words = f" {count_text(len(lines), 'problem')}"
+        super().__init__([(" problems ", "accent"), (words, "strong")], lines)
 
 
 def found_lines(lines: Iterable[str], typed: str, *, whole: bool = False) -> Iterator[str]:

@@ -211,8 +211,7 @@ class EntryScreen(Question[str | None]):
 
     def on_input_changed(self) -> None:
         wrong = self.entry.full_words or self._check(self.entry.value)
-        listed = [] if self.entry.value else self._earlier[1:]
-        self.note.set_lines([*listed, wrong or self._hint])
+        self.note.set_lines([*self._earlier[1:], wrong or self._hint])
         self.note.set_class(bool(wrong), "-wrong")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

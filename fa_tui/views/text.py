@@ -76,7 +76,7 @@ def cut(text: str, width: int, mark: str = "") -> str:
     room = width - width_of(mark)
     if room <= 0:
         return mark
-    return chop_cells(text, room)[0] + mark
+    return (text[:room] if text.isascii() else chop_cells(text, room)[0]) + mark
 
 
 def cut_start(text: str, width: int, mark: str = "") -> str:
@@ -91,7 +91,7 @@ def cut_start(text: str, width: int, mark: str = "") -> str:
         return text
     mark = mark[: max(0, width)]
     room = max(0, width - width_of(mark))
-    start = max(0, len(text) - 8 * room)
+    start = max(0, len(text) - room * (1 if text.isascii() else 8))
     while width_of(text[start:]) > room:
         start += 1
     # an accent never stands without its letter
@@ -140,7 +140,7 @@ def told_apart(names: Iterable[str], width: int, mark: str) -> dict[str, str]:
     ... }
     True
     """
-    found = {name: cut_middle(name, width, mark) for name in names}
+    found = {name: cut_middle(name, width, mark) for name in {*names}}
     alike: dict[str, list[str]] = {}
     for name, short in found.items():
         alike.setdefault(short, []).append(name)
