@@ -15,7 +15,7 @@ from fa_tui.views.columns import NORMS
 from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.grid import Grid, GridLine, build_grid
 from fa_tui.views.looks import Look, SeedLooks
-from fa_tui.views.text import cut_middle, cut_start, fitted, padded, width_of
+from fa_tui.views.text import cut_start, fitted, padded, told_apart, width_of
 from fa_tui.widgets.painted import Row, row_text, row_width
 from fa_tui.widgets.run_cells import RunCells, RunsView, mark_of
 
@@ -146,6 +146,8 @@ class Matrix(RunsView):
         self._name_width, _ = fitted(
             self._whole_names, [self._count_width, *columns], self._room, least=_SHORTEST_NAMES
         )
+        room = self._name_width - self.lead - 1
+        self._cut = told_apart(self._labels.values(), room, self._glyphs.ellipsis)
         self.set_widths(self._name_width + self._count_width, columns)
 
     @property
@@ -235,10 +237,7 @@ class Matrix(RunsView):
             tone = "warn"
         elif count.startswith(("0/", "-", CONTROL)):
             tone = "dim"
-        label = cut_middle(
-            self._labels[line], self._name_width - self.lead - 1, self._glyphs.ellipsis
-        )
-        name = padded(" " * self.lead + label, self._name_width)
+        name = padded(" " * self.lead + self._cut[self._labels[line]], self._name_width)
         return [(name, "text"), (count.ljust(self._count_width), tone)]
 
     def _header(self) -> Row:

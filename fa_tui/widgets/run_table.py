@@ -74,7 +74,6 @@ class RunTable(RunsView):
         self.order = order
         self._columns: list[Column] = []
         self._names: dict[int, str] = {}
-        self._cut: dict[str, str] = {}
         self._whole: dict[str, int] = {}
         self._frozen: dict[str, int] = {}
         self.lay_out()
