@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fa_core.measure.diagnose import diagnose
     from fa_core.monitor import ProtocolMonitor
     from fa_core.report.diagnostic_report import DiagnosticReport
-    from fa_core.report.thresholds import DiagnosticThresholds
+    from fa_core.report.report_facts import DiagnosticThresholds
 
 __version__ = "0.1.0"
 __all__ = [
@@ -31,7 +31,7 @@ __all__ = [
 _HOMES = {
     "AuditTable": "formats.table",
     "DiagnosticReport": "report.diagnostic_report",
-    "DiagnosticThresholds": "report.thresholds",
+    "DiagnosticThresholds": "report.report_facts",
     "ProtocolMonitor": "monitor",
     "depth_ablation": "measure.depth_ablation",
     "diagnose": "measure.diagnose",

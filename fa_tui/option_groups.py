@@ -20,7 +20,7 @@ from fa_core.formats import given_columns
 from fa_core.formats.trace import with_growth_bound
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostics import DIAGNOSTICS
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.options import FilterOption, parse_frozen_baseline, split_list
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from fa_core.report.diagnostics import BIT, LETTERS
 from fa_core.report.gamma import CREDIT
 from fa_core.report.numbers import listed
 from fa_core.report.quantities import named
-from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
+from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 from fa_core.report.verdict import common_judgement
 
 AVERAGED = named("acc", "growth", "h_L", "g_L", "drift", "margin")

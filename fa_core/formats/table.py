@@ -22,7 +22,7 @@ from fa_core.report.judge import Judge
 from fa_core.report.method_style import CONTROLS
 from fa_core.report.numbers import brief, listed
 from fa_core.report.quantities import Quantity, named
-from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
+from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 from fa_core.report.verdict import judgement_of
 
 if TYPE_CHECKING:

@@ -26,9 +26,8 @@ from fa_core.measure.reference_precision import reference_precision
 from fa_core.measure.taps import Tapped, Taps, guess_note, resolve_taps
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.intervals import share_interval
-from fa_core.report.numbers import as_float
 from fa_core.report.provenance import LOSS, ReferencePrecision
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds, as_float
 
 PRECISION = "reference_precision"
 """Key of a report's ``unmeasured`` for a missing reference precision."""

@@ -22,7 +22,7 @@ import msgspec
 from fa_core.errors import UsageError
 from fa_core.report.numbers import exact, short
 from fa_core.report.quantities import JUDGED, Quantity
-from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
+from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 
 BOUND, PROXY, ASSUMED = "bound", "proxy", "assumed"
 """Kinds of inexact numbers: a lower bound, another layer's, (d) by an assumed baseline."""

@@ -23,8 +23,7 @@ from fa_core.report.intervals import noise_scale
 from fa_core.report.names import is_control
 from fa_core.report.provenance import BATCH_SIZES, OTHER_BASELINES, Interval
 from fa_core.report.quantities import JUDGED
-from fa_core.report.report_facts import ReportFacts
-from fa_core.report.thresholds import refuse_changes
+from fa_core.report.report_facts import ReportFacts, refuse_changes
 from fa_core.report.verdict import (
     FIRES,
     NOT_MEASURED,

@@ -15,8 +15,7 @@ from fa_core.report.judged_run import JudgedRun
 from fa_core.report.notes import baseline_text, left_out_text
 from fa_core.report.numbers import brief, count_text, exact, just_past
 from fa_core.report.provenance import BASELINE_FROM, stopped_after
-from fa_core.report.report_facts import TRAINING, UNSTATED
-from fa_core.report.thresholds import NEVER_NEGATIVE, DiagnosticThresholds
+from fa_core.report.report_facts import NEVER_NEGATIVE, TRAINING, UNSTATED, DiagnosticThresholds
 from fa_core.report.verdict import (
     CONTROL,
     NOT_MEASURED,

@@ -36,7 +36,7 @@ from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import diagnostic_letters
 from fa_core.report.manifest import AUDIT, RESUME, TRACE, Manifest, is_run, read_manifest
 from fa_core.report.method_style import FROZEN
-from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
+from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 from fa_core.training.plan import Recipe, RunPlan, there_already
 from fa_core.training.run_files import ResumeState, RunWriter, load_state, save_state
 from fa_core.zoo.data import DataSet, eval_batches

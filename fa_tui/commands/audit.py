@@ -17,7 +17,7 @@ from fa_core.errors import UsageError
 from fa_core.files.decode import Json
 from fa_core.formats.rows import AuditRow, with_given_baseline
 from fa_core.report.method_style import FROZEN
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui import options
 from fa_tui.commands import inputs, output
 from fa_tui.commands.progress import AuditProgress, stoppable

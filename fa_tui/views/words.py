@@ -11,7 +11,7 @@ from fa_core.formats.rows import AuditRow, axes_of_methods
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, letters_of
 from fa_core.report.names import is_file_name, run_place, unique_names
 from fa_core.report.numbers import count_text, listed, short
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.report.verdict import cell_text
 from fa_core.sanitize import sanitize
 from fa_tui.session import Flip, RunFilter, Session

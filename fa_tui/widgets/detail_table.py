@@ -20,7 +20,7 @@ from fa_core.report.diagnostics import BOUND, DIAGNOSTICS, PROXY
 from fa_core.report.notes import basis_text
 from fa_core.report.numbers import brief
 from fa_core.report.quantities import JUDGED
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.report.verdict import NOT_MEASURED
 from fa_tui.views.columns import mark_before, peak_block
 from fa_tui.views.glyphs import Glyphs

@@ -26,7 +26,7 @@ from fa_core.report.diagnostic_record import range_text, records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import BIT, DIAGNOSTICS, LETTERS, mask_of
 from fa_core.report.method_style import method_style
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.report.verdict_text import flips_of, flips_texts
 from fa_core.reporting.blocks import to_html, to_markdown
 from fa_core.reporting.figures import Markers

@@ -14,7 +14,7 @@ from fa_core.formats import scan
 from fa_core.formats.audit_table import write_audit_table
 from fa_core.formats.scan import Scan
 from fa_core.formats.table import AuditTable
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.reporting.blocks import to_html, to_markdown
 from fa_core.reporting.form import reporting_form
 from fa_core.reporting.records import to_csv

@@ -23,7 +23,7 @@ from fa_core.report.numbers import (
     with_axes,
 )
 from fa_core.report.quantities import BY_NAME, JUDGED
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.report.verdict import TRUSTWORTHY
 from fa_core.report.verdict_text import grounds_text
 from fa_core.reporting.blocks import Block, Grid, Paragraph, bullets, by_note

@@ -7,7 +7,7 @@ import re
 
 from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.commands.verdict_table import markdown, numbers
 from fa_tui.option_groups import Criteria
 

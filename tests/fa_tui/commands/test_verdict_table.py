@@ -14,7 +14,7 @@ from rich.text import Text
 from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.intervals import packed
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.sanitize import in_json
 from fa_tui.commands import verdict_table
 from fa_tui.commands.verdict_remarks import doubts_of
