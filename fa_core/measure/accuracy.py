@@ -9,9 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.errors import FaError
-from fa_core.measure.batch_input import as_batches, move_batch, to_device
+from fa_core.measure.batch_input import IGNORED, as_batches, move_batch, to_device
 from fa_core.measure.copies import float64_copy
-from fa_core.measure.gradients import IGNORED
 from fa_core.measure.hooks import plain_logits
 from fa_core.measure.isolate import (
     HALF,

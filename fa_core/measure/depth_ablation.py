@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from fa_core.errors import UsageError
 from fa_core.measure.accuracy import is_correct
-from fa_core.measure.batch_input import as_batches, to_device
-from fa_core.measure.gradients import IGNORED
+from fa_core.measure.batch_input import IGNORED, as_batches, to_device
 from fa_core.measure.hooks import (
     READS,
     Args,

@@ -37,7 +37,7 @@ from fa_core.measure.isolate import (
 from fa_core.measure.loss import CE, Loss, LossChoice, check_loss, settled
 from fa_core.measure.norms import Flattening, Signal, check_states, each
 from fa_core.measure.proven_credit import CreditProof
-from fa_core.measure.stream import Proof, Stream, prove
+from fa_core.measure.stream import Proof, Stream, Trials, prove
 from fa_core.measure.taps import (
     Tapped,
     Taps,
@@ -46,7 +46,6 @@ from fa_core.measure.taps import (
     working_taps,
 )
 from fa_core.measure.tracing import STRAIGHT_THROUGH, OwnBackward, agreeing
-from fa_core.measure.trials import Trials
 
 IN_PLACE = "modified by an inplace operation"
 """In torch's message if the backward pass needs a value that was overwritten."""
