@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from fa_core.formats import load_audits
     from fa_core.formats.table import AuditTable
-    from fa_core.measure.depth_ablation import depth_ablation
+    from fa_core.measure.accuracy import depth_ablation
     from fa_core.measure.diagnose import diagnose
     from fa_core.monitor import ProtocolMonitor
     from fa_core.report.diagnostic_report import DiagnosticReport
@@ -33,7 +33,7 @@ _HOMES = {
     "DiagnosticReport": "report.diagnostic_report",
     "DiagnosticThresholds": "report.report_facts",
     "ProtocolMonitor": "monitor",
-    "depth_ablation": "measure.depth_ablation",
+    "depth_ablation": "measure.accuracy",
     "diagnose": "measure.diagnose",
     "load_audits": "formats",
 }

@@ -38,7 +38,7 @@ from fa_core.audit.loading import (
 from fa_core.errors import FaError, MeasureError
 from fa_core.files.decode import Json
 from fa_core.files.opening import exists
-from fa_core.measure.accuracy import run_accuracy
+from fa_core.measure.accuracy import depth_ablation, run_accuracy
 from fa_core.measure.batch_input import as_batch
 from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.measure.credit import (
@@ -48,7 +48,6 @@ from fa_core.measure.credit import (
     null_gamma,
     own_credit_quality,
 )
-from fa_core.measure.depth_ablation import depth_ablation
 from fa_core.measure.diagnose import (
     Diagnosis,
     needs_precision,

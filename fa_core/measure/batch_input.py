@@ -19,6 +19,9 @@ from fa_core.measure.isolate import EvalNetwork, Inputs, first_of, tensors_of, t
 Batch: TypeAlias = tuple[Inputs, Tensor]
 """(x, y)."""
 
+Progress: TypeAlias = Callable[[int, int], object]
+"""Called with (batches done, batches in total)."""
+
 IGNORED = -100
 """Labels (B, T) of this value are ignored, as by `torch.nn.functional.cross_entropy`."""
 

@@ -13,18 +13,18 @@ from torch import Tensor, nn
 
 from fa_core.errors import FaError, UsageError
 from fa_core.measure.accumulator import Accumulator
-from fa_core.measure.accuracy import AccuracyMeter, Progress
-from fa_core.measure.batch_input import BatchLog, as_batches, label_note, to_device
+from fa_core.measure.batch_input import BatchLog, Progress, as_batches, label_note, to_device
 from fa_core.measure.credit import credit_quality
 from fa_core.measure.gradients import microbatches
 from fa_core.measure.hooks import LogitsChoice, choosing_logits
 from fa_core.measure.isolate import DREW, Device, eval_mode
-from fa_core.measure.loss import CE, Loss, LossChoice
+from fa_core.measure.loss import CE, AccuracyMeter, Loss, LossChoice
 from fa_core.measure.norms import PER_TOKEN
 from fa_core.measure.passes import DEFAULTS, CreditFunction, PassOptions, PassRunner
 from fa_core.measure.reference_precision import reference_precision
 from fa_core.measure.taps import Tapped, Taps, guess_note, resolve_taps
 from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.diagnostics import DIAGNOSTICS
 from fa_core.report.intervals import share_interval
 from fa_core.report.provenance import LOSS, ReferencePrecision
 from fa_core.report.report_facts import DiagnosticThresholds, as_float
@@ -198,7 +198,8 @@ def of_logits(loss: LossChoice, logits: LogitsChoice) -> LossChoice:
 
 def needs_precision(report: DiagnosticReport) -> bool:
     """Whether (b)'s finite number is below the floor, so that the reference is to be checked."""
-    return "b" in report.by_numbers and "b" not in report.nonfinite
+    norms = report.bp_grad_norms
+    return all(map(math.isfinite, norms)) and DIAGNOSTICS["b"].fires(norms[-1], report.thresholds)
 
 
 def with_precision(
