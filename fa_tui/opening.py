@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fa_core.formats import Trace
     from fa_core.report.baseline import FrozenBaseline
     from fa_tui.jobs.measuring import Setup
-    from fa_tui.option_groups import Log
+    from fa_tui.options import Log
 
 
 def open_explorer(
@@ -127,8 +127,7 @@ def _with_columns(log: Log | None, settled: str) -> tuple[Log | None, list[Probl
     if not settled or (log is not None and log.columns):
         return log, []
     # Typer: not before the explorer
-    from fa_tui.option_groups import Log
-    from fa_tui.options import split_list
+    from fa_tui.options import Log, split_list
 
     path = str(settings_file())
     try:

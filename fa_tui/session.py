@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from fa_core.formats.table import AuditTable
     from fa_core.formats.trace import TraceEpoch
     from fa_tui.follow import Reading
-    from fa_tui.option_groups import Log
+    from fa_tui.options import Log
 
 
 class Flip(NamedTuple):

@@ -22,7 +22,7 @@ from fa_tui import options
 from fa_tui.commands import inputs, output
 from fa_tui.commands.progress import AuditProgress, stoppable
 from fa_tui.commands.verdict_table import judged, print_rows
-from fa_tui.option_groups import Chosen, Criteria, CriteriaOptions, ExecutionOptions
+from fa_tui.options import Chosen, Criteria, CriteriaOptions, ExecutionOptions
 from fa_tui.views.words import labels, with_seed
 
 if TYPE_CHECKING:

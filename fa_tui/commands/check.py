@@ -26,7 +26,7 @@ from fa_tui.commands import check_forms, inputs, output
 from fa_tui.commands.check_forms import FAILED, OPEN, PASSED, Case, Checked
 from fa_tui.commands.verdict_remarks import NotesByRun, all_counts_text, doubts_of
 from fa_tui.commands.verdict_table import judged, named
-from fa_tui.option_groups import ChosenOptions, Criteria
+from fa_tui.options import ChosenOptions, Criteria
 from fa_tui.views.words import runs_words, with_seed
 
 _Require = Annotated[

@@ -25,7 +25,7 @@ from fa_core.reporting.records import csv_text
 from fa_tui.commands import inputs
 from fa_tui.commands.output import complain, print_json, say, speaks_unicode
 from fa_tui.commands.verdict_remarks import Remarks
-from fa_tui.option_groups import Chosen, Criteria
+from fa_tui.options import Chosen, Criteria
 from fa_tui.views.columns import MARKS, mark_before
 from fa_tui.views.filters import ViewState
 from fa_tui.views.text import cut_middle, fitted, padded, width_of

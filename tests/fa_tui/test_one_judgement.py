@@ -34,7 +34,7 @@ from fa_core.reporting.form import first_page, paper_tables
 from fa_tui.commands import check_forms
 from fa_tui.commands.check import _first_reading
 from fa_tui.commands.verdict_table import print_rows, record
-from fa_tui.option_groups import Criteria
+from fa_tui.options import Criteria
 from fa_tui.session import Session
 from fa_tui.views.comparison import Group, agreement
 from fa_tui.views.differences import difference_grid

@@ -19,7 +19,7 @@ from fa_core.sanitize import in_json
 from fa_tui.commands import verdict_table
 from fa_tui.commands.verdict_remarks import doubts_of
 from fa_tui.commands.verdict_table import print_rows
-from fa_tui.option_groups import Criteria
+from fa_tui.options import Criteria
 from tests.fa_tui.odd_names import ODD_NAMES
 
 USUAL = Criteria(DiagnosticThresholds())
