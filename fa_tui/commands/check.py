@@ -24,8 +24,7 @@ from fa_core.reporting.sections.runs import claim_line, counts_of_claims
 from fa_tui import options
 from fa_tui.commands import check_forms, inputs, output
 from fa_tui.commands.check_forms import FAILED, OPEN, PASSED, Case, Checked
-from fa_tui.commands.verdict_remarks import NotesByRun, all_counts_text, doubts_of
-from fa_tui.commands.verdict_table import judged, named
+from fa_tui.commands.verdict_table import NotesByRun, all_counts_text, doubts_of, judged, named
 from fa_tui.options import ChosenOptions, Criteria
 from fa_tui.views.words import runs_words, with_seed
 

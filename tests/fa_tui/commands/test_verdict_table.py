@@ -17,8 +17,7 @@ from fa_core.report.intervals import packed
 from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.sanitize import in_json
 from fa_tui.commands import verdict_table
-from fa_tui.commands.verdict_remarks import doubts_of
-from fa_tui.commands.verdict_table import print_rows
+from fa_tui.commands.verdict_table import doubts_of, print_rows
 from fa_tui.options import Criteria
 from tests.fa_tui.odd_names import ODD_NAMES
 
