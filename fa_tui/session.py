@@ -25,11 +25,10 @@ from fa_core.formats.rows import (
 )
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import BIT, letters_of
+from fa_core.report.diagnostics import BIT, cell_text, judgement_of, letters_of
 from fa_core.report.judge import ALL, Judge
 from fa_core.report.names import run_place
 from fa_core.report.report_facts import DiagnosticThresholds
-from fa_core.report.verdict import cell_text, judgement_of
 
 if TYPE_CHECKING:
     from fa_core.formats import Trace

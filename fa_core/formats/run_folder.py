@@ -19,7 +19,6 @@ from fa_core.formats.trace import Trace
 from fa_core.report import manifest as run_files
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.names import canonical_method
-from fa_core.report.provenance import stopped_after
 from fa_core.report.report_facts import TRAINING
 from fa_core.sanitize import WHITE_SPACE, sanitize
 
@@ -106,7 +105,7 @@ def _training(folder: Path, manifest: run_files.Manifest) -> str:
     """How far the training of an unmeasured run is, or got; ``""`` if that is not known."""
     if work := look_at(folder):
         return work.text()
-    stopped = stopped_after(msgspec.structs.asdict(manifest))
+    stopped = run_files.stopped_after(msgspec.structs.asdict(manifest))
     return stopped and f"training ended after {stopped}"
 
 

@@ -16,9 +16,8 @@ from fa_core.formats.rows import AuditRow, Problem, recorded
 from fa_core.report.baseline import GIVE_ONE
 from fa_core.report.diagnostic_record import records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import diagnostic_letters
+from fa_core.report.diagnostics import TRUSTWORTHY, WALKS_BACK, diagnostic_letters
 from fa_core.report.notes import why_inexact
-from fa_core.report.verdict import TRUSTWORTHY, WALKS_BACK
 from fa_core.report.verdict_text import PASS, counted, known_text, recorded_text, second_reading
 from fa_core.reporting.sections.runs import claim_line, counts_of_claims
 from fa_tui import options

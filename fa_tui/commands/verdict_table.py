@@ -21,11 +21,18 @@ from fa_core.report import quantities
 from fa_core.report.beside import failure_mode, floor_text, reference_text
 from fa_core.report.diagnostic_record import records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import ASSUMED, DIAGNOSTICS, LETTERS, judged_text
+from fa_core.report.diagnostics import (
+    ASSUMED,
+    CONTROL,
+    DIAGNOSTICS,
+    LETTERS,
+    NOT_MEASURED,
+    cell_legend,
+    judged_text,
+)
 from fa_core.report.intervals import sample_count
 from fa_core.report.notes import baseline_text, caveats, why_unproven
 from fa_core.report.numbers import brief, listed
-from fa_core.report.verdict import CONTROL, NOT_MEASURED, cell_legend
 from fa_core.report.verdict_text import (
     counted,
     counts_text,
@@ -39,10 +46,9 @@ from fa_core.reporting.records import csv_text
 from fa_tui.commands import inputs
 from fa_tui.commands.output import complain, print_json, say, speaks_unicode
 from fa_tui.options import Chosen, Criteria
-from fa_tui.views.columns import MARKS, mark_before
 from fa_tui.views.filters import ViewState
 from fa_tui.views.text import cut_middle, fitted, padded, width_of
-from fa_tui.views.words import labels, runs_words, with_seed
+from fa_tui.views.words import MARKS, labels, mark_before, runs_words, with_seed
 
 EVIDENCE_LEGEND = (
     "≥: only a lower bound, which can prove that (a) fires and never that it passes   ≈: by proxy"
