@@ -32,7 +32,7 @@ from fa_core.report.report_facts import DiagnosticThresholds
 
 if TYPE_CHECKING:
     from fa_core.formats import Trace
-    from fa_core.formats.run_progress import RunProgress
+    from fa_core.formats.run_folder import RunProgress
     from fa_core.formats.table import AuditTable
     from fa_core.formats.trace import TraceEpoch
     from fa_tui.follow import Reading

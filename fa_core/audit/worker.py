@@ -24,7 +24,7 @@ from fa_core.audit import messages
 from fa_core.audit.jobs import Cancelled, DeviceFull, Job, JobProgress
 from fa_core.errors import FaError, is_device_lost
 from fa_core.files.decode import Json
-from fa_core.formats.run_progress import forget_measuring
+from fa_core.formats.run_folder import forget_measuring
 from fa_core.option_values import has_changed_sources
 
 MEASURE = "FA_TUI_MEASURE"
