@@ -38,7 +38,7 @@ from fa_core.audit.loading import (
 from fa_core.errors import FaError, MeasureError
 from fa_core.files.decode import Json
 from fa_core.files.opening import exists
-from fa_core.measure.accuracy import depth_ablation, run_accuracy
+from fa_core.measure.accuracy import depth_ablation
 from fa_core.measure.batch_input import as_batch
 from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.measure.credit import (
@@ -52,6 +52,7 @@ from fa_core.measure.diagnose import (
     Diagnosis,
     needs_precision,
     of_logits,
+    run_accuracy,
     run_diagnosis,
     with_precision,
 )

@@ -9,20 +9,19 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.errors import UsageError
-from fa_core.measure.batch_input import IGNORED, Progress, as_batches, to_device
+from fa_core.measure.batch_input import IGNORED, as_batches, to_device
+from fa_core.measure.diagnose import run_accuracy
 from fa_core.measure.hooks import (
     READS,
     Args,
     first_tensor,
     match_modules,
-    plain_logits,
     read_logits,
     replace_first_tensor,
     tapped,
 )
 from fa_core.measure.isolate import Device, Inputs, call_model, detached_inputs, eval_mode
-from fa_core.measure.loss import AccuracyMeter, is_correct
-from fa_core.measure.passes import as_pass_failed, check_logits
+from fa_core.measure.loss import is_correct
 from fa_core.measure.taps import States, guess_taps
 from fa_core.report.provenance import DepthAblation
 
@@ -39,39 +38,6 @@ def accuracy(model: nn.Module, batches: Iterable[object]) -> float:
     """
     right = torch.cat(run_accuracy(model, batches).right)
     return int(right.sum()) / len(right)
-
-
-def run_accuracy(
-    model: nn.Module,
-    batches: Iterable[object],
-    dtype: str | None = None,
-    on_batch: Progress | None = None,
-) -> AccuracyMeter:
-    """Classify every sample: `accuracy` before the division.
-
-    Args:
-        model: the network, which is left as `diagnose` leaves it.
-        batches: (x, y) pairs.
-        dtype: as for `diagnose`.
-        on_batch: called with (done, total) after every batch.
-
-    Raises:
-        MeasureError: batches that cannot be used.
-    """
-    batches = as_batches(batches)
-    with eval_mode(model, dtype) as net, net.rng.isolated_over(batches):
-        meter = AccuracyMeter(net, plain_logits)
-        for index, batch in enumerate(batches):
-            where = f"eval batch {index}"
-            x, y = to_device(batch, index, net)
-            with net.rng.isolated():
-                with as_pass_failed(x, where):
-                    logits = plain_logits(net.model, x)
-                check_logits(logits, y, where)
-                meter.update(x, y, logits)
-            if on_batch is not None:
-                on_batch(index + 1, len(batches))
-        return meter
 
 
 def _run_tapped(
