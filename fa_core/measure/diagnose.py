@@ -206,7 +206,9 @@ def of_logits(loss: LossChoice, logits: LogitsChoice) -> LossChoice:
 def needs_precision(report: DiagnosticReport) -> bool:
     """Whether (b)'s finite number is below the floor, so that the reference is to be checked."""
     norms = report.bp_grad_norms
-    return all(map(math.isfinite, norms)) and DIAGNOSTICS["b"].fires(norms[-1], report.thresholds)
+    if not norms or not all(map(math.isfinite, norms)):
+        return False
+    return DIAGNOSTICS["b"].fires(norms[-1], report.thresholds)
 
 
 def with_precision(
