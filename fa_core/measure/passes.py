@@ -283,25 +283,21 @@ class PassRunner:
         if not is_gradient and own.steps and not own.why:
             own.give_up()
         if true is None or own.why:
-            if is_gradient:
-                self._own = None
-                return done
-            return replace(done, own_backward=own.names, gradient_unknown=own.why)
-        if is_gradient and not own.certain:
-            self._own = None
-            return done
-        proof = CreditProof(self._tapped, self._model, own, batch.x, batch.y, self.loss)
-        if is_gradient and proof.is_derivative(true.gradients):
-            self._own = None
-            return done
-        credit, why = proof.credit()
-        return replace(
-            true,
-            names=done.names,
-            own_backward=own.names,
-            credit=credit,
-            no_credit=why,
-        )
+            if not is_gradient:
+                return replace(done, own_backward=own.names, gradient_unknown=own.why)
+        elif own.certain or not is_gradient:
+            proof = CreditProof(self._tapped, self._model, own, batch.x, batch.y, self.loss)
+            if not is_gradient or not proof.is_derivative(true.gradients):
+                credit, why = proof.credit()
+                return replace(
+                    true,
+                    names=done.names,
+                    own_backward=own.names,
+                    credit=credit,
+                    no_credit=why,
+                )
+        self._own = None
+        return done
 
     def _derived(self, batch: _Batch) -> Pass | None:
         """The pass by the derivative of the forward; None if not needed or not possible."""

@@ -323,8 +323,10 @@ def _print_csv(records: Sequence[Json]) -> None:
     """Print CSV with all keys of any row, but lists of mappings, which are for JSON."""
     columns = dict.fromkeys(chain(record(AuditRow(source="", key="", method="")), *records))
     columns.pop("flips", None)
-    lines = [[cells.get(name, "") for name in columns] for cells in map(_flat, records)]
-    sys.stdout.write(csv_text([columns, *lines]))
+    lines: list[Iterable[object]] = [columns]
+    for cells in map(_flat, records):
+        lines.append([cells.get(name, "") for name in columns])
+    sys.stdout.write(csv_text(lines))
 
 
 def _flat(record: Json) -> Json:

@@ -273,6 +273,11 @@ def with_seed(label: str, row: AuditRow) -> str:
     return f"{label} seed {row.seed}"
 
 
+def names_of(rows: Sequence[AuditRow]) -> list[str]:
+    """The label of every row with its seed."""
+    return list(map(with_seed, labels(rows), rows))
+
+
 _NAMED = 6
 """Methods named in a sentence."""
 
