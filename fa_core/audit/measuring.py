@@ -114,7 +114,7 @@ def _measured(
             _test_batches(samples, largest),
             dtype=options.dtype,
             on_batch=on_test_batch,
-        ).right
+        )
 
     def diagnose(largest: int) -> Diagnosis:
         how = dataclasses.replace(passes, largest_pass=largest)

@@ -36,7 +36,7 @@ def accuracy(model: nn.Module, batches: Iterable[object]) -> float:
     >>> accuracy(net, [(torch.eye(2), torch.tensor([0, 1])), (torch.eye(2), torch.tensor([1, 1]))])
     0.75
     """
-    right = torch.cat(run_accuracy(model, batches).right)
+    right = torch.cat(run_accuracy(model, batches))
     return int(right.sum()) / len(right)
 
 

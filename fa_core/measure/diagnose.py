@@ -286,8 +286,8 @@ def run_accuracy(
     batches: Iterable[object],
     dtype: str | None = None,
     on_batch: Progress | None = None,
-) -> AccuracyMeter:
-    """Classify every sample: `accuracy` before the division.
+) -> list[Tensor]:
+    """Which samples are classified correctly, (B,) bool per batch: `accuracy` before the division.
 
     Args:
         model: the network, which is left as `diagnose` leaves it.
@@ -311,7 +311,7 @@ def run_accuracy(
                 meter.update(x, y, logits)
             if on_batch is not None:
                 on_batch(index + 1, len(batches))
-        return meter
+        return meter.right
 
 
 def _with_credit(
