@@ -378,11 +378,9 @@ def _network_facts(loaded: Loaded) -> Json:
         facts.update(arch=network.arch, arch_args=network.arch_args)
     else:
         facts["network"] = f"{type(network).__module__}.{type(network).__qualname__}"
-    if loaded.manifest is not None:
-        facts.update(
-            {TRAINED_ON: loaded.manifest.data_hash, "epochs_done": loaded.manifest.epochs_done}
-        )
-        facts.update(recipe=loaded.manifest.recipe, method_args=loaded.manifest.method_args)
+    if (run := loaded.manifest) is not None:
+        facts |= {TRAINED_ON: run.data_hash, "epochs_done": run.epochs_done}
+        facts |= {"recipe": run.recipe, "method_args": run.method_args}
     kinds = sorted({str(t.dtype).removeprefix("torch.") for t in tensors if t.is_floating_point()})
     return {**facts, "weights_dtype": "+".join(kinds)}
 

@@ -164,19 +164,11 @@ def _prefixes(names: Collection[str], known: Collection[str]) -> list[str]:
     return [prefix for prefix, count in found.items() if 2 * count >= most]
 
 
-def network_for(
+def loaded(
     checkpoint: Checkpoint,
     manifest: Manifest | None = None,
     model: str | None = None,
     as_is: bool = False,
-) -> nn.Module:
-    """The network of `loaded`."""
-    network, _ = loaded(checkpoint, manifest, model, as_is)
-    return network
-
-
-def loaded(
-    checkpoint: Checkpoint, manifest: Manifest | None, model: str | None, as_is: bool
 ) -> tuple[nn.Module, Checkpoint]:
     """Build the network of a checkpoint and load its weights.
 

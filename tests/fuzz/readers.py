@@ -87,14 +87,14 @@ def read_manifest(folder, number):
 
 def read_checkpoint(folder, number):
     from fa_core.measure.checkpoint import load_checkpoint
-    from fa_core.measure.checkpoint_network import network_for
+    from fa_core.measure.checkpoint_network import loaded
 
     name, data = cases.checkpoint_case(number)
     path = folder / name
     path.write_bytes(data)
     read([path])
     try:
-        network_for(load_checkpoint(path))
+        loaded(load_checkpoint(path))
     except FaError as error:
         assert "\n" not in str(error)
         assert str(path) in str(error)
