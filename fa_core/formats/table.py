@@ -168,7 +168,7 @@ class AuditTable:
         return [row.report.with_thresholds(thresholds).verdict for row in self._rows]
 
     def judgements(self, thresholds: DiagnosticThresholds = PROTOCOL) -> Counter[str]:
-        """Number of rows by judgement, or as controls (`fa_core.report.diagnostics.judgement_of`)."""
+        """Count of rows by judgement, or controls (`fa_core.report.diagnostics.judgement_of`)."""
         fired, undecided = self._judge.at(thresholds)
         controls = self.controls.tolist()
         alike = Counter(zip(fired, self._judge.coverage, undecided, controls, strict=True))
