@@ -48,7 +48,7 @@ from fa_tui.widgets.painted import PlainScrollBar
 
 if TYPE_CHECKING:
     from fa_core.formats.rows import Problem
-    from fa_core.formats.run_progress import RunProgress
+    from fa_core.formats.run_folder import RunProgress
     from fa_tui.jobs.listing import Listed
 
 LARGEST_SCREEN = (1000, 300)

@@ -20,7 +20,7 @@ from fa_core.files.decode import read_toml
 from fa_core.files.opening import exists, real_path
 from fa_core.formats.rows import Problem
 from fa_core.option_values import nearest
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 
 FILE = "settings.toml"
 DEFAULTS = "defaults are used"

@@ -20,7 +20,7 @@ from fa_core.formats.audit_table import write_audit_table
 from fa_core.formats.rows import AuditRow
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.numbers import exact
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.views.filters import picking
 
 if TYPE_CHECKING:

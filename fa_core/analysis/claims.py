@@ -26,11 +26,10 @@ from fa_core.errors import UnreadableInput, UsageError
 from fa_core.files.decode import Json, read_toml
 from fa_core.formats.rows import AuditRow
 from fa_core.option_values import nearest, unknown_name
-from fa_core.report.diagnostics import BOUND
+from fa_core.report.diagnostics import BOUND, NOT_MEASURED, UNDECIDED
 from fa_core.report.names import canonical_method
 from fa_core.report.numbers import exact, listed
 from fa_core.report.quantities import BY_NAME
-from fa_core.report.verdict import NOT_MEASURED, UNDECIDED
 
 HOLDS, FAILS = "holds", "fails"
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
+from operator import attrgetter
 
 import msgspec
 
@@ -128,7 +129,7 @@ def differences(before: Sequence[AuditRow], after: Sequence[AuditRow]) -> list[R
         In the order of the first audit, then the runs that came.
     """
     partners: dict[int, int] = {}
-    for name_of in (_full_name, _short_name):
+    for name_of in (_full_name, attrgetter("method", "seed")):
         taken = set(partners.values())
         waiting: defaultdict[Hashable, list[int]] = defaultdict(list)
         for place, row in enumerate(after):
@@ -154,10 +155,6 @@ def differences(before: Sequence[AuditRow], after: Sequence[AuditRow]) -> list[R
 def _full_name(row: AuditRow) -> Hashable:
     axes = sorted((name, str(value)) for name, value in row.axes.items())
     return row.method, row.seed, tuple(axes)
-
-
-def _short_name(row: AuditRow) -> Hashable:
-    return row.method, row.seed
 
 
 def _compared(before: AuditRow, after: AuditRow) -> RunDifference:

@@ -13,12 +13,11 @@ from fa_core.analysis import Result
 from fa_core.analysis.method_groups import Condition, conditions
 from fa_core.files.decode import Json
 from fa_core.formats.table import AuditTable, Bits, Floats, Mask
-from fa_core.report.diagnostics import BIT, LETTERS
+from fa_core.report.diagnostics import BIT, LETTERS, common_judgement
 from fa_core.report.gamma import CREDIT
 from fa_core.report.numbers import listed
 from fa_core.report.quantities import named
-from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
-from fa_core.report.verdict import common_judgement
+from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 
 AVERAGED = named("acc", "growth", "h_L", "g_L", "drift", "margin")
 """The numbers that are averaged over seeds, beside those of `CREDIT`."""

@@ -21,7 +21,7 @@ from fa_core.report.diagnostics import BIT, DIAGNOSTICS, LETTERS, Diagnostic, ma
 from fa_core.report.numbers import median
 from fa_core.report.provenance import Interval
 from fa_core.report.quantities import JUDGED
-from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
+from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 
 
 def plateau(table: AuditTable, letter: str, value: float) -> Interval:

@@ -22,8 +22,7 @@ from fa_core.report.diagnostics import BIT, LETTERS, letters_of
 from fa_core.report.gamma import deep_over_epochs, null_band
 from fa_core.report.names import named_place, run_names, run_place
 from fa_core.report.numbers import brief
-from fa_core.report.report_facts import TRAINING
-from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
+from fa_core.report.report_facts import PROTOCOL, TRAINING, DiagnosticThresholds
 
 STOP_ON = "ab"
 """Default diagnostics of early stops: both are collapses that do not heal."""

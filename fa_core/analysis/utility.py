@@ -11,7 +11,7 @@ from fa_core.formats.table import AuditTable, Bits, Mask, objects
 from fa_core.report.diagnostics import BIT, LETTERS, mask_of
 from fa_core.report.names import run_names
 from fa_core.report.quantities import JUDGED
-from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
+from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 
 CLASSES = 10
 """Assumed for reports without it, as in the published audits."""

@@ -46,7 +46,7 @@ from fa_core.formats.rows import (
     measured,
     with_baselines,
 )
-from fa_core.formats.run_progress import ProgressFiles
+from fa_core.formats.run_folder import ProgressFiles
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import is_run
 from fa_core.report.numbers import count_text

@@ -167,10 +167,8 @@ def stamp(checkpoint: Path) -> list[list[int]]:
     """Size and modification time (ns) of each weights file that exists."""
     run = run_of(checkpoint)
     with suppress(OSError, UnreadableInput):
-        found = [
-            file.stat() for file in ([run / WEIGHTS] if run is not None else files_of(checkpoint))
-        ]
-        return [[status.st_size, status.st_mtime_ns] for status in found]
+        files = files_of(checkpoint) if run is None else [run / WEIGHTS]
+        return [[status.st_size, status.st_mtime_ns] for status in map(Path.stat, files)]
     return []
 
 
@@ -239,7 +237,7 @@ class JobState(str, Enum):
 
     @property
     def final(self) -> bool:
-        return self in (JobState.DONE, JobState.FAILED, JobState.CANCELLED)
+        return self not in (JobState.QUEUED, JobState.RUNNING)
 
 
 class JobView(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 from fa_core.errors import missing_package
 from fa_core.formats.rows import AuditRow, Problem, conditions_of, recorded, uneven
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import BIT
+from fa_core.report.diagnostics import BIT, judgement_of
 from fa_core.report.gamma import CREDIT, credit_numbers, deep_layers, per_layer
 from fa_core.report.judge import Judge
 from fa_core.report.method_style import CONTROLS
 from fa_core.report.numbers import brief, listed
 from fa_core.report.quantities import Quantity, named
-from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
-from fa_core.report.verdict import judgement_of
+from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -169,7 +168,7 @@ class AuditTable:
         return [row.report.with_thresholds(thresholds).verdict for row in self._rows]
 
     def judgements(self, thresholds: DiagnosticThresholds = PROTOCOL) -> Counter[str]:
-        """Number of rows by judgement, or as controls (`fa_core.report.verdict.judgement_of`)."""
+        """Count of rows by judgement, or controls (`fa_core.report.diagnostics.judgement_of`)."""
         fired, undecided = self._judge.at(thresholds)
         controls = self.controls.tolist()
         alike = Counter(zip(fired, self._judge.coverage, undecided, controls, strict=True))

@@ -4,9 +4,10 @@ verdict."""
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from fa_core.report.diagnostics import StreamScale, stream_scale
+from fa_core.report.diagnostics import NORM_RATIO_EPS, block_growths
 from fa_core.report.gamma import null_gamma, null_of, within_null
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.method_style import known_method
@@ -229,6 +230,44 @@ def mean_error_text(run: JudgedRun) -> str:
     if found is None:
         return ""
     return f"{found.cosine:+.3f} of it by the mean error (‖ē_T‖ {brief(found.norm, 2)})"
+
+
+class StreamScale(NamedTuple):
+    """The growth of a stream.
+
+    Attributes:
+        block: l of the largest growth ‖h_{l+1}‖/‖h_l‖, the first of several.
+        largest: that growth.
+        deep: the largest growth over l ≥ 1.
+        total: ‖h_L‖/‖h_0‖.
+    """
+
+    block: int
+    largest: float
+    deep: float
+    total: float
+
+
+def stream_scale(norms: Sequence[float]) -> StreamScale | None:
+    """Where the stream grows, and how much in all.
+
+    Args:
+        norms: ‖h_l‖, l = 0..L.
+
+    Returns:
+        None for fewer than two blocks, and where a norm is not finite or below 1e-30.
+
+    Source: docs/protocol.md, *Scale without units*.
+
+    >>> stream_scale([0.01, 5.0, 10.0])
+    StreamScale(block=0, largest=500.0, deep=2.0, total=1000.0)
+    """
+    if len(norms) < 3 or not all(map(math.isfinite, norms)) or min(norms) < NORM_RATIO_EPS:
+        return None
+    growths = block_growths(norms)
+    largest = max(growths)
+    total = norms[-1] / norms[0]
+    return StreamScale(growths.index(largest), largest, max(growths[1:]), total)
 
 
 def scale_text(run: JudgedRun) -> str:

@@ -14,7 +14,14 @@ from fa_core.report.beside import (
     reference_text,
     scale_text,
 )
-from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, judged_text
+from fa_core.report.diagnostics import (
+    DIAGNOSTICS,
+    FIRES,
+    LETTERS,
+    NOT_MEASURED,
+    Diagnostic,
+    judged_text,
+)
 from fa_core.report.gamma import per_layer
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.notes import (
@@ -30,7 +37,6 @@ from fa_core.report.notes import (
 )
 from fa_core.report.numbers import brief, exact, short
 from fa_core.report.quantities import JUDGED, Quantity
-from fa_core.report.verdict import FIRES, NOT_MEASURED
 from fa_core.report.verdict_text import flips_texts, verdict_words
 
 

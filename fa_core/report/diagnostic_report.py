@@ -18,10 +18,8 @@ from fa_core.files.decode import Json
 from fa_core.report.diagnostic_record import records_of, report_text
 from fa_core.report.gamma import deep_gamma, null_gamma
 from fa_core.report.judged_run import JudgedRun
-from fa_core.report.numbers import as_json
 from fa_core.report.provenance import Credit, Provenance
-from fa_core.report.report_facts import NO_REASON, ReportFacts
-from fa_core.report.thresholds import refuse_changes
+from fa_core.report.report_facts import NO_REASON, ReportFacts, as_json, refuse_changes
 from fa_core.report.verdict_text import verdict_words
 from fa_core.sanitize import sanitize
 

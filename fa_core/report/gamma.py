@@ -11,7 +11,7 @@ from fa_core.report.intervals import t_quantile
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.method_style import known_method
 from fa_core.report.names import canonical_method
-from fa_core.report.numbers import as_float
+from fa_core.report.report_facts import as_float
 
 Credit: TypeAlias = Json | None
 """A report's ``credit`` table."""

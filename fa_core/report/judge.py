@@ -22,7 +22,7 @@ from fa_core.report.diagnostics import (
     mask_of,
 )
 from fa_core.report.judged_run import JudgedRun, nonfinite_in, numbers_of, reach_of
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 
 ALL = mask_of(LETTERS)
 

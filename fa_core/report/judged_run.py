@@ -15,26 +15,23 @@ from fa_core.report.diagnostics import (
     ASSUMED,
     BOUND,
     DIAGNOSTICS,
+    FIRES,
     LETTERS,
     NORM_RATIO_EPS,
-    largest_growth,
-)
-from fa_core.report.intervals import noise_scale
-from fa_core.report.names import is_control
-from fa_core.report.provenance import BATCH_SIZES, OTHER_BASELINES, Interval
-from fa_core.report.quantities import JUDGED
-from fa_core.report.report_facts import ReportFacts
-from fa_core.report.thresholds import refuse_changes
-from fa_core.report.verdict import (
-    FIRES,
     NOT_MEASURED,
     PASSES,
     UNDECIDED,
     cell_text,
     judgement_of,
+    largest_growth,
     recorded_flags,
     verdict_text,
 )
+from fa_core.report.intervals import noise_scale
+from fa_core.report.names import is_control
+from fa_core.report.provenance import BATCH_SIZES, OTHER_BASELINES, Interval
+from fa_core.report.quantities import JUDGED
+from fa_core.report.report_facts import ReportFacts, refuse_changes
 
 
 def margin_over(headline: float | None, baseline: float | None) -> float | None:

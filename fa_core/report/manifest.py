@@ -110,3 +110,19 @@ def read_manifest(folder: Path) -> Manifest:
             hint = f"this version reads {FORMAT}"
             raise UnreadableInput(f"run format {data['format']!r} is not known here", hint=hint)
         return msgspec.convert(data, Manifest)
+
+
+def stopped_after(facts: Json) -> str:
+    """Where a training stopped before its last epoch; ``""`` if it did not.
+
+    Args:
+        facts: of the run's manifest, or the provenance of its audit.
+
+    >>> stopped_after({"epochs_done": 3, "recipe": {"epochs": 10}})
+    'epoch 3 of 10'
+    """
+    done, recipe = facts.get("epochs_done"), facts.get("recipe")
+    epochs = recipe.get("epochs") if isinstance(recipe, dict) else None
+    if isinstance(done, int) and isinstance(epochs, int) and done < epochs:
+        return f"epoch {done} of {epochs}"
+    return ""

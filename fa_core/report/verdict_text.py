@@ -9,17 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from fa_core.files.decode import Json
-from fa_core.report.diagnostics import ASSUMED, BOUND, DIAGNOSTICS, LETTERS, PROXY
-from fa_core.report.gamma import has_gamma
-from fa_core.report.judged_run import JudgedRun
-from fa_core.report.notes import baseline_text, left_out_text
-from fa_core.report.numbers import brief, count_text, exact, just_past
-from fa_core.report.provenance import BASELINE_FROM, stopped_after
-from fa_core.report.report_facts import TRAINING, UNSTATED
-from fa_core.report.thresholds import NEVER_NEGATIVE, DiagnosticThresholds
-from fa_core.report.verdict import (
+from fa_core.report.diagnostics import (
+    ASSUMED,
+    BOUND,
     CONTROL,
+    DIAGNOSTICS,
+    LETTERS,
     NOT_MEASURED,
+    PROXY,
     SUCCESSOR,
     TRUSTWORTHY,
     UNDECIDED,
@@ -27,6 +24,13 @@ from fa_core.report.verdict import (
     recorded_flags,
     verdict_text,
 )
+from fa_core.report.gamma import has_gamma
+from fa_core.report.judged_run import JudgedRun
+from fa_core.report.manifest import stopped_after
+from fa_core.report.notes import baseline_text, left_out_text
+from fa_core.report.numbers import brief, count_text, exact, just_past
+from fa_core.report.provenance import BASELINE_FROM
+from fa_core.report.report_facts import NEVER_NEGATIVE, TRAINING, UNSTATED, DiagnosticThresholds
 
 _BY = {PROXY: "by proxy", ASSUMED: "by an assumed baseline", BOUND: "by a bound"}
 

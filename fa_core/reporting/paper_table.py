@@ -23,7 +23,7 @@ from fa_core.report.numbers import (
     with_axes,
 )
 from fa_core.report.quantities import Quantity
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.sanitize import one_line
 
 COLUMNS = [number for number in AVERAGED if number.name != "h_L"]

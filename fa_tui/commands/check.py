@@ -16,17 +16,15 @@ from fa_core.formats.rows import AuditRow, Problem, recorded
 from fa_core.report.baseline import GIVE_ONE
 from fa_core.report.diagnostic_record import records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import diagnostic_letters
+from fa_core.report.diagnostics import TRUSTWORTHY, WALKS_BACK, diagnostic_letters
 from fa_core.report.notes import why_inexact
-from fa_core.report.verdict import TRUSTWORTHY, WALKS_BACK
 from fa_core.report.verdict_text import PASS, counted, known_text, recorded_text, second_reading
 from fa_core.reporting.sections.runs import claim_line, counts_of_claims
 from fa_tui import options
 from fa_tui.commands import check_forms, inputs, output
 from fa_tui.commands.check_forms import FAILED, OPEN, PASSED, Case, Checked
-from fa_tui.commands.verdict_remarks import NotesByRun, all_counts_text, doubts_of
-from fa_tui.commands.verdict_table import judged, named
-from fa_tui.option_groups import ChosenOptions, Criteria
+from fa_tui.commands.verdict_table import NotesByRun, all_counts_text, doubts_of, judged, named
+from fa_tui.options import ChosenOptions, Criteria
 from fa_tui.views.words import runs_words, with_seed
 
 _Require = Annotated[

@@ -21,8 +21,7 @@ from fa_core.report.names import canonical_method
 from fa_core.report.numbers import count_text, listed
 from fa_core.reporting.blocks import Block, bullets
 from fa_tui.commands.output import complain
-from fa_tui.option_groups import Chosen
-from fa_tui.options import numbers, split_list
+from fa_tui.options import Chosen, numbers, split_list
 from fa_tui.samples import default_paths
 from fa_tui.views.epochs import traces_of
 from fa_tui.views.filters import ViewState, arranged

@@ -27,10 +27,9 @@ from typing import NamedTuple
 
 from fa_core.errors import UsageError
 from fa_core.formats.rows import AuditRow
-from fa_core.report.diagnostics import LETTERS, mask_of
+from fa_core.report.diagnostics import LETTERS, TRUSTWORTHY, UNDECIDED, WALKS_BACK, mask_of
 from fa_core.report.quantities import BY_NAME, QUANTITIES
-from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.report.verdict import TRUSTWORTHY, UNDECIDED, WALKS_BACK
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.session import Session
 from fa_tui.views.columns import CELLS, every_column, ordered, own, seed_of, value_of
 from fa_tui.views.grid import own_axes

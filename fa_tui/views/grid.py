@@ -8,9 +8,9 @@ from functools import lru_cache
 from pathlib import PurePath
 from typing import NamedTuple
 
-from fa_core.formats.rows import AuditRow, axes_of_methods, value_on_axis
+from fa_core.formats.rows import AuditRow, axes_of_methods
 from fa_core.report.names import differing_axes, homes, is_file_name, short_paths
-from fa_core.report.numbers import with_axes
+from fa_tui.views.words import named_with
 
 
 def own_axes(rows: Iterable[AuditRow]) -> list[str]:
@@ -151,11 +151,6 @@ def _headings(runs: Sequence[_Placed], varying: Mapping[str, Collection[str]]) -
 
 def _line_label(row: AuditRow, varying: Collection[str]) -> str:
     return named_with(row.method, row, varying) if varying else row.method
-
-
-def named_with(name: str, row: AuditRow, chosen: Iterable[str]) -> str:
-    """A name with the row's values on some axes."""
-    return with_axes(name, {axis: value_on_axis(row, axis) for axis in chosen})
 
 
 @lru_cache(maxsize=4)

@@ -14,7 +14,7 @@ from fa_core.formats.rows import AuditRow
 from fa_core.report.beside import failure_mode
 from fa_core.report.diagnostic_record import record_of
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import LETTERS, block_growths
+from fa_core.report.diagnostics import LETTERS, WALKS_BACK, block_growths
 from fa_core.report.gamma import (
     aggregation,
     deep_gamma,
@@ -25,9 +25,7 @@ from fa_core.report.gamma import (
 )
 from fa_core.report.notes import baseline_text
 from fa_core.report.numbers import percent, short, with_axes
-from fa_core.report.report_facts import layers_in_order
-from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.report.verdict import WALKS_BACK
+from fa_core.report.report_facts import DiagnosticThresholds, layers_in_order
 from fa_core.report.verdict_text import flips_texts, known_text, recorded_text
 from fa_tui.session import Session
 from fa_tui.views.columns import peak_block

@@ -10,7 +10,7 @@ import pytest
 from fa_core.formats import scan
 from fa_core.formats.rows import with_given_baseline
 from fa_core.report.baseline import FrozenBaseline
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.reporting.blocks import Grid
 from fa_core.reporting.sections.runs import beyond_table
 from fa_tui.app import ExplorerApp

@@ -13,7 +13,7 @@ from textual.widgets import Input
 
 from fa_core.formats.rows import Problem
 from fa_core.report.baseline import FrozenBaseline
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.app import ExplorerApp
 from fa_tui.follow import Reading
 from fa_tui.key_list import ExplorerCommands, palette

@@ -11,7 +11,7 @@ from textual.command import CommandPalette
 
 from fa_core.formats import scan
 from fa_core.formats.rows import AuditRow, Problem
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.app import LARGEST_SCREEN, ExplorerApp
 from fa_tui.session import Session
 from fa_tui.widgets.line import KeyBar

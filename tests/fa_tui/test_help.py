@@ -15,7 +15,7 @@ from fa_core.formats.rows import Problem
 from fa_core.report.diagnostics import DIAGNOSTICS
 from fa_tui.app import ExplorerApp
 from fa_tui.key_list import help_lines
-from fa_tui.option_groups import ThresholdOptions
+from fa_tui.options import ThresholdOptions
 from fa_tui.pages.compare import ComparePage
 from fa_tui.screens import help as help_screen
 from fa_tui.screens.help import HelpScreen

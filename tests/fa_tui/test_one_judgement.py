@@ -26,7 +26,7 @@ from fa_core.report.diagnostic_record import range_text, records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import BIT, DIAGNOSTICS, LETTERS, mask_of
 from fa_core.report.method_style import method_style
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.report.verdict_text import flips_of, flips_texts
 from fa_core.reporting.blocks import to_html, to_markdown
 from fa_core.reporting.figures import Markers
@@ -34,7 +34,7 @@ from fa_core.reporting.form import first_page, paper_tables
 from fa_tui.commands import check_forms
 from fa_tui.commands.check import _first_reading
 from fa_tui.commands.verdict_table import print_rows, record
-from fa_tui.option_groups import Criteria
+from fa_tui.options import Criteria
 from fa_tui.session import Session
 from fa_tui.views.comparison import Group, agreement
 from fa_tui.views.differences import difference_grid

@@ -11,7 +11,7 @@ from fa_core.formats import Trace, scan
 from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import BIT, letters_of
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.session import Session, UnreadTraces, with_rows
 from fa_tui.views.filters import Filter
 from fa_tui.views.words import flip_text

@@ -13,7 +13,7 @@ from fa_core.formats import Trace, TraceEpoch, scan
 from fa_core.formats.rows import AuditRow
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.app import ExplorerApp
 from fa_tui.session import Session
 from fa_tui.views.glyphs import UNICODE

@@ -10,7 +10,7 @@ from fa_core.analysis.threshold_sweep import Sensitivity, Spread
 from fa_core.analysis.timeline import MethodTimeline, Timeline, by_method
 from fa_core.analysis.utility import Utility
 from fa_core.formats.trace import EPOCH, common_unit
-from fa_core.report.diagnostics import ASSUMED, DIAGNOSTICS, LETTERS, limit_of
+from fa_core.report.diagnostics import ASSUMED, DIAGNOSTICS, LETTERS, TRUSTWORTHY, limit_of
 from fa_core.report.gamma import CREDIT
 from fa_core.report.numbers import (
     MISSING,
@@ -23,8 +23,7 @@ from fa_core.report.numbers import (
     with_axes,
 )
 from fa_core.report.quantities import BY_NAME, JUDGED
-from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.report.verdict import TRUSTWORTHY
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.report.verdict_text import grounds_text
 from fa_core.reporting.blocks import Block, Grid, Paragraph, bullets, by_note
 

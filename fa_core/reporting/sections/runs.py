@@ -19,15 +19,16 @@ from fa_core.report.diagnostics import (
     BIT,
     DIAGNOSTICS,
     LETTERS,
+    NOT_MEASURED,
+    UNDECIDED,
+    cell_legend,
     judged_text,
 )
 from fa_core.report.names import run_names
 from fa_core.report.notes import baseline_text, caveats
 from fa_core.report.numbers import MISSING, brief, count_text, listed, on_its_side, significant
 from fa_core.report.quantities import JUDGED
-from fa_core.report.report_facts import layers_in_order
-from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
-from fa_core.report.verdict import NOT_MEASURED, UNDECIDED, cell_legend
+from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds, layers_in_order
 from fa_core.report.verdict_text import counted, counts_text, second_reading, verdict_words
 from fa_core.reporting.blocks import (
     Block,

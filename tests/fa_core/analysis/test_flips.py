@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fa_core.analysis.threshold_sweep import plateau, verdict_curve
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS
-from fa_core.report.thresholds import NEVER_NEGATIVE, DiagnosticThresholds
+from fa_core.report.report_facts import NEVER_NEGATIVE, DiagnosticThresholds
 from tests.fa_core.analysis.runs import row, table
 
 numbers = st.one_of(

@@ -10,7 +10,7 @@ from fa_core.analysis.method_groups import published_groups, split_groups
 from fa_core.analysis.threshold_sweep import sensitivity, verdict_curve
 from fa_core.errors import UsageError
 from fa_core.formats import load_audits
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.reporting.sections.analyses import group_range
 from tests.fa_core.analysis.runs import row, seeds_of, table
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from fa_core.formats import run_progress
-from fa_core.formats.run_progress import STALE_SECONDS, ProgressFiles, look_at, read_progress
+from fa_core.formats import run_folder
+from fa_core.formats.run_folder import STALE_SECONDS, ProgressFiles, look_at, read_progress
 from fa_core.report.manifest import PROGRESS
 
 
@@ -25,7 +25,7 @@ def test_what_this_process_works_on_is_at_work(tmp_path):
 
 
 def test_steps_wait_for_the_heartbeat(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_progress, "HEARTBEAT_SECONDS", 0.05)
+    monkeypatch.setattr(run_folder, "HEARTBEAT_SECONDS", 0.05)
     with ProgressFiles() as files:
         files.begin(tmp_path, "training")
         files.update(tmp_path, 1, 2, 10, 100)
@@ -51,7 +51,7 @@ def test_an_error_says_why_a_run_is_not_finished_and_measuring_leaves_that(tmp_p
 
 def test_a_killed_process_is_known_at_once_on_its_own_machine(tmp_path):
     code = (
-        "import os, pathlib, sys; from fa_core.formats.run_progress import ProgressFiles\n"
+        "import os, pathlib, sys; from fa_core.formats.run_folder import ProgressFiles\n"
         "path = pathlib.Path(sys.argv[1])\n"
         "with ProgressFiles() as files:\n    files.begin(path, 'training')\n    os.kill(os.getpid(), 9)\n"
     )

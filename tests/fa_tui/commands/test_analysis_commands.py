@@ -18,7 +18,7 @@ from fa_core.formats.audit_table import write_audit_table
 from fa_core.formats.rows import AuditRow
 from fa_core.formats.table import AuditTable
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.reporting.records import sweep_record
 from fa_tui.cli import main
 

@@ -11,7 +11,7 @@ import pytest
 
 from fa_core.formats import load_audits
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.cli import main
 from fa_tui.session import Session
 from fa_tui.views.filters import Filter

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.verdict import recorded_flags
+from fa_core.report.diagnostics import recorded_flags
 from fa_core.report.verdict_text import second_reading
 from fa_tui.cli import main
 

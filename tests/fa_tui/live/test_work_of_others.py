@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fa_core.formats import scan
-from fa_core.formats.run_progress import ProgressFiles
+from fa_core.formats.run_folder import ProgressFiles
 from fa_core.report.manifest import PROGRESS
 from fa_tui.app import ExplorerApp
 from fa_tui.follow import Folders
@@ -42,7 +42,7 @@ def run(tmp_path: Path) -> Path:
 def trainer(run: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Another process that claims to train the run until it is stopped."""
     code = (
-        "import pathlib, sys, time; from fa_core.formats.run_progress import ProgressFiles\n"
+        "import pathlib, sys, time; from fa_core.formats.run_folder import ProgressFiles\n"
         "with ProgressFiles() as files:\n"
         "    folder = pathlib.Path(sys.argv[1])\n"
         "    files.begin(folder, 'training'); files.update(folder, 2, 12, 50, 390)\n"

@@ -11,7 +11,7 @@ from fa_core.errors import UsageError
 from fa_core.formats.rows import AuditRow
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.session import Session
 from fa_tui.views.columns import every_column, ordered
 from fa_tui.views.filters import Filter

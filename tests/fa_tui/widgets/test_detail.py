@@ -17,7 +17,7 @@ import fa_tui
 from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.provenance import ReferencePrecision
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.session import Session
 from fa_tui.views.glyphs import ASCII, UNICODE, Glyphs
 from fa_tui.views.text import width_of
