@@ -229,15 +229,6 @@ async def test_p_means_presets_on_a_slider_and_the_method_before_elsewhere(
         await until(pilot, lambda: app.screen is app.explorer)
 
 
-async def test_the_title_says_the_scope_and_f_widens_it_here_too(app: ExplorerApp) -> None:
-    async with running(app) as pilot:
-        await pilot.press("slash", *"seed:42", "enter")
-        await opened(pilot, "C")
-        assert "1 run   method 1 of 5 (tab)  filter seed:42, 5 of 15 runs" in screen_text(app)
-        await pilot.press("f")
-        await until(pilot, lambda: "bp   3 runs   method 1 of 5" in screen_text(app))
-
-
 async def test_the_heading_names_no_place_that_all_share_and_a_mean_only_of_one_network(
     app: ExplorerApp,
 ) -> None:

@@ -11,35 +11,11 @@ from textual.command import CommandPalette
 
 from fa_core.formats import scan
 from fa_core.formats.rows import AuditRow, Problem
-from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.app import LARGEST_SCREEN, ExplorerApp
 from fa_tui.session import Session
 from fa_tui.widgets.line import KeyBar
-from tests.fa_tui.looks import SIZE, app_on, cell_at_cursor, running, screen_text, set_a_to
+from tests.fa_tui.looks import SIZE, app_on, cell_at_cursor, running, screen_text
 from tests.fa_tui.waiting import until
-
-
-async def test_opens_on_the_matrix_with_every_verdict(app: ExplorerApp) -> None:
-    async with running(app):
-        text = screen_text(app)
-        assert "9 of 15 need walk-back" in text
-        for cell in ("✗ab-d", "✗abcd", "✓---·"):
-            assert cell in text
-        assert app.focused is app.explorer.matrix
-
-
-async def test_slider_a_at_five_flips_two_ep_seeds_and_home_restores(app: ExplorerApp) -> None:
-    async with running(app) as pilot:
-        await set_a_to(pilot, "5")
-        assert app.session.counts().walked == 11
-        text = screen_text(app)
-        assert "11 of 15 need walk-back" in text
-        assert "2/3 MIXED" in text
-        assert "+a → ✗ ep s123, +a → ✗ ep s456" in text
-        await pilot.press("home")
-        await pilot.pause()
-        assert "9 of 15 need walk-back" in screen_text(app)
-        assert "MIXED" not in screen_text(app)
 
 
 async def test_a_slider_step_that_flips_nothing_paints_no_cell_of_the_matrix(
@@ -73,14 +49,6 @@ async def test_arrows_and_hjkl_walk_the_matrix(app: ExplorerApp) -> None:
         assert matrix.line == 0
 
 
-async def test_the_detail_follows_the_cursor(app: ExplorerApp) -> None:
-    async with running(app) as pilot:
-        await pilot.press("down")
-        await pilot.pause(0.05)
-        assert "DFA  seed 42" in screen_text(app)
-        assert "residual stream exploded" in screen_text(app)
-
-
 async def test_a_click_moves_the_cursor_and_the_wheel_scrolls(app: ExplorerApp) -> None:
     async with running(app, (80, 24)) as pilot:
         matrix = app.explorer.matrix
@@ -99,15 +67,6 @@ async def test_headings_are_never_under_the_cursor(sample_runs: Path, two_source
         for _ in range(12):
             await pilot.press("up")
             assert app.explorer.row is not None
-
-
-async def test_space_marks_and_the_title_counts(app: ExplorerApp) -> None:
-    async with running(app) as pilot:
-        await pilot.press("space", "space", "up")
-        await pilot.pause()
-        assert len(app.session.marked) == 2
-        assert "2 marked" in screen_text(app)
-        assert cell_at_cursor(app) == "✗ab-d•"
 
 
 async def test_v_shows_numbers_instead_of_letters_and_comes_round(app: ExplorerApp) -> None:
@@ -178,16 +137,6 @@ async def test_a_click_on_the_key_line_presses_the_key(app: ExplorerApp) -> None
         await pilot.click(KeyBar, offset=(3, 0))
         await pilot.pause()
         assert len(app.session.marked) == 1
-
-
-async def test_eighty_by_twenty_four_keeps_matrix_verdict_and_a_slider(app: ExplorerApp) -> None:
-    async with running(app, (80, 24)):
-        text = screen_text(app)
-        assert "✓---·" in text
-        assert "trustworthy on a," in text
-        assert "fires > 50×" in text and "plateau 11…694" in text
-        assert "9 of 15 need walk-back" in text
-        assert not app.explorer.matrix.show_horizontal_scrollbar
 
 
 @pytest.mark.parametrize("size", [(20, 5), (39, 40), (120, 9)])
@@ -287,14 +236,6 @@ async def test_what_flipped_stays_highlighted_until_the_next_step_and_is_walked(
         await until(pilot, lambda: "no run flipped with the last step" in screen_text(app))
 
 
-async def test_the_count_follows_every_undo(app: ExplorerApp) -> None:
-    async with running(app) as pilot:
-        await pilot.press("a", *["left_curly_bracket"] * 2)
-        await until(pilot, lambda: "11 of 15 need walk-back" in screen_text(app))
-        await pilot.press("u", "u")
-        await until(pilot, lambda: "9 of 15 need walk-back" in screen_text(app))
-
-
 async def test_the_first_flipped_cell_is_scrolled_to_and_named_in_front_of_the_counts(
     sample_runs: Path,
 ) -> None:
@@ -344,14 +285,3 @@ async def test_a_drag_reports_all_that_flipped_since_it_began(app: ExplorerApp) 
         slider._drag_to(50)
         await until(pilot, lambda: not app.session.flips)
         await until(pilot, lambda: "9 of 15 need walk-back" in screen_text(app))
-
-
-async def test_the_protocol_s_preset_restores_all_thresholds(app: ExplorerApp) -> None:
-    async with running(app) as pilot:
-        await pilot.press("plus")
-        assert app.session.marked == set(range(15))
-        await pilot.press("asterisk", "a", *"5", "enter", "c", "right", "p")
-        await until(pilot, lambda: "save as" in screen_text(app))
-        await pilot.press("1")
-        await until(pilot, lambda: app.session.thresholds == DiagnosticThresholds())
-        assert not app.session.marked

@@ -126,38 +126,6 @@ def test_orders_and_filters_that_follow_the_thresholds() -> None:
     assert ordered(session, range(3), "verdict") == [1, 0, 2]
 
 
-@pytest.mark.parametrize(
-    ("reports", "code", "says"),
-    [
-        ({"bp": PASSES}, 0, ()),
-        (
-            {"bp": DOUBTFUL, "fa": DOUBTFUL},
-            4,
-            ("all 2 runs: (c) undecided: the 95% interval holds 0.3; more eval batches",),
-        ),
-        (
-            {"bp": DOUBTFUL, "dfa": FIRES},
-            1,
-            ("needs walk-back: residual stream exploded [", "bp: (c) undecided"),
-        ),
-    ],
-)
-def test_check_says_what_is_undecided_and_exits_with_4_where_nothing_needs_walk_back(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    reports: dict[str, Any],
-    code: int,
-    says: tuple[str, ...],
-) -> None:
-    path = written(tmp_path, **reports)
-    assert main(["check", path]) == code
-    out = capsys.readouterr().out
-    assert all(words in out for words in says) and (len(out.splitlines()) > 1) == bool(says)
-    assert main(["check", path, "--stability-drift-ceiling", "0.9"]) == int(
-        FIRES in reports.values()
-    )
-
-
 def test_show_gives_the_intervals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(tmp_path, bp=DOUBTFUL, ep=PASSES)
 

@@ -44,23 +44,6 @@ async def test_marked_runs_are_measured_shown_and_saved_as_they_finish(
     assert sorted(row.method for row in scan([tmp_path / RESULTS]).rows) == ["one", "two"]
 
 
-async def test_a_run_folder_gets_its_report_beside_its_weights(
-    measuring_app: MakeApp, tmp_path: Path
-) -> None:
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / MANIFEST).write_text("{}")
-    app = measuring_app("run")
-    async with running(app) as pilot:
-        await pilot.press("m")
-        await until(pilot, lambda: app.session.counts().walked == 1)
-    app.close_jobs()
-    assert (
-        json.loads((tmp_path / "run" / AUDIT).read_text())["verdict"]
-        == "needs walk-back: residual stream exploded"
-    )
-    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [AUDIT, MANIFEST]
-
-
 async def test_a_run_with_an_audit_is_compared_with_it_and_its_audit_stays(
     measuring_app: MakeApp, tmp_path: Path
 ) -> None:
@@ -114,20 +97,6 @@ async def test_the_slider_answers_while_a_run_is_measured(
     app.close_jobs()
 
 
-async def test_a_killed_worker_fails_its_one_job_and_the_next_is_measured(
-    measuring_app: MakeApp,
-) -> None:
-    app = measuring_app("killed", "fine")
-    async with running(app) as pilot:
-        await pilot.press("asterisk", "m")
-        await until(pilot, lambda: app.session.counts().measured == 1)
-        await until(pilot, lambda: "1 failed (J)" in screen_text(app))
-        await pilot.press("J")
-        await until(pilot, lambda: "SIGKILL" in screen_text(app))
-        assert app.explorer.page.id == "Jobs"
-    app.close_jobs()
-
-
 async def test_a_failed_job_says_why_and_can_be_tried_again(
     measuring_app: MakeApp, tmp_path: Path
 ) -> None:
@@ -140,17 +109,6 @@ async def test_a_failed_job_says_why_and_can_be_tried_again(
         (tmp_path / "go").touch()
         await pilot.press("R")
         await until(pilot, lambda: app.session.counts().walked == 1)
-    app.close_jobs()
-
-
-async def test_a_job_can_be_cancelled(measuring_app: MakeApp) -> None:
-    app = measuring_app("wait")
-    async with running(app) as pilot:
-        await pilot.press("m", "J")
-        await until(pilot, lambda: "running" in screen_text(app))
-        await pilot.press("x", "y")
-        await until(pilot, lambda: "cancelled" in screen_text(app))
-        assert app.session.counts().measured == 0
     app.close_jobs()
 
 
@@ -182,16 +140,6 @@ async def test_a_file_that_cannot_be_written_is_told_and_the_numbers_are_kept(
         await until(pilot, lambda: "not saved" in screen_text(app))
         assert app.session.counts().walked == 1
     app.close_jobs()
-
-
-async def test_results_of_an_earlier_day_are_kept(measuring_app: MakeApp, tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        app = measuring_app(name)
-        async with running(app) as pilot:
-            await pilot.press("m")
-            await until(pilot, lambda app=app: app.session.counts().walked == 1)
-        app.close_jobs()
-    assert sorted(row.method for row in scan([tmp_path / RESULTS]).rows) == ["one", "two"]
 
 
 async def test_runs_that_come_together_are_one_change_of_the_screen(

@@ -87,14 +87,6 @@ async def test_a_cluster_that_does_not_answer_is_one_line_and_the_rest_works(
     app.close_jobs()
 
 
-async def test_a_run_that_cannot_be_measured_says_why(measuring_app: MakeApp) -> None:
-    app = measuring_app("broken")
-    async with running(app) as pilot:
-        await pilot.press("m")
-        await until(pilot, lambda: "broken s42: the weights are empty" in screen_text(app))
-    app.close_jobs()
-
-
 def test_the_preferred_device_is_one_of_this_machine() -> None:
     def placed(said: Execution | None) -> Execution | None:
         return Setup(said).preferring("cuda:1").execution

@@ -130,9 +130,3 @@ def test_only_runs_of_one_network_have_a_mean() -> None:
     session = Session(rows)
     assert is_one_network(session, (0, 1))
     assert not is_one_network(session, (0, 2)) and not is_one_network(session, (0, 3))
-
-
-def test_a_run_that_is_not_finite_is_infinitely_far_from_the_others() -> None:
-    reports = [row_of("x", 1, 1.0, 2.0).report, row_of("x", 2, 1.0, math.nan).report]
-    layer = next(line for line in compared_lines(reports) if line.kind == "h" and line.label == "1")
-    assert layer.spread is not None and layer.spread.ratio == math.inf
