@@ -12,7 +12,6 @@ from xml.etree import ElementTree
 
 import pytest
 from markdown_it import MarkdownIt
-from msgspec.structs import replace
 
 from fa_core.analysis.claims import check_claims, read_claims
 from fa_core.errors import UsageError
@@ -155,20 +154,6 @@ def test_words_from_files_cannot_become_markup():
     html = to_html([Heading("<i>t</i>", 1), *map(Paragraph, words), grid])
     assert {name for name in words if html.count(f">{escape(name)}</") != 2} == set()
     assert Balanced(html).references == [] and "<i>" not in html
-
-
-def steering():
-    """A report whose names and recorded verdicts steer terminals, break lines, and look like markup."""
-    runs = []
-    for name in ("a\x1b[31mb_s1", "a\nb_s2", "<b>|x</b>&lt;_s3"):
-        runs.append(replace(row(name, growth=2.0, recorded_verdict=f"{name}\n"), key=name))
-    return reporting_form(table(*runs))
-
-
-def test_control_characters_of_names_are_spelled_out():
-    for text in (to_markdown(steering()), to_html(steering())):
-        assert set(text) - {"\n"} <= set(filter(str.isprintable, text))
-        assert r"a\x1b[31mb_s1" in text and r"a\nb_s2" in text
 
 
 NAMES = [

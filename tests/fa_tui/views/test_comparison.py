@@ -103,9 +103,7 @@ def test_a_spread_reads_as_in_tables_over_seeds_and_rounding_is_none() -> None:
         )
 
     assert said(1.51, math.nextafter(1.51, 2)) == "1.51 ± 0.00"
-    assert said(1e-9, math.nextafter(1e-9, 1)) == "(1.00 ± 0.00)e-9"
     assert said(1.0, 3.0) == "2.00 ± 1.41"
-    assert said(0.0889, 0.1111) == "0.100 ± 0.016"
     norms = across_runs([[2.0], [8.0], [math.nan]])[0]
     assert spread_words(ComparedLine("h", "0", norms)) == "4.00 (×2.7) (1 NaN/inf)"
     assert said(0.0, 0.0) == "0 ± 0" and said(2.0) == "2.000" and said(math.inf) == ""
