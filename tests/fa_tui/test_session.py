@@ -71,13 +71,13 @@ def test_traces_are_read_only_when_they_are_wanted_and_only_once(sample_runs: Pa
     calls: list[Path] = []
 
     def read() -> list[Trace]:
-        calls.append(sample_runs)
+        calls.append(sample_runs / "main")
         return scan(calls[-1:]).traces
 
     session = Session([], traces=UnreadTraces(read))
     assert not calls
     assert len(session.traces) == len(session.traces) > 0
-    assert calls == [sample_runs]
+    assert calls == [sample_runs / "main"]
 
 
 def test_a_recorded_verdict_differs_by_its_letters_and_not_by_its_words() -> None:
