@@ -118,6 +118,7 @@ def recorded_text(run: JudgedRun, recorded_by: DiagnosticThresholds) -> str:
     'recorded as “trustworthy”, judged there at deepest ‖g_L‖ < 1e-10'
     """
     words = f"recorded as “{run.recorded_verdict}”"
+    run = run.as_recorded()  # an assumed baseline is said apart
     recorded = recorded_flags(run.recorded_verdict)
     if recorded_by is UNSTATED or recorded is None:
         return words
