@@ -10,6 +10,7 @@ from fa_core.analysis import Result
 from fa_core.formats.table import AuditTable, Bits, Mask, objects
 from fa_core.report.diagnostics import BIT, LETTERS, mask_of
 from fa_core.report.names import run_names
+from fa_core.report.numbers import count_text
 from fa_core.report.quantities import JUDGED
 from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
 
@@ -135,7 +136,8 @@ def decision_utility(
     skipped = [*table.assumed_notes, *table.uneven_notes, *table.controls_notes]
     unmeasured = len(table) - int(measured.sum())
     if unmeasured:
-        skipped.append(f"{unmeasured} unmeasured runs left out (measure them with `fa-tui audit`)")
+        runs_left_out = count_text(unmeasured, "unmeasured run")
+        skipped.append(f"{runs_left_out} left out (measure with `fa-tui audit`)")
     if not len(runs):
         skipped.append("no measured run: nothing to decide")
     return Utility(

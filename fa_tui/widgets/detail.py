@@ -27,7 +27,7 @@ from fa_core.report.notes import baseline_text
 from fa_core.report.numbers import percent, short, with_axes
 from fa_core.report.report_facts import layers_in_order
 from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.report.verdict import WALKS_BACK
+from fa_core.report.verdict import UNDECIDED, WALKS_BACK
 from fa_core.report.verdict_text import flips_texts, known_text, recorded_text
 from fa_tui.session import Session
 from fa_tui.views.columns import peak_block
@@ -245,7 +245,9 @@ class RunPage:
             return [self._say(report.words)]
         fire = "fires" if len(report.flags) == 1 else "fire"
         short = f"needs {WALKS_BACK}"
-        return [f"{short}: {', '.join(sorted(report.flags))} {fire}", short]
+        words = f"{short}: {', '.join(sorted(report.flags))} {fire}"
+        doubt = f"; {UNDECIDED} on {', '.join(sorted(report.undecided))}" if report.undecided else ""
+        return [words + doubt, words, short]
 
     def _seed(self, room: int) -> str:
         if self._row.seed is None:
