@@ -310,20 +310,23 @@ def second_reading(report: JudgedRun) -> str:
     Source: docs/protocol.md §3.2.
 
     >>> second_reading(JudgedRun(residual_norms=[1.0, 100.0], bp_grad_norms=[1e-9, 1e-9]))
-    'FAIL(D1+D2); Γ missing'
+    'FAIL(D1+D2); D3, Γ missing'
     """
     failed = [check for check, letter in SUCCESSOR.items() if letter in report.flags]
     doubtful = [check for check, letter in SUCCESSOR.items() if letter in report.undecided]
+    missing = [check for check, letter in SUCCESSOR.items() if letter not in report.coverage]
     if report.is_control:
         return CONTROL
+    if len(missing) == len(SUCCESSOR):
+        return NOT_MEASURED
     if failed:
         notes = [f"FAIL({'+'.join(failed)})"]
-    elif not set(SUCCESSOR.values()) & set(report.coverage):
-        return NOT_MEASURED
     else:
         notes = [] if doubtful else [PASS]
     if doubtful:
         notes.append(f"undecided on {', '.join(doubtful)}")
     if not has_gamma(report.credit):
-        notes.append("Γ missing")
+        missing.append("Γ")
+    if missing:
+        notes.append(f"{', '.join(missing)} missing")
     return "; ".join(notes)
