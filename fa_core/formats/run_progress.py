@@ -1,8 +1,9 @@
 """What another process does with a run now: the progress file in the run's folder.
 
 `fa-tui train` and `fa-tui audit` write ``RUN/progress.json`` every few seconds while they work on a
-run, and remove it when the run is finished, or its measurement is over. One that is left behind shows a
-training that failed or was stopped, or a process that died; an audit leaves that of a training.
+run, and remove it when the run is finished, or its measurement is over. One that is left behind
+shows a training that failed or was stopped, or a process that died; an audit leaves that of a
+training.
 """
 
 from __future__ import annotations
