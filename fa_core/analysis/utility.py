@@ -117,9 +117,7 @@ def decision_utility(
     undecided = runs.undecided(thresholds)
     strategies = []
     for name, (looks_at, caught, known, bits) in rules.items():
-        share = None
-        if withdrawn:
-            share = float(np.count_nonzero(caught & full) / withdrawn)
+        share = float(np.count_nonzero(caught & full) / withdrawn) if withdrawn else None
         strategy = Strategy(
             name=name,
             looks_at=looks_at,
@@ -130,9 +128,7 @@ def decision_utility(
             extra=int(np.count_nonzero(caught & ~full)),
         )
         strategies.append(strategy)
-    common_chance = None
-    if len(set(guessing.tolist())) == 1:
-        common_chance = float(guessing[0])
+    chances = set(guessing.tolist())
     skipped = [*table.assumed_notes, *table.uneven_notes, *table.controls_notes]
     unmeasured = len(table) - int(measured.sum())
     if unmeasured:
@@ -142,7 +138,7 @@ def decision_utility(
         skipped.append("no measured run: nothing to decide")
     return Utility(
         runs=len(runs),
-        chance=common_chance,
+        chance=chances.pop() if len(chances) == 1 else None,
         strategies=tuple(strategies),
         skipped=tuple(skipped),
     )

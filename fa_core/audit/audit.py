@@ -182,7 +182,7 @@ def _note_progress(files: ProgressFiles, view: JobView) -> None:
             files.update(folder, view.done, view.total)
         elif is_run(folder):
             files.begin(folder, "measuring")
-    elif view.state.final:
+    else:
         files.end(folder)
 
 

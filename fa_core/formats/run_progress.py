@@ -213,9 +213,9 @@ class ProgressFiles:
             _remove(folder)
 
     @contextmanager
-    def of(self, folder: Path, doing: Doing) -> Iterator[None]:
-        """Work on a run inside; an error, or Ctrl-C, is why it is not finished."""
-        self.begin(folder, doing)
+    def of(self, folder: Path) -> Iterator[None]:
+        """Train a run inside; an error, or Ctrl-C, is why it is not finished."""
+        self.begin(folder, "training")
         try:
             yield
         except Exception as error:

@@ -9,7 +9,7 @@ from itertools import islice
 from fa_core.formats.rows import AuditRow, conditions_of, uneven
 from fa_core.report.beside import failure_mode, floor_text, reference_text
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import ASSUMED, DIAGNOSTICS, LETTERS
+from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS
 from fa_core.report.intervals import sample_count
 from fa_core.report.notes import baseline_text, caveats, why_unproven
 from fa_core.report.numbers import brief, listed
@@ -106,9 +106,7 @@ class Remarks:
         report, name = row.report, with_seed(label, row)
         self._judgements[counted(report)] += 1
         self._conditions[conditions_of(report)] += 1
-        for letter, kind in report.kinds.items():
-            if letter in report.coverage and kind != ASSUMED:
-                self._has_evidence = True
+        self._has_evidence |= not report.evidence.keys().isdisjoint(report.coverage)
         self._flips = flips_texts(report)
         oddities = [*report.nonfinite.values()]
         if report.coverage and report.recorded_differs:
