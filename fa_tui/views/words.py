@@ -10,7 +10,7 @@ from pathlib import Path
 from fa_core.formats.rows import AuditRow, axes_of_methods
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, letters_of
 from fa_core.report.names import is_file_name, run_place, unique_names
-from fa_core.report.numbers import count_text, listed, short
+from fa_core.report.numbers import count_text, exact, listed
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.report.verdict import cell_text
 from fa_core.sanitize import sanitize
@@ -121,7 +121,7 @@ def moved_words(now: DiagnosticThresholds, before: DiagnosticThresholds) -> str:
 
 def limit_words(one: Diagnostic, thresholds: DiagnosticThresholds) -> str:
     """The rule of a diagnostic: ``a > 50``."""
-    return f"{one.letter} {one.sign} {short(one.limit(thresholds))}"
+    return f"{one.letter} {one.sign} {exact(one.limit(thresholds))}"
 
 
 def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3) -> str:
