@@ -126,7 +126,8 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
         if self.name == RIGHT:
             return f"{RIGHT}: {unlike(str(self.recorded or ''), str(self.measured or ''))}"
         was = _short(self.recorded, "not in the record")
-        return f"{self.name} {was} → {_short(self.measured, 'not measured')}"
+        absent = "measured now" if self.name.startswith("unmeasured.") else "not measured"
+        return f"{self.name} {was} → {_short(self.measured, absent)}"
 
     def __str__(self) -> str:
         text = self.change()

@@ -35,12 +35,7 @@ def plateau(table: AuditTable, letter: str, value: float) -> Interval:
     Returns:
         (lo, hi): points of the table (`AuditTable.points`) or ±inf. Closed at lo for (a) and (c),
         at hi for (b) and (d).
-
-    Raises:
-        ValueError: the threshold is NaN.
     """
-    if math.isnan(value):
-        raise ValueError("a threshold cannot be NaN")
     points = table.points(letter).tolist()
     find = bisect.bisect_right if DIAGNOSTICS[letter].fires_above else bisect.bisect_left
     step = find(points, value)

@@ -1,8 +1,9 @@
 """A run folder as one row: manifest, report, weights, trace; and what a process does with it now.
 
 `fa-tui train` and `fa-tui audit` write ``RUN/progress.json`` every few seconds while they work on a
-run, and remove it when the run is finished. One that is left behind shows a run that failed, was
-stopped, or whose process died; an audit leaves that of a training. No torch.
+run, and remove it when the run is finished, or its measurement is over. One that is left behind
+shows a training that failed or was stopped, or a process that died; an audit leaves that of a
+training.
 """
 
 from __future__ import annotations
@@ -329,9 +330,9 @@ class ProgressFiles:
             _remove(folder)
 
     @contextmanager
-    def of(self, folder: Path, doing: Doing) -> Iterator[None]:
-        """Work on a run inside; an error, or Ctrl-C, is why it is not finished."""
-        self.begin(folder, doing)
+    def of(self, folder: Path) -> Iterator[None]:
+        """Train a run inside; an error, or Ctrl-C, is why it is not finished."""
+        self.begin(folder, "training")
         try:
             yield
         except Exception as error:

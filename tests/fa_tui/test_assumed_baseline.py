@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from fa_core.analysis.seeds import over_seeds
 from fa_core.formats import scan
 from fa_core.formats.rows import with_given_baseline
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.reporting.blocks import Grid
+from fa_core.reporting.paper_table import paper_table
 from fa_core.reporting.sections.runs import beyond_table
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
@@ -204,6 +206,8 @@ def test_the_long_view_and_the_report_mark_a_number_by_an_assumed_baseline(
         False,
     ]
     assert ("assumed" in grid.caption) == assumed
+    table = paper_table(over_seeds(session.table), USUAL, "audit")
+    assert "All four were measured" not in table and table.count("& abc?d &") == 3 * assumed
 
 
 async def test_the_matrix_marks_a_number_by_an_assumed_baseline(published_table: Path) -> None:
