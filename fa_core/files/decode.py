@@ -7,6 +7,7 @@ infinite), sanitized texts, and unique keys.
 from __future__ import annotations
 
 import codecs
+import gc
 import json
 import re
 from collections.abc import Iterator
@@ -93,6 +94,21 @@ def loads(data: bytes) -> Any:
     if may_need_sanitizing(data):
         return _sanitized(value)
     return value
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """Context without Python's search for cycles, which looks at all values again and again.
+
+    Decoded values hold no cycles.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def checked(value: object) -> None:
@@ -191,7 +207,7 @@ def integer(digits: str) -> int | float:
     >>> integer("42"), integer("1" + 400 * "0")
     (42, inf)
     """
-    if len(digits) <= len(str(-LARGEST)) and abs(int(digits)) < LARGEST:
+    if len(digits) < 19 or (len(digits) <= len(str(-LARGEST)) and abs(int(digits)) < LARGEST):
         return int(digits)
     return float(digits)
 

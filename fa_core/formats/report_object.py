@@ -34,6 +34,8 @@ from fa_core.report.names import (
 )
 from fa_core.report.numbers import listed
 
+_AGAIN = re.compile(r"#[0-9]+$")
+
 MEASURED = frozenset({"residual_norms", "bp_grad_norms", "cross_batch_stability", "headline_acc"})
 """Fields of which a report has at least one."""
 
@@ -75,13 +77,14 @@ def row_of(source: str, key: str, report: DiagnosticReport, where: str) -> Audit
     ('bp', 42)
     """
     # with a sign behind each part: lam0 is no part of lam0.01
-    plain = f"{re.sub(r'#[0-9]+$', '', key)}_"
+    plain = f"{_AGAIN.sub('', key)}_"
     for axis, value in report.axes.items():
         plain = plain.replace(f"{named_axis(axis, value)}_", "_", 1)
     method, seed, axes = split_key(plain[:-1])
     said = {**axes, "arch": None, "method": method, "seed": seed}
-    own = canonical_method(key) == canonical_method(report.method_name)
-    if seed is None and (own or not known_method(method)):
+    if seed is None and not (
+        known_method(method) and canonical_method(key) != canonical_method(report.method_name)
+    ):
         del said["method"]  # a label
     check_run(report, said, "key", where)
     if seed is None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from itertools import islice
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 from fa_core.errors import UsageError
 
@@ -60,13 +60,13 @@ def as_floats(values: Iterable[object], name: str = "numbers") -> list[float]:
         UsageError: as `as_float`, or not iterable.
     """
     try:
-        listed = list(values)
+        listed: list[Any] = list(values)
     except TypeError:
         raise UsageError(f"{name} is {values!r:.60}", hint="give a list of numbers") from None
-    return [
-        value if type(value) is float else as_float(value, f"{name}[{place}]")
-        for place, value in enumerate(listed)
-    ]
+    for place, value in enumerate(listed):
+        if type(value) is not float:
+            listed[place] = as_float(value, f"{name}[{place}]")
+    return listed
 
 
 def as_json(value: object) -> object:

@@ -70,10 +70,11 @@ class DiagnosticThresholds(msgspec.Struct, frozen=True):
         # runs for each report of a file: faster than over `numbers`
         for name in self.__struct_fields__:
             value = getattr(self, name)
-            if type(value) is not float or not value:
-                # equal thresholds are written alike: -0.0 equals 0.0
-                value = as_float(value, f"threshold {name}") or 0.0
-                msgspec.structs.force_setattr(self, name, value)
+            if type(value) is float and value > 0:
+                continue
+            # equal thresholds are written alike: -0.0 equals 0.0
+            value = as_float(value, f"threshold {name}") or 0.0
+            msgspec.structs.force_setattr(self, name, value)
             if math.isnan(value):
                 raise ValueError(f"threshold {name} is NaN: give a number")
             if value < 0 and name in NEVER_NEGATIVE:
