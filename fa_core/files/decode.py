@@ -87,7 +87,7 @@ def loads(data: bytes) -> Any:
         values = sum(data.count(sign) for sign in (b",", b"{", b"["))
         check_room(VALUE_BYTES * values, len(data))
     try:
-        value: object = json.loads(data.decode(), parse_int=integer, object_pairs_hook=_members)
+        value: object = _DECODER.decode(data.decode())
     except RecursionError as error:
         raise ValueError(TOO_DEEP) from error
     checked(value)
@@ -210,6 +210,9 @@ def integer(digits: str) -> int | float:
     if len(digits) < 19 or (len(digits) <= len(str(-LARGEST)) and abs(int(digits)) < LARGEST):
         return int(digits)
     return float(digits)
+
+
+_DECODER = json.JSONDecoder(parse_int=integer, object_pairs_hook=_members)
 
 
 @contextmanager
