@@ -353,8 +353,7 @@ class ExplorerApp(App[int]):
         self.run_worker(self._weights(), group="weights")
 
     async def _weights(self) -> None:
-        changed = partial(list, changed_since(self.session.rows))
-        self.add_problems(await asyncio.to_thread(changed))
+        self.add_problems(await asyncio.to_thread(list, changed_since(self.session.rows)))
 
     async def action_rescan(self) -> None:
         """Look at the open files and folders again."""

@@ -21,7 +21,7 @@ from fa_core.report.diagnostics import (
     finite,
     mask_of,
 )
-from fa_core.report.judged_run import JudgedRun, nonfinite_in, numbers_of, reach_of
+from fa_core.report.judged_run import JudgedRun, nonfinite_in, reach_of
 from fa_core.report.thresholds import DiagnosticThresholds
 
 ALL = mask_of(LETTERS)
@@ -94,13 +94,13 @@ class Judge:
 
         columns = {x: (unmeasured(), unmeasured(), unmeasured()) for x in LETTERS}
         for place, run in enumerate(runs):
-            # functions instead of the run's cached properties: 10,000 caches take 10 MB
-            numbers = numbers_of(run)
+            # functions instead of the run's cached properties: 10,000 caches take 10 MB; its
+            # numbers are asked for by filters and columns
             nonfinite = nonfinite_in(run)
-            reach = reach_of(run, numbers, nonfinite)
+            reach = reach_of(run, nonfinite)
             self.coverage[place] = mask_of(reach)
             self.nonfinite[place] = mask_of(nonfinite)
-            for letter, number in zip(LETTERS, numbers, strict=True):
+            for letter, number in run.numbers.items():
                 if letter in reach:
                     if number is None or letter in nonfinite:
                         known = math.nan

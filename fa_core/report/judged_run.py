@@ -7,7 +7,7 @@ equal.
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import cached_property
 from typing import TypeAlias
 
@@ -48,23 +48,6 @@ def margin_over(headline: float | None, baseline: float | None) -> float | None:
     return round(100.0 * (headline - baseline), 9)
 
 
-def numbers_of(facts: ReportFacts) -> tuple[float | None, ...]:
-    """The numbers that (a) to (d) judge, in order; None if unmeasured.
-
-    >>> numbers_of(ReportFacts(residual_norms=[1.0, 2.0], bp_grad_norms=[0.5, 0.25]))
-    (2.0, 0.25, None, None)
-    """
-    deepest = None
-    if facts.bp_grad_norms:
-        deepest = facts.bp_grad_norms[-1]
-    return (
-        largest_growth(facts.residual_norms, facts.growth_bound),
-        deepest,
-        facts.cross_batch_stability,
-        margin_over(facts.headline_acc, facts.baseline_acc),
-    )
-
-
 def nonfinite_in(facts: ReportFacts) -> dict[str, str]:
     """Diagnostic letter → its first value that is NaN or ±inf, as text.
 
@@ -102,7 +85,7 @@ Reach: TypeAlias = dict[str, Interval]
 """Measured letter → (sure, possible), between which a threshold leaves the diagnostic undecided."""
 
 
-def reach_of(run: JudgedRun, numbers: Iterable[float | None], nonfinite: Container[str]) -> Reach:
+def reach_of(run: JudgedRun, nonfinite: Container[str]) -> Reach:
     """The ends that decide each measured diagnostic.
 
     It fires if *sure* lies beyond the threshold, passes if *possible* does not, and is undecided
@@ -111,13 +94,12 @@ def reach_of(run: JudgedRun, numbers: Iterable[float | None], nonfinite: Contain
 
     Args:
         run: whose thresholds are not used.
-        numbers: `numbers_of` the run.
         nonfinite: `nonfinite_in` the run.
     """
     inconclusive = run.inconclusive
     found = {}
-    for diagnostic, number in zip(DIAGNOSTICS.values(), numbers, strict=True):
-        letter = diagnostic.letter
+    for letter, number in run.numbers.items():
+        diagnostic = DIAGNOSTICS[letter]
         if letter in nonfinite:
             found[letter] = (diagnostic.always, diagnostic.always)
         elif number is not None:
@@ -143,8 +125,18 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
 
     @cached_property
     def numbers(self) -> dict[str, float | None]:
-        """Diagnostic letter → the number it judges; None if unmeasured."""
-        return dict(zip(LETTERS, numbers_of(self), strict=True))
+        """Diagnostic letter → the number it judges; None if unmeasured.
+
+        >>> JudgedRun(residual_norms=[1.0, 2.0], bp_grad_norms=[0.5, 0.25]).numbers
+        {'a': 2.0, 'b': 0.25, 'c': None, 'd': None}
+        """
+        norms = self.bp_grad_norms
+        return {
+            "a": largest_growth(self.residual_norms, self.growth_bound),
+            "b": norms[-1] if norms else None,
+            "c": self.cross_batch_stability,
+            "d": margin_over(self.headline_acc, self.baseline_acc),
+        }
 
     @property
     def max_per_block_growth(self) -> float | None:
@@ -169,7 +161,7 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
     @cached_property
     def reach(self) -> Reach:
         """The ends that decide each measured diagnostic (`reach_of`)."""
-        return reach_of(self, self.numbers.values(), self.nonfinite)
+        return reach_of(self, self.nonfinite)
 
     @cached_property
     def coverage(self) -> str:
