@@ -73,7 +73,6 @@ def open_explorer(
     log, wrong = _with_columns(log, loaded.settings.columns)
     columns = {} if log is None else log.given
     found = formats.scan(paths, run_traces=False, columns=columns)
-    problems = [*wrong, *found.problems]
     thresholds = msgspec.structs.replace(loaded.settings.thresholds, **(given or {}))
 
     def traces() -> Sequence[Trace]:
@@ -89,7 +88,7 @@ def open_explorer(
         thresholds=thresholds,
         baseline=baseline,
         log=log,
-        problems=problems,
+        problems=[*wrong, *found.problems],
         traces=UnreadTraces(traces),
     )
     # what is given must be known before the explorer opens

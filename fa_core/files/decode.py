@@ -33,6 +33,8 @@ MANY, VALUE_BYTES = 1 << 24, 72
 LARGEST = 1 << 63
 """Bound on the absolute value of integers."""
 
+_DIGITS = len(str(-LARGEST))
+
 TOO_DEEP = "nested too deep"
 
 
@@ -207,8 +209,10 @@ def integer(digits: str) -> int | float:
     >>> integer("42"), integer("1" + 400 * "0")
     (42, inf)
     """
-    if len(digits) < 19 or (len(digits) <= len(str(-LARGEST)) and abs(int(digits)) < LARGEST):
-        return int(digits)
+    if len(digits) <= _DIGITS:
+        number = int(digits)
+        if abs(number) < LARGEST:
+            return number
     return float(digits)
 
 

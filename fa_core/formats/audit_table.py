@@ -18,7 +18,7 @@ from fa_core.errors import FaError, UsageError
 from fa_core.files.atomic import json_bytes, keep_old, place_of, write_bytes, write_json
 from fa_core.files.decode import Json
 from fa_core.files.opening import flags_of
-from fa_core.formats.json_document import Document, Finding, Node, convert
+from fa_core.formats.json_document import Document, Finding, Node, attempt, convert
 from fa_core.formats.report_object import (
     decode_report,
     keyed,
@@ -76,13 +76,8 @@ def read(document: Document) -> Iterator[Finding]:
         lines = [line or {} for line in lines]
     else:
         lines = [lines and "not a line for each report"] * len(reports)
-    parts = (
-        partial(_row, document.path, key, node, line)
-        for (key, node), line in zip(reports.items(), lines, strict=True)
-    )
-    rows, problems = rows_of(document.path, parts, "report")
-    yield from problems
-    yield rows
+    for (key, node), line in zip(reports.items(), lines, strict=True):
+        yield attempt(document.path, partial(_row, document.path, key, node, line), "report")
 
 
 def _row(path: str, key: str, node: Node, line: object) -> AuditRow:

@@ -231,14 +231,12 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
             if str(fields["cross_batch_stability"]) != str(data[SOURCE_DRIFT]):
                 raise InvalidReport(f"two values of {SOURCE_DRIFT}", where=where)
         try:
-            report = _converted(fields)
+            report = _converted(fields).as_recorded()  # no file assumes a baseline
         except ValueError as error:
             what, _, place = str(error).partition(" - at `$")
             place = where + place.rstrip("`")
             hint = "see docs/protocol.md, report fields"
             raise InvalidReport(what, where=place, hint=hint) from error
-        if report.assumed_baseline_acc is not None:  # no file may
-            report = report.as_recorded()
         report = report.check(where)
         kept = data.get("recorded_verdict")
         if isinstance(kept, str) and not report.recorded_differs:

@@ -241,6 +241,8 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
 
     def as_recorded(self) -> Self:
         """The report without an assumed baseline."""
+        if self.assumed_baseline_acc is None:
+            return self
         return replace(self, assumed_baseline_acc=None)
 
 
