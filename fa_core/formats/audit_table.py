@@ -24,7 +24,6 @@ from fa_core.formats.report_object import (
     keyed,
     read_list,
     row_of,
-    rows_of,
     sniff_list,
 )
 from fa_core.formats.rows import AuditRow
@@ -102,9 +101,7 @@ def read_journal(document: Document) -> Iterator[Finding]:
         partial(_line_row, document.path, node, f"{document.place(index)}: $.report")
         for index, node in document.items[1:]
     )
-    rows, problems = rows_of(document.path, parts, "report")
-    yield from problems
-    yield keyed(rows, unique_keys(rows))
+    yield from keyed(document.path, parts, "report", unique_keys)
 
 
 def _line_row(path: str, node: Node, where: str) -> AuditRow:

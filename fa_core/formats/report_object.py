@@ -192,29 +192,31 @@ def read_list(document: Document) -> Iterator[Finding]:
         partial(_entry_row, node, document.path, document.place(index))
         for index, node in document.items
     )
-    rows, problems = rows_of(document.path, parts, "entry")
-    yield from problems
-    yield keyed(rows, numbered(row.key for row in rows))
+    yield from keyed(document.path, parts, "entry", _numbered)
 
 
-def rows_of(
-    path: str, parts: Iterable[Callable[[], AuditRow]], what: str
-) -> tuple[list[AuditRow], list[Problem]]:
-    """The rows of a file's parts, and problems for those that are invalid.
+def keyed(
+    path: str,
+    parts: Iterable[Callable[[], AuditRow]],
+    what: str,
+    keys: Callable[[list[AuditRow]], Iterable[str]],
+) -> Iterator[Finding]:
+    """Problems for a file's parts that are invalid, and the rows of the others.
 
     Args:
         path: the file.
         parts: each reads a part; may raise a `FaError`.
         what: name of a part.
+        keys: of the rows.
     """
     found = [attempt(path, read, what) for read in parts]
-    rows = [row for row in found if isinstance(row, AuditRow)]
-    return rows, [row for row in found if isinstance(row, Problem)]
+    yield from (one for one in found if isinstance(one, Problem))
+    rows = [one for one in found if isinstance(one, AuditRow)]
+    yield [msgspec.structs.replace(row, key=key) for row, key in zip(rows, keys(rows), strict=True)]
 
 
-def keyed(rows: Iterable[AuditRow], keys: Iterable[str]) -> list[AuditRow]:
-    """The rows under other keys."""
-    return [msgspec.structs.replace(row, key=key) for row, key in zip(rows, keys, strict=True)]
+def _numbered(rows: list[AuditRow]) -> list[str]:
+    return numbered(row.key for row in rows)
 
 
 def _entry_row(node: Node, source: str, where: str) -> AuditRow:
