@@ -1,7 +1,7 @@
 """Exact flips of states as one threshold moves, from the sorted ends and not from a grid.
 
 A diagnostic's state on a run changes at the two ends that decide it: those of its interval, or
-twice its number (`fa_core.report.judged_run.reach_of`). For a diagnostic that fires above its
+twice its number (`JudgedRun.reach`). For a diagnostic that fires above its
 threshold t, end e fires iff e > t: the step functions below are constant on [e_(k), e_(k+1)). For
 one that fires below, it fires iff e < t and they are constant on (e_(k), e_(k+1)].
 """

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.files.atomic import remove, write_json
 from fa_core.files.decode import loads, reading
-from fa_core.files.opening import MissingFile, is_file, open_file, read_file
+from fa_core.files.opening import MissingFile, is_file, read_file
 from fa_core.formats import log_files
 from fa_core.formats.json_document import Finding, open_document
 from fa_core.formats.report_object import check_run, decode_report
@@ -103,13 +103,9 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
 def _manifest(folder: Path) -> run_files.Manifest | None:
     """The manifest; None if the folder is not a run."""
     try:
-        open_file(folder / run_files.MANIFEST).close()
-    except MissingFile:
-        return None
-    try:
         return run_files.read_manifest(folder)
-    except UnreadableInput:
-        if sniff(folder):
+    except UnreadableInput as error:
+        if not isinstance(error, MissingFile) and sniff(folder):
             raise
         return None
 

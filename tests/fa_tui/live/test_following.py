@@ -15,6 +15,7 @@ import watchfiles
 from fa_core.formats import scan
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.report.baseline import FrozenBaseline
+from fa_core.report.manifest import WEIGHTS
 from fa_tui import follow
 from fa_tui.app import ExplorerApp
 from fa_tui.follow import Reading, news_of
@@ -112,10 +113,14 @@ async def test_where_the_system_reports_nothing_it_is_said_and_r_looks_again(
         await until(pilot, lambda: "1 new: dfa s42" in said(app))
 
 
-async def test_live_off_looks_only_when_asked(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_live_off_looks_at_the_weights_once_and_else_when_asked(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("fa_tui.app._WATCH_SECONDS", 0.0)
+    (runs / "dfa_s42" / WEIGHTS).write_bytes(b"others")
     app = following(runs, live="off")
     async with running(app) as pilot:
+        await until(pilot, lambda: "changed since" in str(app.session.problems))
         assert not [worker for worker in app.workers if worker.group == "follow"]
         shutil.copytree(runs / "dfa_s42", runs / "new")
         await pilot.press("r")
