@@ -406,7 +406,7 @@ _ENGINE = typer.Option(
 _ADDRESS = typer.Option(
     metavar="HOST:PORT",
     help="The Ray cluster's head, or auto: the one that runs on this machine.",
-    show_default="RAY_ADDRESS, or auto",
+    show_default="RAY_ADDRESS",
 )
 
 

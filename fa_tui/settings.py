@@ -193,7 +193,7 @@ def _rewrite(path: Path, name: str, value: object) -> None:
         content = tomlkit.dumps(document).encode()
     except UnicodeEncodeError as error:
         raise FaError("cannot keep a name that is no UTF-8", where=path) from error
-    write_bytes(path, content)
+    write_bytes(path, content, typed=True)
 
 
 class TomlFile:

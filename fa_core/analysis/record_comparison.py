@@ -331,7 +331,7 @@ def _judged(name: str, was: object, now: object, rule: Rule, relative: float) ->
     if was is None:
         return replace(found, kind=LACKING)
     if not (is_number(was) and (now is None or is_number(now))):
-        if was == now:
+        if was == now and is_number(was) == is_number(now):  # True == 1
             return 0.0
         return found
     found = replace(found, kind="number")

@@ -210,7 +210,7 @@ def row_of_file(path: str) -> AuditRow:
     file = Path(path).absolute()
     for folder in islice(file.parents, _HYDRA_ABOVE):
         said = folder / ".hydra" / "overrides.yaml"
-        if is_file(said):
+        if is_file(said) and not said.is_symlink():
             with suppress(UnreadableInput, ValueError):
                 found = _OVERRIDE.findall(read_file(said, _MOST_OVERRIDES).decode())
                 file = folder / ",".join(found).replace("/", ".") / file.relative_to(folder)

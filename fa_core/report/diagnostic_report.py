@@ -160,7 +160,7 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
         Raises:
             FaError: it cannot be written.
         """
-        write_json(Path(path), self.to_dict())
+        write_json(Path(path), self.to_dict(), typed=True)
 
     def check(self, where: str = "") -> DiagnosticReport:
         """Check for contradictory numbers; returns the report.

@@ -312,7 +312,7 @@ def write_report(
         content = paper_tables(table, thresholds).encode()
     else:
         content = to_csv(table, thresholds).encode()
-    write_bytes(path, content)
+    write_bytes(path, content, typed=True)
     return [path]
 
 
@@ -331,7 +331,7 @@ def write_blocks(path: Path, blocks: list[Block]) -> list[Path]:
         FaError: the file cannot be written.
     """
     if known_ending(path, TEXTS) == ".html":
-        write_bytes(path, to_html(blocks).encode())
+        write_bytes(path, to_html(blocks).encode(), typed=True)
         return [path]
     figures = {}
     for block in blocks:
@@ -339,7 +339,7 @@ def write_blocks(path: Path, blocks: list[Block]) -> list[Path]:
             figures[path.with_name(f"{path.stem}-{block.name}.svg")] = block
     names = {block.name: quote(file.name) for file, block in figures.items()}
     # the text first: what it cannot replace leaves no figure behind
-    write_bytes(path, to_markdown(blocks, names).encode())
+    write_bytes(path, to_markdown(blocks, names).encode(), typed=True)
     for file, block in figures.items():
         write_bytes(file, rendered(block.draw()))
     return [path, *figures]
