@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from fa_core import formats
-from fa_core.audit.jobs import changed_since
 from fa_core.errors import FaError, UsageError
 from fa_core.formats import given_columns
 from fa_core.formats.rows import Problem
@@ -74,7 +73,6 @@ def open_explorer(
     log, wrong = _with_columns(log, loaded.settings.columns)
     columns = {} if log is None else log.given
     found = formats.scan(paths, run_traces=False, columns=columns)
-    problems = [*wrong, *found.problems, *changed_since(found.rows)]
 
     def traces() -> Sequence[Trace]:
         try:
@@ -89,7 +87,7 @@ def open_explorer(
         thresholds=msgspec.structs.replace(loaded.settings.thresholds, **(given or {})),
         baseline=baseline,
         log=log,
-        problems=problems,
+        problems=[*wrong, *found.problems],
         traces=UnreadTraces(traces),
     )
     # what is given must be known before the explorer opens

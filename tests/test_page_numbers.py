@@ -179,8 +179,4 @@ def test_closed_forms_that_pages_quote() -> None:
     says("intervals", f"20 right of 20 against none right is {least:+.0f} to {most:+.0f} pp")
     alike, _ = share_interval(20, 20)
     says("intervals", f"at least {(2 * alike - 1) ** 2:.2f} times their mean |cosine|")
-    layers = [0.42, 0.006, -0.015, -0.004, -0.004]
-    says(
-        "figures", f"l = 0 +0.42, then {', '.join(f'{x:+g}' for x in layers[1:])}".replace("-", "−")
-    )
     says("additions", f"at {45.0**12:.0e})".replace("+", ""))

@@ -244,8 +244,9 @@ def check_claim(claim: Claim, rows: Sequence[AuditRow]) -> ClaimResult:
 
 def _runs_of(claim: Claim, rows: Sequence[AuditRow]) -> Iterator[AuditRow]:
     """The runs that a claim is about."""
+    seeds = set(claim.seeds)
     for row in rows:
-        if row.method != claim.method or (claim.seeds and row.seed not in claim.seeds):
+        if row.method != claim.method or (seeds and row.seed not in seeds):
             continue
         if all(row.axes.get(name) == value for name, value in claim.axes.items()):
             yield row

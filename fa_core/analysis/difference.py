@@ -10,7 +10,7 @@ from operator import attrgetter
 
 import msgspec
 
-from fa_core.analysis.record_comparison import BY_UNIT, Rule, excess, relative_tolerance
+from fa_core.analysis.record_comparison import BY_UNIT, COARSE, Rule, excess, relative_tolerance
 from fa_core.files.decode import Json
 from fa_core.formats.rows import AuditRow, judged_fields
 from fa_core.report.quantities import Quantity, named
@@ -159,7 +159,7 @@ def _full_name(row: AuditRow) -> Hashable:
 
 def _compared(before: AuditRow, after: AuditRow) -> RunDifference:
     """A run that both audits have."""
-    relative = relative_tolerance(after.report)
+    relative = min(COARSE, *map(relative_tolerance, (before.report, after.report)))
     numbers = []
     is_rounding = True
     for quantity in COMPARED:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
 import numpy as np
@@ -258,20 +258,16 @@ def across_runs(curves: Sequence[Sequence[float]]) -> tuple[LayerSpread, ...]:
     return tuple(layers)
 
 
-def first_parting(layers: Sequence[LayerSpread], factor: float = PARTS_AT) -> LayerSpread | None:
-    """The first layer l with r_l > factor; None if there is none.
+def first_parting(layers: Iterable[LayerSpread]) -> LayerSpread | None:
+    """The first layer l with r_l > `PARTS_AT`; None if there is none.
 
     Args:
         layers: from `across_runs`.
-        factor: largest ratio of largest to smallest value that counts as agreement, ≥ 1.
 
     >>> first_parting(across_runs([[8.0, 10.0, 20.0], [8.0, 500.0, 30.0]])).layer
     1
     """
-    for layer in layers:
-        if layer.ratio is not None and layer.ratio > factor:
-            return layer
-    return None
+    return next((layer for layer in layers if (layer.ratio or 0.0) > PARTS_AT), None)
 
 
 def _ratio(values: Sequence[float | None]) -> float | None:

@@ -1,7 +1,7 @@
 """Exact flips of states as one threshold moves, from the sorted ends and not from a grid.
 
 A diagnostic's state on a run changes at the two ends that decide it: those of its interval, or
-twice its number (`fa_core.report.judged_run.reach_of`). For a diagnostic that fires above its
+twice its number (`JudgedRun.reach`). For a diagnostic that fires above its
 threshold t, end e fires iff e > t: the step functions below are constant on [e_(k), e_(k+1)). For
 one that fires below, it fires iff e < t and they are constant on (e_(k), e_(k+1)].
 """
@@ -35,12 +35,7 @@ def plateau(table: AuditTable, letter: str, value: float) -> Interval:
     Returns:
         (lo, hi): points of the table (`AuditTable.points`) or ±inf. Closed at lo for (a) and (c),
         at hi for (b) and (d).
-
-    Raises:
-        ValueError: the threshold is NaN.
     """
-    if math.isnan(value):
-        raise ValueError("a threshold cannot be NaN")
     points = table.points(letter).tolist()
     find = bisect.bisect_right if DIAGNOSTICS[letter].fires_above else bisect.bisect_left
     step = find(points, value)

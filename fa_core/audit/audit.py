@@ -175,15 +175,15 @@ class Measuring(msgspec.Struct, frozen=True):
 
 
 def _note_progress(files: ProgressFiles, view: JobView) -> None:
-    """Keep the progress file of a run folder as its job is."""
+    """Keep the progress file of a run folder while its job runs."""
     folder = Path(view.job.checkpoint)
     if view.state is JobState.RUNNING:
         if folder in files:
             files.update(folder, view.done, view.total)
         elif is_run(folder):
             files.begin(folder, "measuring")
-    elif view.state.final:
-        files.end(folder, view.error and f"failed: {view.error}")
+    else:
+        files.end(folder)
 
 
 def audit(

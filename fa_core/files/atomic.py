@@ -7,11 +7,11 @@ import json
 import os
 import stat
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO
 
 from fa_core.errors import FaError, UsageError
-from fa_core.files.opening import real_path
+from fa_core.files.opening import flags_of, real_path
 from fa_core.sanitize import in_json
 
 
@@ -23,33 +23,61 @@ def write_bytes(path: Path, content: bytes) -> None:
         FaError: the folder is not writable, or the disk is full; the old file is kept.
     """
     path = place_of(path)
-    mark = os.urandom(8).hex()
-    temporary = path.with_name(f".{path.name}.{mark}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("xb") as file:
-            _fill(file, content)
-        temporary.replace(path)
+        with _folder_of(path) as (folder, prefix):
+            temporary = f"{prefix}.{path.name}.{os.urandom(8).hex()}.tmp"
+            try:
+                _fill(temporary, content, folder)
+                os.replace(temporary, prefix + path.name, src_dir_fd=folder, dst_dir_fd=folder)
+            finally:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary, dir_fd=folder)
     except OSError as error:
         raise FaError(
             f"cannot write ({error.strerror})",
             where=path,
             hint="what was there before is untouched",
         ) from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
 
 
-def _fill(file: BinaryIO, content: bytes) -> None:
-    """Write a new file to disk; without room for all of it, remove the file."""
+_FOLDER = flags_of("O_DIRECTORY", "O_NOFOLLOW", "O_PATH", "O_CLOEXEC")
+
+
+@contextlib.contextmanager
+def _folder_of(path: Path) -> Iterator[tuple[int | None, str]]:
+    """The open folder of a real path, and what its names begin with there.
+
+    It is opened part by part without links, since another user may have exchanged a folder on the
+    way for one after `place_of` looked. Where no folder can be opened (Windows): None, and the path
+    as the beginning.
+
+    Raises:
+        OSError: it does not exist, or a part of its path is a link now.
+    """
+    if os.open not in os.supports_dir_fd:
+        yield None, f"{path.parent}{os.sep}"
+        return
+    folder = os.open(path.anchor, _FOLDER)
     try:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    except OSError:
-        Path(file.name).unlink()
-        raise
+        for part in path.parts[1:-1]:
+            outer, folder = folder, os.open(part, _FOLDER, dir_fd=folder)
+            os.close(outer)
+        yield folder, ""
+    finally:
+        os.close(folder)
+
+
+def _fill(name: str, content: bytes, folder: int | None) -> None:
+    """Write a new file to disk; without room for all of it, remove the file."""
+    with open(name, "xb", opener=partial(os.open, mode=0o666, dir_fd=folder)) as file:
+        try:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        except OSError:
+            os.unlink(name, dir_fd=folder)
+            raise
 
 
 def keep_old(path: Path) -> Path | None:
@@ -66,11 +94,12 @@ def keep_old(path: Path) -> Path | None:
     path = place_of(path)
     try:
         content = path.read_bytes()
-        for number in range(1, 1 << 20):
-            kept = path.with_name(f"{path.name}.~{number}~")
-            with contextlib.suppress(FileExistsError), kept.open("xb") as file:
-                _fill(file, content)
-                return kept
+        with _folder_of(path) as (folder, prefix):
+            for number in range(1, 1 << 20):
+                kept = path.with_name(f"{path.name}.~{number}~")
+                with contextlib.suppress(FileExistsError):
+                    _fill(prefix + kept.name, content, folder)
+                    return kept
     except FileNotFoundError:
         return None
     except OSError as error:

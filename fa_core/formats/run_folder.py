@@ -1,8 +1,9 @@
 """A run folder as one row: manifest, report, weights, trace; and what a process does with it now.
 
 `fa-tui train` and `fa-tui audit` write ``RUN/progress.json`` every few seconds while they work on a
-run, and remove it when the run is finished. One that is left behind shows a run that failed, was
-stopped, or whose process died; an audit leaves that of a training. No torch.
+run, and remove it when the run is finished, or its measurement is over. One that is left behind
+shows a training that failed or was stopped, or a process that died; an audit leaves that of a
+training.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from msgspec.structs import replace
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.files.atomic import remove, write_json
 from fa_core.files.decode import loads, reading
-from fa_core.files.opening import MissingFile, is_file, open_file, read_file
+from fa_core.files.opening import MissingFile, is_file, read_file
 from fa_core.formats import log_files
 from fa_core.formats.json_document import Finding, open_document
 from fa_core.formats.report_object import check_run, decode_report
@@ -102,13 +103,9 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
 def _manifest(folder: Path) -> run_files.Manifest | None:
     """The manifest; None if the folder is not a run."""
     try:
-        open_file(folder / run_files.MANIFEST).close()
-    except MissingFile:
-        return None
-    try:
         return run_files.read_manifest(folder)
-    except UnreadableInput:
-        if sniff(folder):
+    except UnreadableInput as error:
+        if not isinstance(error, MissingFile) and sniff(folder):
             raise
         return None
 
@@ -329,9 +326,9 @@ class ProgressFiles:
             _remove(folder)
 
     @contextmanager
-    def of(self, folder: Path, doing: Doing) -> Iterator[None]:
-        """Work on a run inside; an error, or Ctrl-C, is why it is not finished."""
-        self.begin(folder, doing)
+    def of(self, folder: Path) -> Iterator[None]:
+        """Train a run inside; an error, or Ctrl-C, is why it is not finished."""
+        self.begin(folder, "training")
         try:
             yield
         except Exception as error:

@@ -179,7 +179,7 @@ class AuditTable:
 
     def ends(self, letter: str) -> tuple[Floats, Floats]:
         """Per row, the end of a diagnostic's number that fires for sure and the one that may
-        (`fa_core.report.judged_run.reach_of`); NaN where it was not measured."""
+        (`JudgedRun.reach`); NaN where it was not measured."""
         sure, possible = map(np.array, self._judge.ends[letter])
         return sure, possible
 

@@ -195,7 +195,7 @@ def report_text(run: JudgedRun) -> str:
     if cause:
         lines.append(f"cause of (b): {cause}")
     if mode:
-        lines.append(f"mode: {mode}")
+        lines.append(f"cause: {mode}")
     lines += [f"to flip: {flip}" for flip in flips_texts(run)]
     lines += _layers("‖h_l‖", run.by_layer("residual_norms"))
     lines += _layers("‖g_l‖", run.by_layer("bp_grad_norms"))

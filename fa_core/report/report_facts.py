@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TypeAlias, TypeVar
 
 import msgspec
+from msgspec.structs import force_setattr, replace
 
 from fa_core.errors import UsageError
 from fa_core.files.decode import Json
@@ -66,13 +67,13 @@ def as_floats(values: Iterable[object], name: str = "numbers") -> list[float]:
         UsageError: as `as_float`, or not iterable.
     """
     try:
-        listed = list(values)
+        listed: list[Any] = list(values)
     except TypeError:
         raise UsageError(f"{name} is {values!r:.60}", hint="give a list of numbers") from None
-    return [
-        value if type(value) is float else as_float(value, f"{name}[{place}]")
-        for place, value in enumerate(listed)
-    ]
+    for place, value in enumerate(listed):
+        if type(value) is not float:
+            listed[place] = as_float(value, f"{name}[{place}]")
+    return listed
 
 
 def as_json(value: object) -> object:
@@ -147,10 +148,11 @@ class DiagnosticThresholds(msgspec.Struct, frozen=True):
         # runs for each report of a file: faster than over `numbers`
         for name in self.__struct_fields__:
             value = getattr(self, name)
-            if type(value) is not float or not value:
-                # equal thresholds are written alike: -0.0 equals 0.0
-                value = as_float(value, f"threshold {name}") or 0.0
-                msgspec.structs.force_setattr(self, name, value)
+            if type(value) is float and value > 0:
+                continue
+            # equal thresholds are written alike: -0.0 equals 0.0
+            value = as_float(value, f"threshold {name}") or 0.0
+            force_setattr(self, name, value)
             if math.isnan(value):
                 raise ValueError(f"threshold {name} is NaN: give a number")
             if value < 0 and name in NEVER_NEGATIVE:
@@ -185,18 +187,12 @@ NO_REASON = "not in the source"
 UNSTATED = DiagnosticThresholds()
 """Thresholds of a report without recorded ones."""
 
-_SCALARS = (
-    "cross_batch_stability",
-    "headline_acc",
-    "frozen_baseline_acc",
-    "error_norm",
-    "growth_bound",
-    "assumed_baseline_acc",
-)
-"""The fields with one number."""
-
-_COUNTS = ("stability_layer", "seed", "batch_size", "n_batches", "norm_batches")
-"""The fields with a whole number."""
+_SCALARS = {
+    **dict.fromkeys(("cross_batch_stability", "headline_acc", "frozen_baseline_acc"), float),
+    **dict.fromkeys(("error_norm", "growth_bound", "assumed_baseline_acc"), float),
+    **dict.fromkeys(("stability_layer", "seed", "batch_size", "n_batches", "norm_batches"), int),
+}
+"""Fields with one number → its type."""
 
 
 def layers_in_order(layers: Iterable[str]) -> list[str]:
@@ -305,15 +301,16 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
     assumed_baseline_acc: float | None = msgspec.field(default=None, name=WHAT_IF)
 
     def __post_init__(self) -> None:
-        plain: Json = {name: as_floats(getattr(self, name), name) for name in NORMS}
-        for names, convert in ((_SCALARS, as_float), (_COUNTS, _as_count)):
-            for name in names:
-                value = getattr(self, name)
-                if value is not None:
-                    plain[name] = convert(value, name)
-        plain["intervals"] = {name: _ends(name, ends) for name, ends in self.intervals.items()}
-        for name, value in plain.items():
-            msgspec.structs.force_setattr(self, name, value)
+        for name in NORMS:
+            force_setattr(self, name, as_floats(getattr(self, name), name))
+        for name, kind in _SCALARS.items():
+            value = getattr(self, name)
+            if value is not None and type(value) is not kind:
+                convert = _whole if kind is int else as_float
+                force_setattr(self, name, convert(value, name))
+        if self.intervals:
+            ends = {name: _ends(name, both) for name, both in self.intervals.items()}
+            force_setattr(self, "intervals", ends)
 
     @property
     def baseline_acc(self) -> float | None:
@@ -368,7 +365,7 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
         """The measurements judged by these thresholds."""
         if self.thresholds == thresholds:
             return self
-        return msgspec.structs.replace(self, thresholds=thresholds)
+        return replace(self, thresholds=thresholds)
 
     def with_frozen_baseline(self, acc: float) -> Self:
         """The measurements with another measured frozen baseline (a fraction)."""
@@ -376,20 +373,20 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
         reasons.pop("d", None)
         intervals = dict(self.intervals)
         intervals.pop("margin_pp", None)
-        return msgspec.structs.replace(
-            self, frozen_baseline_acc=acc, unmeasured=reasons, intervals=intervals
-        )
+        return replace(self, frozen_baseline_acc=acc, unmeasured=reasons, intervals=intervals)
 
     def with_assumed_baseline(self, acc: float) -> Self:
         """The measurements with (d) judged by an assumed frozen baseline (a fraction).
 
         `frozen_baseline_acc` and `to_dict` are unchanged.
         """
-        return msgspec.structs.replace(self, assumed_baseline_acc=acc)
+        return replace(self, assumed_baseline_acc=acc)
 
     def as_recorded(self) -> Self:
         """The report without an assumed baseline."""
-        return msgspec.structs.replace(self, assumed_baseline_acc=None)
+        if self.assumed_baseline_acc is None:
+            return self
+        return replace(self, assumed_baseline_acc=None)
 
 
 def _ends(name: str, interval: Iterable[object]) -> Interval:
@@ -397,9 +394,7 @@ def _ends(name: str, interval: Iterable[object]) -> Interval:
     return low, high
 
 
-def _as_count(value: object, name: str) -> int:
-    if type(value) is int:
-        return value
+def _whole(value: object, name: str) -> int:
     number = as_float(value, name)
     if not number.is_integer():
         raise UsageError(f"{name} is {number}", hint="give a whole number")

@@ -475,7 +475,7 @@ def train_run(
         finished = run.start_or_resume(resume=resume, overwrite=overwrite)
         if finished is not None:
             return Trained(folder=folder, manifest=finished, report=None)
-        with ProgressFiles() as files, files.of(folder, "training"):
+        with ProgressFiles() as files, files.of(folder):
             letters = diagnostic_letters(stop_on, "--stop-on")
             run.train(letters, files, progress or JobProgress())
             report = run.audit()

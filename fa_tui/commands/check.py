@@ -64,11 +64,11 @@ def check_command(
     if it does on every seed, and is printed with their numbers. The last line counts runs, says on
     which diagnostics they are trustworthy, and counts the letters that fire. An undecided
     diagnostic walks nothing back. With --protocol v2 the successor's verdict
-    decides: 1 if a run's is FAIL, 4 if one is undecided or lacks Γ per layer, which it requires.
+    decides: 1 if a run's is FAIL, 4 if one is undecided or lacks a check or Γ per layer.
 
     Examples:
 
-        fa-tui check audit_table.json && echo "every run is trustworthy"
+        fa-tui check audit_table.json && echo "trustworthy on what was measured"
 
         fa-tui check audit_table.json --require abd
 

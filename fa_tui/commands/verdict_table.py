@@ -139,9 +139,7 @@ class Remarks:
         report, name = row.report, with_seed(label, row)
         self._judgements[counted(report)] += 1
         self._conditions[conditions_of(report)] += 1
-        for letter, kind in report.kinds.items():
-            if letter in report.coverage and kind != ASSUMED:
-                self._has_evidence = True
+        self._has_evidence |= not report.evidence.keys().isdisjoint(report.coverage)
         self._flips = flips_texts(report)
         oddities = [*report.nonfinite.values()]
         if report.coverage and report.recorded_differs:

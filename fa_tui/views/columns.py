@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias
@@ -101,11 +101,6 @@ def format_in(scope: Scope, quantity: Quantity) -> Write:
     else:
         numbers = [quantity.of(row.report) for row in scope.runs]
     return one_format(numbers, NUMBER_CELLS)
-
-
-def values_of(quantity: Quantity, session: Session, rows: Iterable[int]) -> Iterator[float | None]:
-    """The numbers of some runs; None if not measured."""
-    return (quantity.of(session.rows[row].report) for row in rows)
 
 
 def value_of(quantity: Quantity, session: Session, row: int) -> float | None:

@@ -244,7 +244,7 @@ def _fails(test: Test, session: Session, row: int) -> bool:
 def _names_hold(text: str, session: Session, row: int) -> bool:
     """Whether the method, the key or the source of a run contains a text."""
     run = session.rows[row]
-    return any(text in name.lower() for name in (run.method, run.key, run.source))
+    return text in "\n".join((run.method, run.key, run.source)).lower()
 
 
 def _known(name: str, axes: Collection[str], term: str) -> str:

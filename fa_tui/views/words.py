@@ -20,7 +20,7 @@ from fa_core.report.diagnostics import (
 )
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.names import is_file_name, run_place, unique_names
-from fa_core.report.numbers import count_text, listed, short, with_axes
+from fa_core.report.numbers import count_text, exact, listed, with_axes
 from fa_core.report.quantities import Quantity
 from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.sanitize import sanitize
@@ -133,7 +133,7 @@ def moved_words(now: DiagnosticThresholds, before: DiagnosticThresholds) -> str:
 
 def limit_words(one: Diagnostic, thresholds: DiagnosticThresholds) -> str:
     """The rule of a diagnostic: ``a > 50``."""
-    return f"{one.letter} {one.sign} {short(one.limit(thresholds))}"
+    return f"{one.letter} {one.sign} {exact(one.limit(thresholds))}"
 
 
 def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3) -> str:

@@ -14,7 +14,7 @@ from fa_core.formats.rows import AuditRow
 from fa_core.report.beside import failure_mode
 from fa_core.report.diagnostic_record import record_of
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import LETTERS, WALKS_BACK, block_growths
+from fa_core.report.diagnostics import LETTERS, UNDECIDED, WALKS_BACK, block_growths
 from fa_core.report.gamma import (
     aggregation,
     deep_gamma,
@@ -243,7 +243,11 @@ class RunPage:
             return [self._say(report.words)]
         fire = "fires" if len(report.flags) == 1 else "fire"
         short = f"needs {WALKS_BACK}"
-        return [f"{short}: {', '.join(sorted(report.flags))} {fire}", short]
+        words = f"{short}: {', '.join(sorted(report.flags))} {fire}"
+        doubt = (
+            f"; {UNDECIDED} on {', '.join(sorted(report.undecided))}" if report.undecided else ""
+        )
+        return [words + doubt, words, short]
 
     def _seed(self, room: int) -> str:
         if self._row.seed is None:

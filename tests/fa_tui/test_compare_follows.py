@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
-import pytest
 from msgspec.structs import replace
 
-from fa_core.formats import scan
 from fa_core.report.diagnostics import mask_of
 from fa_tui.app import ExplorerApp
-from fa_tui.cli import main
-from fa_tui.session import Session, with_rows
+from fa_tui.session import with_rows
 from tests.fa_tui.compared_runs import row_of
-from tests.fa_tui.looks import app_on, opened, settled
 from tests.fa_tui.looks import below_tabs as screen_text
+from tests.fa_tui.looks import opened, running, settled
 from tests.fa_tui.waiting import until
 
 
-@pytest.fixture
-def app(published_table: Path) -> ExplorerApp:
-    return app_on(Session(scan([published_table]).rows))
-
-
 async def test_marked_runs_come_first_and_a_slider_rejudges_every_column(app: ExplorerApp) -> None:
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with running(app) as pilot:
         await pilot.press("space", *["down"] * 4, "right", "space")
         screen = await opened(pilot, "C")
         assert "bp s42" in screen_text(app) and "ep s123" in screen_text(app)
@@ -42,8 +31,7 @@ async def test_marked_runs_come_first_and_a_slider_rejudges_every_column(app: Ex
 
 
 async def test_a_filter_on_verdicts_follows_the_thresholds(app: ExplorerApp) -> None:
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.explorer.sliders is not None)
+    async with running(app) as pilot:
         await pilot.press("slash", *"flag:b", "enter")
         await until(pilot, lambda: "filter flag:b, 9 of 15 runs" in screen_text(app))
         screen = await opened(pilot, "C")
@@ -61,7 +49,7 @@ async def test_a_filter_on_verdicts_follows_the_thresholds(app: ExplorerApp) -> 
 
 
 async def test_a_measured_run_appears_and_the_method_stays(app: ExplorerApp) -> None:
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with running(app) as pilot:
         screen = await opened(pilot, "C", "tab")
         index = next(n for n, row in enumerate(app.session.rows) if row.key == "dfa_s42")
         row = app.session.rows[index]
@@ -71,21 +59,3 @@ async def test_a_measured_run_appears_and_the_method_stays(app: ExplorerApp) -> 
         await settled(pilot, screen)
         assert " dfa " in screen_text(app).splitlines()[0]
         assert "diverge at layer 0" in screen_text(app)
-
-
-async def test_the_copied_command_prints_just_the_runs_compared(
-    published_table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    app = ExplorerApp(Session(scan([published_table]).rows), paths=[published_table])
-    async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("down")
-        screen = await opened(pilot, "C")
-        shared = screen.shared()
-        assert shared.value.startswith("dfa s42: ") and len(shared.rows) == 3
-    capsys.readouterr()
-    assert main([*shared.command, "--format", "json"]) == 0
-    assert [row["key"] for row in json.loads(capsys.readouterr().out)] == [
-        "dfa_s42",
-        "dfa_s123",
-        "dfa_s456",
-    ]

@@ -12,6 +12,7 @@ from fa_core.formats import scan
 from fa_tui.app import ExplorerApp
 from fa_tui.screens import dialogs
 from fa_tui.session import Session
+from tests.fa_tui.looks import running
 
 from .looks import app_on, screen_text
 from .waiting import until
@@ -34,7 +35,7 @@ def explorer(*paths: Path) -> ExplorerApp:
 
 async def test_only_what_changed_is_listed_and_enter_goes_there(published_table, changed) -> None:
     app = explorer(published_table, changed)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with running(app) as pilot:
         await pilot.press("D")
         await until(pilot, lambda: app.explorer.page.id == "Diff")
         await until(pilot, lambda: "14 the same" in screen_text(app))
@@ -51,7 +52,7 @@ async def test_only_what_changed_is_listed_and_enter_goes_there(published_table,
 
 async def test_a_slider_moves_both_sides_and_tab_swaps_them(published_table, changed) -> None:
     app = explorer(published_table, changed)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with running(app) as pilot:
         await pilot.press("D")
         await until(pilot, lambda: app.explorer.page.id == "Diff")
         await pilot.press("tab")
@@ -65,7 +66,7 @@ async def test_a_second_file_is_opened_beside_the_first_and_compared(
 ) -> None:
     monkeypatch.setattr(dialogs, "recent_places", list)
     app = explorer(published_table)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with running(app) as pilot:
         await pilot.press("D")
         await until(pilot, lambda: "O opens a second one beside it" in screen_text(app))
         await pilot.press("O")
@@ -81,7 +82,7 @@ async def test_the_two_are_chosen_from_a_list_and_exported_a_column_per_number(
     published_table, changed, tmp_path
 ) -> None:
     app = explorer(published_table, changed)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with running(app) as pilot:
         await pilot.press("D")
         await until(pilot, lambda: f"A {published_table.name} ✗ 9 of 15" in screen_text(app))
         for key in "v21":

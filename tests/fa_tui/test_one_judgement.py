@@ -284,11 +284,7 @@ def test_the_thresholds_of_a_flip_give_its_judgement_and_no_nearer_ones_do(repor
     report = report.with_thresholds(limits)
     for flip in flips_of(report):
         assert flip.judgement != report.judgement
-        reached = limits
-        for letter, (sign, end) in flip.limits.items():
-            beyond = math.copysign(math.inf, 1 if sign[0] == ">" else -1)
-            inside = end if "=" in sign else math.nextafter(end, beyond)
-            reached = DIAGNOSTICS[letter].moved(reached, inside)
+        reached = flip.moved(limits)
         assert report.with_thresholds(reached).judgement == flip.judgement
         for letter, (sign, end) in flip.limits.items():
             short = math.copysign(math.inf, -1 if sign[0] == ">" else 1)
@@ -310,6 +306,10 @@ def test_the_thresholds_of_a_flip_give_its_judgement_and_no_nearer_ones_do(repor
             ["trustworthy where c ≥ 0.5", "walk-back where c < 0.2"],
         ),
         ({"growth_bound": 60.0, "evidence": {"a": "bound"}}, ["undecided where a ≥ 60"]),
+        (
+            {"cross_batch_stability": 0.1, "intervals": {"stability": (0.11113, 0.11117)}},
+            ["undecided where c < 0.11116", "walk-back where c < 0.1111"],
+        ),
         ({"residual_norms": [1.0, float("nan")]}, []),
         ({}, []),
     ],

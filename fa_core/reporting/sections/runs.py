@@ -194,7 +194,7 @@ def beyond_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterato
     caption = (
         "Margin to flip: how far each number is from its threshold: over or under it, it fires; "
         "above or below it, it passes, or with ~ is undecided; (a) and (b) as a factor. γ_L: "
-        "backward gain at the deepest layer, ‖g_L‖·B/‖e_T‖; ‖e_T‖: median output error. mode: "
+        "backward gain at the deepest layer, ‖g_L‖·B/‖e_T‖; ‖e_T‖: median output error. cause: "
         "scale ((a), (b)), depth unused ((d) alone) or direction (there deep Γ is within its "
         "null), then drift or noise of the gradient, if judged."
     )
@@ -210,7 +210,7 @@ def _beyond_record(run: Run) -> dict[str, str]:
         record[f"({one.letter}) room"] = _room(report, one)
     record["γ_L"] = significant(next(reversed(backward_gain(report)), None), 3)
     record["‖e_T‖"] = significant(report.error_norm, 3)
-    record["mode"] = failure_mode(report) or "–"
+    record["cause"] = failure_mode(report) or "–"
     record["(b) fired because"] = cause_of_floor(report) or "–"
     return record
 

@@ -69,12 +69,6 @@ def test_a_group_that_cannot_be_is_refused(healthy, degenerate, says):
         split_groups(runs, healthy, degenerate)
 
 
-def test_an_empty_group_gives_no_gap():
-    for method in ("dfa", "bp"):
-        found = parted(table(row(method, growth=100.0)))
-        assert found.separable is None and found.gap is None
-
-
 def test_a_nan_in_the_healthy_group_cannot_be_separated_and_is_counted():
     found = parted(table(*seeds_of("bp", math.nan, 1.0), row("dfa", growth=100.0)))
     assert found.separable is False and found.healthy.max == 1.0

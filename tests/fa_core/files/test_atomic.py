@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from fa_core.errors import FaError, UsageError
+from fa_core.files import atomic
 from fa_core.files.atomic import keep_old, remove, write_bytes
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a link to another user")
@@ -91,3 +92,12 @@ def test_an_old_file_keeps_a_numbered_name_that_no_later_one_takes(tmp_path):
         write_bytes(file, content)
     kept = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert kept == {"audit.json": b"third", "audit.json.~1~": b"first", "audit.json.~2~": b"second"}
+
+
+def test_a_folder_that_becomes_a_link_after_the_look_is_not_followed(tmp_path, monkeypatch):
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "folder").symlink_to("precious")
+    monkeypatch.setattr(atomic, "place_of", lambda path: path)
+    with pytest.raises(FaError, match="cannot write"):
+        write_bytes(tmp_path / "folder" / "file", b"x")
+    assert not list((tmp_path / "precious").iterdir())

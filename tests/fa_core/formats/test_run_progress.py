@@ -40,12 +40,12 @@ def test_steps_wait_for_the_heartbeat(tmp_path, monkeypatch):
     [(ValueError("no room"), "failed: no room"), (KeyboardInterrupt(), "stopped")],
 )
 def test_an_error_says_why_a_run_is_not_finished_and_measuring_leaves_that(tmp_path, error, ended):
-    with pytest.raises(type(error)), ProgressFiles() as files, files.of(tmp_path, "training"):
+    with pytest.raises(type(error)), ProgressFiles() as files, files.of(tmp_path):
         raise error
     found = read_progress(tmp_path)
     assert (found.ended, found.is_at_work()) == (ended, False)
-    with ProgressFiles() as files, files.of(tmp_path, "measuring"):
-        assert read_progress(tmp_path) == found
+    with ProgressFiles() as files:
+        files.begin(tmp_path, "measuring")
     assert read_progress(tmp_path) == found
 
 

@@ -437,6 +437,7 @@ class TestTheUsersOwnNetwork:
             ("my_lab_nets:needs", "without arguments"),
             ("my_lab_nets:wrong", "gave a int"),
             ("my_lab_nets:nothing", "has no 'nothing'"),
+            ("my_lab_nets:__name__", "not callable"),
             ("no_such_module:make", "cannot import no_such_module"),
             ("my_lab_nets.make", "not module:callable"),
         ],

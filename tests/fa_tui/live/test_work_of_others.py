@@ -20,6 +20,7 @@ from fa_tui.follow import Folders
 from fa_tui.session import Session, with_work
 from fa_tui.views.epochs import cell_so_far, work_lines
 from fa_tui.views.words import walk_back_words
+from tests.fa_tui.looks import running
 
 from ..waiting import until
 
@@ -105,7 +106,7 @@ async def test_the_explorer_lists_it_and_does_not_stop_it(run, trainer):
     found = scan([run.parent])
     session = Session(found.rows, traces=found.traces)
     app = ExplorerApp(session, paths=[run.parent], since=time.time())
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with running(app, (100, 30)) as pilot:
         await until(pilot, lambda: 0 in app.session.work)
         await pilot.press("J")
         await until(pilot, lambda: bool(app.jobs.listed()))

@@ -102,8 +102,8 @@ def test_a_name_that_several_sources_share_is_followed_by_its_source(session: Se
 
 
 def test_flips_are_told_with_the_threshold_at_which_they_happened(session: Session) -> None:
-    now = stepped(session, thresholds=DiagnosticThresholds(h_norm_explosion_ratio=6.1))
-    assert flipped_words(now) == "at a > 6.1: +a → ✗ ep s123, +a → ✗ ep s456"
+    now = stepped(session, thresholds=DiagnosticThresholds(h_norm_explosion_ratio=6.1001))
+    assert flipped_words(now) == "at a > 6.1001: +a → ✗ ep s123, +a → ✗ ep s456"
     assert flipped_words(session) == ""
     now = stepped(session, baseline=FrozenBaseline(0.349))
     assert flipped_words(now).startswith("flipped: +d → ✗ ep s42")
