@@ -20,6 +20,7 @@ import msgspec
 from fa_core.errors import UnreadableInput
 from fa_core.files.decode import Json, loads, reading
 from fa_core.files.opening import is_file, read_file
+from fa_core.report.report_facts import Axis
 
 MANIFEST = "manifest.json"
 WEIGHTS = "model.safetensors"
@@ -84,7 +85,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     seed: int
     method_args: Json = {}
     recipe: Json = {}
-    axes: dict[str, str | int | float | bool | None] = {}
+    axes: dict[str, Axis] = {}
     headline_acc: float | None = None
     epochs_done: int = 0
     stopped: str | None = None
