@@ -119,18 +119,12 @@ def test_a_bad_baseline_is_one_line_and_exit_2(bad, published_table, capsys):
     assert bad in captured.err
 
 
-def test_a_missing_path_is_one_line_exit_3_and_no_traceback(tmp_path):
-    done = run("show", tmp_path / "absent.json")
-    assert done.returncode == 3
-    assert done.stdout == ""
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert "absent.json" in done.stderr
-
-
-def test_debug_asks_for_the_traceback(tmp_path):
+def test_a_missing_path_is_one_line_and_exit_3_and_debug_asks_for_the_traceback(tmp_path, capsys):
+    assert main(["show", str(tmp_path / "absent.json")]) == 3
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1) and "absent.json" in err
     done = run("show", tmp_path / "absent.json", "--debug")
-    assert "Traceback" in done.stderr
-    assert done.returncode != 0
+    assert done.returncode != 0 and "Traceback" in done.stderr
 
 
 LONG = "x" * 5000
@@ -180,18 +174,13 @@ def test_a_path_that_is_named_twice_is_read_once(sample_runs, capsys):
     assert out.startswith("1 run: ") and not err
 
 
-def test_a_misspelt_command_is_no_path():
-    done = run("shwo", "x.json")
-    assert done.returncode == 2
-    assert done.stderr.strip() == "fa-tui: no command or path 'shwo'; did you mean `fa-tui show`?"
-
-
-def test_a_wrong_option_is_one_line_that_says_where_help_is():
-    done = run("show", "--fromat", "json")
-    assert done.returncode == 2
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert "--format" in done.stderr
-    assert "fa-tui show --help" in done.stderr
+def test_a_misspelt_command_is_no_path_and_a_wrong_option_says_where_help_is(capsys):
+    assert main(["shwo", "x.json"]) == 2
+    said = "fa-tui: no command or path 'shwo'; did you mean `fa-tui show`?\n"
+    assert capsys.readouterr().err == said
+    assert main(["show", "--fromat", "json"]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and "--format" in err and "fa-tui show --help" in err
 
 
 def test_a_closed_stdout_is_no_error(published_table):

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
+import pytest
 from msgspec.structs import replace
 
+from fa_core.formats import scan
 from fa_core.report.diagnostics import mask_of
 from fa_tui.app import ExplorerApp
-from fa_tui.session import with_rows
+from fa_tui.cli import main
+from fa_tui.session import Session, with_rows
 from tests.fa_tui.compared_runs import row_of
 from tests.fa_tui.looks import below_tabs as screen_text
 from tests.fa_tui.looks import opened, running, settled
@@ -59,3 +65,21 @@ async def test_a_measured_run_appears_and_the_method_stays(app: ExplorerApp) -> 
         await settled(pilot, screen)
         assert " dfa " in screen_text(app).splitlines()[0]
         assert "diverge at layer 0" in screen_text(app)
+
+
+async def test_the_copied_command_prints_just_the_runs_compared(
+    published_table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = ExplorerApp(Session(scan([published_table]).rows), paths=[published_table])
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("down")
+        screen = await opened(pilot, "C")
+        shared = screen.shared()
+        assert shared.value.startswith("dfa s42: ") and len(shared.rows) == 3
+    capsys.readouterr()
+    assert main([*shared.command, "--format", "json"]) == 0
+    assert [row["key"] for row in json.loads(capsys.readouterr().out)] == [
+        "dfa_s42",
+        "dfa_s123",
+        "dfa_s456",
+    ]

@@ -43,7 +43,7 @@ def test_a_worker_that_dies_is_named_and_its_epochs_are_kept(data, tmp_path):
             os.kill(view.pid, signal.SIGKILL)
 
     with pytest.raises(FaError, match=r"dfa_s42: its worker on cpu was killed .*add --resume"):
-        train_runs(orders("dfa"), tmp_path, data, ["cpu"], 1, kill)
+        train_runs(orders("dfa"), tmp_path, data, TWO, 1, kill)
     (folder,) = tmp_path.iterdir()
     assert (folder / "trace.jsonl").read_text().startswith('{"epoch": 1')
     assert (folder / PROGRESS).exists()
