@@ -419,7 +419,7 @@ class ExplorerApp(App[int]):
         from fa_tui.key_list import palette  # after the first paint
 
         if not isinstance(self.screen, CommandPalette):
-            self.push_screen(palette())
+            self.push_screen(palette(self))
 
     def action_help(self) -> None:
         """Explain the focused pane."""

@@ -196,7 +196,7 @@ class ExplorerScreen(Uniform, Screen[None]):
         # styles of all that opens later: a CSS_PATH of each would parse the whole sheet again
         self.app.stylesheet.read(Path(__file__).with_name("later.tcss"))
         self.app.stylesheet.parse()
-        self.sliders = SlidersPanel(self.session, id="sliders")
+        self.sliders = SlidersPanel(self.session, lambda: self.page.counts(), id="sliders")
         self._selected()
         with self.app.batch_update():
             await self.page.complete()
@@ -245,11 +245,6 @@ class ExplorerScreen(Uniform, Screen[None]):
         self._selected()
         self.describe()
 
-    async def open_at(self, name: str, row: int) -> None:
-        """Open a page at a run."""
-        self.row = row
-        await self.open(name)
-
     def describe(self) -> None:
         """Show what the open page says of itself."""
         if is_too_small(self.size):
@@ -258,6 +253,8 @@ class ExplorerScreen(Uniform, Screen[None]):
             return
         self.head.set(*self.page.title())
         self.status.explain(self.page.legend())
+        if self.sliders is not None:
+            self.sliders.show_summary()
 
     @property
     def matrix(self) -> Matrix:
@@ -269,9 +266,9 @@ class ExplorerScreen(Uniform, Screen[None]):
     def show(self, now: Session) -> None:
         """Show another snapshot."""
         before, self.session = self.session, now
+        self.page.show(now)
         if self.sliders is not None:
             self.sliders.show(now)
-        self.page.show(now)
         if now.is_step_from(before):
             return
         self.describe()
@@ -297,11 +294,6 @@ class ExplorerScreen(Uniform, Screen[None]):
             self.sliders.show_intervals(shown)
         self.refresh_bindings()
 
-    def select(self, row: int) -> None:
-        """Put the cursor on a run."""
-        self.row = row
-        self.page.go_to(row)
-
     def action_next_flip(self, step: int) -> None:
         """Go to the next run that flipped with the last step, or to the one before."""
         flips = [*chain(*parted(self.session, self.session.flips))]
@@ -313,7 +305,8 @@ class ExplorerScreen(Uniform, Screen[None]):
             return
         rows = [flip.row for flip in flips]
         place = (rows.index(self.row) + step) % len(rows) if self.row in rows else 0
-        self.select(rows[place])
+        self.row = rows[place]
+        self.page.go_to(self.row)
         words = flip_words(self.session, flips[place])
         self.app.say(f"{place + 1} of {len(rows)} flipped: {words}", "accent")
 
@@ -410,7 +403,7 @@ class ExplorerScreen(Uniform, Screen[None]):
     def jobs_changed(self, jobs: Sequence[Listed]) -> None:
         """Show the progress of the jobs."""
         self.status.show_progress(progress_line(jobs))
-        if self.page.id == "Jobs":
+        if self.page.id in ("Jobs", "Matrix", "Table"):
             self.page.show(self.session)
 
     def on_resize(self) -> None:

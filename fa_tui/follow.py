@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
+from fa_core.audit.jobs import changed_since
 from fa_core.files.opening import real_path
 from fa_core.formats import Scan, Trace, scan_again
 from fa_core.formats.rows import AuditRow, Problem
@@ -132,7 +133,7 @@ class Folders:
             elif reading := self._reading(place, stamp):
                 readings.append(reading)
         for place in self._stamps.keys() - now.keys():
-            if not _is_there(Path(place)):
+            if not (Path(place).is_file() or Path(place, MANIFEST).exists()):
                 del self._stamps[place]
                 readings.append(Reading(place, gone=True))
         self._since = None
@@ -190,7 +191,8 @@ class Folders:
         self._stamps[place] = stamp
         if not (found.rows or found.traces or found.problems or known):
             return None
-        return Reading(place, found.rows, found.traces, found.problems)
+        problems = [*found.problems, *changed_since(found.rows)]
+        return Reading(place, found.rows, found.traces, problems)
 
     def _changed_work(self, folders: Iterable[str]) -> dict[str, RunProgress | None]:
         now = {folder: look_at(Path(folder)) for folder in folders}
@@ -214,11 +216,6 @@ def _stamp(place: str) -> _Stamp:
         (name, status.st_size, max(status.st_mtime, status.st_ctime))
         for name, status in sorted(files)
     )
-
-
-def _is_there(place: Path) -> bool:
-    """Whether a place still is a file or a run folder."""
-    return place.is_file() or (place / MANIFEST).exists()
 
 
 class Following:

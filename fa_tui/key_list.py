@@ -8,11 +8,11 @@ from functools import partial
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec.toml
 from textual.binding import Binding
-from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.command import SimpleProvider
 from textual.dom import DOMNode
 from textual.screen import Screen
 
@@ -133,61 +133,23 @@ def help_screen(app: ExplorerApp) -> HelpScreen:
     return HelpScreen([*lines()], partial(lines, everywhere=True))
 
 
-_LESS = 0.9
-"""Weight of matches in a command's explanation, relative to its name."""
-
-
-class ExplorerCommands(Provider):
-    """Commands of the palette: the keys of all pages, the matrix's contents, themes."""
-
-    @property
-    def application(self) -> ExplorerApp:
-        """The application with its own type."""
-        return cast("ExplorerApp", self.app)
-
-    async def discover(self) -> Hits:
-        for name, explains, callback in self._commands():
-            yield DiscoveryHit(name, callback, help=explains)
-
-    async def search(self, query: str) -> Hits:
-        matcher = self.matcher(query)
-        for name, explains, callback in self._commands():
-            score = max(matcher.match(name), _LESS * matcher.match(explains))
-            if score:
-                yield Hit(score, matcher.highlight(name), callback, help=explains)
-
-    def _commands(self) -> Iterator[tuple[str, str, Callable[[], object]]]:
-        """Name, explanation and callback of a command, in the terminal's characters."""
-        say = self.application.terminal.glyphs.say
-        for name, explains, callback in self._found():
-            yield say(name), say(explains), callback
-
-    def _found(self) -> Iterator[tuple[str, str, Callable[[], object]]]:
-        app = self.application
-        # first the bindings that the key bar has no room for
-        left_out = {key for bar in self.screen.query(KeyBar) for key in bar.left_out}
-        lines = every_key(app, self.screen)
-        for line in sorted(lines, key=lambda line: line.key not in left_out):
-            where = f"; {line.where}" if line.where else ""
-            run = partial(app.run_action, line.action, line.node or app.explorer)
-            yield line.name, f"{line.does} ({line.key}{where})", run
-        if app.explorer.page.id == "Matrix":
-            show = app.explorer.matrix.show_quantity
-            yield "Show verdicts", "what fires, in the matrix", partial(show, None)
-            for quantity in QUANTITIES:
-                yield (
-                    f"Show {quantity.title}",
-                    "a number per run in the matrix",
-                    partial(show, quantity),
-                )
-        for theme in app.themes_here:
-            yield (
-                f"Theme: {theme}",
-                "change the colours, now and from now on",
-                partial(app.dress, theme),
-            )
-
-
-def palette() -> Palette:
-    """The palette of all keys."""
-    return Palette(ExplorerCommands)
+def palette(app: ExplorerApp) -> Palette:
+    """The keys of all pages, the matrix's contents, and the themes, by their names and what they
+    do."""
+    here, home, say = app.screen, app.explorer, app.terminal.glyphs.say
+    # first the bindings that the key bar has no room for
+    left_out = {key for bar in here.query(KeyBar) for key in bar.left_out}
+    commands: list[tuple[str, Callable[[], object]]] = []
+    for line in sorted(every_key(app, here), key=lambda line: line.key not in left_out):
+        where = f"; {line.where}" if line.where else ""
+        run = partial(app.run_action, line.action, line.node or home)
+        commands.append((f"{line.name} ({line.key}{where}): {line.does}", run))
+    if home.page.id == "Matrix":
+        for quantity in (None, *QUANTITIES):
+            shown = quantity.title if quantity else "verdicts"
+            text = f"Show {shown}: what the cells of the matrix hold"
+            commands.append((text, partial(home.matrix.show_quantity, quantity)))
+    for theme in app.themes_here:
+        text = f"Theme: {theme}, now and from now on"
+        commands.append((text, partial(app.dress, theme)))
+    return Palette(SimpleProvider(here, [(say(text), run) for text, run in commands]))

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from fa_core.formats.rows import (
     AuditRow,
     Problem,
-    axes_of_methods,
     conditions_of,
     uneven,
     with_assumed_baseline,
@@ -118,11 +117,6 @@ class Runs:
         return AuditTable.from_rows(self.rows)
 
     @cached_property
-    def differing_axes(self) -> dict[str, list[str]]:
-        """Method → axes that differ among its runs, used in their names."""
-        return axes_of_methods(self.rows)
-
-    @cached_property
     def places(self) -> dict[str, dict[str, int]]:
         """Source → key → index."""
         found: dict[str, dict[str, int]] = {}
@@ -137,13 +131,19 @@ class Scope:
     Args:
         runs: all runs.
         rows: indices of those in scope, rising; None for all.
+
+    Attributes:
+        values: letter → a diagnostic's numbers of the compared runs, rising, then a NaN for each
+            run that fires at every threshold.
+        points: letter → the thresholds at which it changes on a compared run, rising: the ends of
+            intervals, and the numbers without one.
     """
 
     def __init__(self, runs: Runs, rows: Sequence[int] | None) -> None:
         self._runs = runs
         self.rows = rows
-        self.values = cache(self._values)
-        self.points = cache(self._points)
+        self.values = cache(lambda letter: runs.judge.values(letter, self.compared))
+        self.points = cache(lambda letter: runs.judge.points(letter, self.compared))
 
     @cached_property
     def indices(self) -> Sequence[int]:
@@ -172,18 +172,9 @@ class Scope:
         """The runs that thresholds are set by: the counted ones, or where all are controls, all."""
         return self.counted or self.indices
 
-    def _values(self, letter: str) -> Sequence[float]:
-        """A diagnostic's numbers of these runs, rising, then a NaN for each run that fires at every
-        threshold."""
-        return self._runs.judge.values(letter, self.compared)
-
     def values_with_controls(self, letter: str) -> Sequence[float]:
         """Like `values`, of all runs in scope."""
         return self._runs.judge.values(letter, self.rows)
-
-    def _points(self, letter: str) -> Sequence[float]:
-        """The thresholds at which a state of these runs changes, rising."""
-        return self._runs.judge.points(letter, self.compared)
 
 
 class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
@@ -345,16 +336,6 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
             training = sum(map(self.is_trained, self.in_scope))
         return Counts(walked, measured, doubtful, training)
 
-    def values(self, letter: str) -> Sequence[float]:
-        """A diagnostic's numbers of the compared runs (`Scope.compared`), rising, then a NaN for
-        each run that fires at every threshold."""
-        return self.seen.values(letter)
-
-    def points(self, letter: str) -> Sequence[float]:
-        """The thresholds at which the diagnostic changes on a compared run, rising: the ends of
-        intervals, and the numbers without one."""
-        return self.seen.points(letter)
-
     def deciding(self, letter: str) -> Sequence[float]:
         """The `points` at which a judgement changes: no other diagnostic fires on the run, and
         where another one is undecided, this one fires beyond them."""
@@ -381,6 +362,17 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
     def is_trained(self, index: int) -> bool:
         """Whether another process trains a run now."""
         return index in self.work and self.work[index].trains
+
+    @cached_property
+    def outdated(self) -> Mapping[int, str]:
+        """Row → what was found of a run whose weights changed since it was measured."""
+        found = {}
+        for problem in self.problems:
+            key, _, said = problem.message.partition(": ")
+            row = self.runs.places.get(problem.path, {}).get(key)
+            if row is not None:
+                found[row] = said
+        return found
 
     def epochs_of(self, index: int) -> Sequence[TraceEpoch]:
         """The epochs in the trace of a run folder; empty without a trace."""
@@ -437,6 +429,7 @@ def _differing(then: Session, now: Session) -> bytes:
 def changed_cells(then: Session, now: Session) -> set[int]:
     """The rows whose letters or marks differ between two snapshots of the same runs."""
     rows = {*(then.marked ^ now.marked), *(then.gone ^ now.gone)}
+    rows |= then.outdated.keys() ^ now.outdated.keys()
     for before, after in ((then.work, now.work), (then.states, now.states)):
         if before is not after:
             every = {*before, *after}

@@ -56,7 +56,7 @@ def diff_command(
     blocks: list[Grid | str] = []
     if changed:
         blocks.append(difference_grid(changed))
-    blocks.append(difference_summary(runs))
+    blocks.append(", ".join(difference_summary(runs)))
     record = {
         "a": str(before),
         "b": str(after),

@@ -18,7 +18,7 @@ from fa_tui.later import Later
 from fa_tui.session import with_rows
 from fa_tui.views.grid import homes_of
 from fa_tui.views.text import short_path
-from fa_tui.views.words import run_name, runs_words
+from fa_tui.views.words import disambiguate, run_name, runs_words
 
 if TYPE_CHECKING:
     from fa_core.analysis.record_comparison import Comparison
@@ -82,8 +82,6 @@ class JobControl:
         saved = partial(call, partial(app.say, tone="good"))
         self.writings = Writings(partial(call, self.moved), saved)
         self.answers: dict[int, MeasureAnswer] = {}
-        self._names: dict[int, str] = {}
-        self._named = 0
         self._show_jobs_later = Later(_SHOW_SECONDS, app, self._show_jobs)
         self.again: dict[int, Verification] = {}
         self._arrived: list[Measured] = []
@@ -98,11 +96,12 @@ class JobControl:
         return [*self._elsewhere(), *self.writings.listed(), *measured]
 
     def lines_on(self, row: int) -> Iterator[tuple[str, str]]:
-        """Why a run could not be measured; how one that was measured again compares with its audit;
-        each line with its tone."""
+        """Whether a run is being measured, or why it could not be; how one that was measured again
+        compares with its audit; each line with its tone."""
+        said = {"queued": "waits to be measured", "running": "is being measured"}
         for job in self.measuring.listed():
-            if (job.id, job.state) == (str(row), "failed"):
-                yield f"measuring failed: {job.words}", "warn"
+            if job.id == str(row) and job.state in (*said, "failed"):
+                yield said.get(job.state, f"measuring failed: {job.words}"), "warn"
         if row not in self.again:
             return
         compared = self.again[row].comparison
@@ -122,13 +121,14 @@ class JobControl:
     def _elsewhere(self) -> Iterator[Listed]:
         """The runs that other processes train or measure, or did before they failed or died."""
         session = self._app.session
-        for row, progress in session.work.items():
+        names = disambiguate([session.rows[row] for row in session.work])
+        for (row, progress), name in zip(session.work.items(), names, strict=True):
             state, error = "running", ""
             if progress.ended:
                 state, error = "failed", progress.text()
             yield Listed(
                 id=f"{_ELSEWHERE}{row}",
-                name=self._name(row),
+                name=name,
                 state=state,
                 device="" if progress.is_here else progress.host,
                 done=progress.epoch,
@@ -138,16 +138,6 @@ class JobControl:
                 error=error,
                 elsewhere=True,
             )
-
-    def _name(self, row: int) -> str:
-        """A run's name, kept until runs are added: hundreds of runs may wait in another shell."""
-        session = self._app.session
-        if len(session) != self._named:
-            self._named = len(session)
-            self._names.clear()
-        if row not in self._names:
-            self._names[row] = run_name(session, row)
-        return self._names[row]
 
     def cancel(self, job_id: str) -> bool:
         """Cancel a job; False if it is over."""

@@ -241,7 +241,7 @@ class Measuring:
         pool = self._pool_for(len(self._unfinished) + len(new))
         self._rows |= {str(index): (index, row) for index, row in new}
         names = disambiguate([row for _, row in self._rows.values()])
-        self._names = dict(zip(self._rows, map("".join, names), strict=True))
+        self._names = dict(zip(self._rows, names, strict=True))
         for index, row in new:
             options = self._setup.options or MeasureOptions()
             answer = answers.get(index)

@@ -132,8 +132,7 @@ belongs to its run: no filter takes it away
         self._judge()
 
     def title(self) -> Row:
-        name = (f" {self._open} ", "strong")
-        return [(" analysis ", "accent"), name, *scope_pieces(self.session)]
+        return [(f" {self._open} ", "strong"), *scope_pieces(self.session)]
 
     @property
     def _table(self) -> AuditTable:

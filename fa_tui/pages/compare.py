@@ -22,7 +22,7 @@ from fa_tui.views.comparison import (
     groups_of,
     place_of,
 )
-from fa_tui.views.looks import Look, SeedLooks
+from fa_tui.views.looks import SeedLooks
 from fa_tui.views.words import runs_words, scope_pieces
 from fa_tui.widgets.chart import LayerCharts
 from fa_tui.widgets.compare_view import CompareView
@@ -79,8 +79,6 @@ different networks have no mean
         self.view, self.curves = CompareView(session), LayerCharts()
         self.agreement, self.here = Line(id="agreement"), Line(id="here")
         self._at = 0
-        self._labels: Sequence[tuple[str, str]] = ()
-        self._looks: Sequence[Look] = ()
         self._groups: list[Group] = []
         self._read()
         self._at = self._place_of(row)
@@ -170,18 +168,20 @@ different networks have no mean
         if group is None:
             return Shared()
         rows = [session.rows[row] for row in group.rows]
-        return Shared(self.here.text.strip(), command_for(self.app, "show", rows=group.rows), rows)
+        command = "show" if group.name == MARKED else "seeds"
+        words = command_for(self.app, command, rows=group.rows)
+        return Shared(self.here.text.strip(), words, rows)
 
     def _show(self) -> None:
         group, session = self.group, self.session
         rows: Sequence[int] = ()
-        self._labels = ()
+        labels: Sequence[str] = ()
         if group is not None:
-            rows, self._labels = group.rows, column_labels(session, group)
+            rows, labels = group.rows, column_labels(session, group)
         compared = [session.rows[row] for row in rows]
-        self._looks = self._seeds.drawn(compared)
-        self.view.compare(rows, self._labels, self._looks)
-        self.curves.show(compared, self._looks)
+        looks = self._seeds.drawn(compared)
+        self.view.compare(rows, labels, looks)
+        self.curves.show(compared, looks)
         self._say()
 
     def _say(self) -> None:
@@ -194,19 +194,16 @@ different networks have no mean
         group = self.group
         if group is None:
             why = "no runs" if self.session.scope is None else "no run passes the filter"
-            return [(" compare ", "accent"), (f" nothing to compare: {why}", "strong")]
-        seen = f"  {runs_words(len(group.rows))}"
-        place = f"   method {self._at + 1} of {len(self._groups)} (tab)"
+            return [(f" nothing to compare: {why}", "strong")]
+        seen = f" {runs_words(len(group.rows))}"
+        place = f", method {self._at + 1} of {len(self._groups)} (tab)"
         more = ""
         if group.left_out:
             more = f", {group.left_out} more left out: mark some with space"
         home = f"{group.home} " if group.home else ""
         about = [(text, "dim") for text in (home, seen, more, place)]
-        scope = []
-        if self.session.filter is not None:
-            scope = [(" ", ""), *scope_pieces(self.session)]
-        name = (f" {group.name} ", "strong")
-        return [(" compare ", "accent"), name, *about, *scope]
+        *_, scope = scope_pieces(self.session)
+        return [(f" {group.name} ", "strong"), *about, (" ", ""), scope]
 
     @on(CompareView.Moved)
     def _say_here(self) -> None:

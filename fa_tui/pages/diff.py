@@ -124,9 +124,9 @@ B: how many of their measured runs need walk-back.
         return self.session.runs.places[row.source][row.key]
 
     def title(self) -> Row:
-        title = [(" diff ", "accent")]
+        title: Row = []
         if not self._pair:
-            return [*title, (" one file or folder is open: nothing to compare it with", "strong")]
+            return [(" one file or folder is open: nothing to compare it with", "strong")]
         for side, name, rows in zip("AB", self._pair, self._sides, strict=False):
             counted = [row.report for row in rows if row.report.coverage and not row.is_control]
             walked = sum(bool(report.flags) for report in counted)
@@ -134,8 +134,8 @@ B: how many of their measured runs need walk-back.
             title += [(f" {side} ", ""), (name, "strong"), count]
         return title
 
-    def legend(self) -> Row:
-        return [(f" {difference_summary(self._every)}", "dim")] if self._pair else super().legend()
+    def counts(self) -> Sequence[str]:
+        return difference_summary(self._every) if self._pair else super().counts()
 
     @property
     def _here(self) -> RunDifference | None:

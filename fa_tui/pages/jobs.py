@@ -146,7 +146,7 @@ device and process. ← → show the end of a long line.
         jobs = self._jobs.listed()
         active = sum(not job.over for job in jobs)
         words = f" {len(jobs)} in all, {active} to go" if jobs else " none yet"
-        return [(" jobs ", "accent"), (words, "strong")]
+        return [(words, "strong")]
 
     def jobs_changed(self) -> None:
         """Show the jobs."""

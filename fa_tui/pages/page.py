@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.widget import Widget
 
 from fa_tui.session import Session
+from fa_tui.views.words import walk_back_words
 from fa_tui.widgets.painted import Place, Row
 
 if TYPE_CHECKING:
@@ -60,7 +62,8 @@ class Page(Place):
         if self.row is None:
             self.app.say("no run here", "dim")
         else:
-            await self.app.explorer.open_at("Matrix", self.row)
+            self.app.explorer.row = self.row
+            await self.app.explorer.open("Matrix")
 
     def go_to(self, row: int) -> None:
         """Put the cursor on a run, if the page has it."""
@@ -72,6 +75,10 @@ class Page(Place):
     def legend(self) -> Row:
         """What the status line says where there is no message."""
         return [(" a b c d: a slider   z: all four, or none   esc: back", "dim")]
+
+    def counts(self) -> Sequence[str]:
+        """What is counted of the runs above the sliders, the most important first."""
+        return walk_back_words(self.session).split(", ")
 
     def back(self) -> bool:
         """Close what is open on the page; False if nothing is."""

@@ -16,6 +16,7 @@ from fa_core.analysis.timeline import Replay, Timeline, by_condition
 from fa_core.formats.trace import Trace
 from fa_core.report.diagnostics import DIAGNOSTICS
 from fa_core.report.numbers import count_text
+from fa_core.report.report_facts import TRAINING
 from fa_core.reporting.blocks import Block, Grid
 from fa_core.reporting.records import timeline_record
 from fa_core.reporting.sections.analyses import timeline_blocks
@@ -209,13 +210,17 @@ without intervals is judged by its numbers.
         self.app.explorer.describe()
 
     def legend(self) -> Row:
-        notes = dict.fromkeys(note for run in self._drawn for note in run.skipped)
+        now = self.session
+        # how far a training was when it was read, and is
+        live = {now.rows[row].report.unmeasured.get(TRAINING): now.work[row] for row in now.work}
+        said = [note for run in self._drawn for note in run.skipped]
+        notes = dict.fromkeys(live[note].text() if note in live else note for note in said)
         return [(f" {'; '.join(notes)}", "dim")] if notes else super().legend()
 
     def title(self) -> Row:
         runs, session = self._drawn, self.session
         if not runs:
-            return [(" timeline ", "accent"), (f" {without_traces(session).what} ", "strong")]
+            return [(f" {without_traces(session).what} ", "strong")]
         legend = []
         for run, look in zip(runs, self._looks.drawn(runs), strict=True):
             name = run.key if run.seed is None else f"s{run.seed}"
@@ -229,7 +234,7 @@ without intervals is judged by its numbers.
         if skipped:
             more.append((f"  {count_text(skipped, 'line')} skipped (P)", "warn"))
         name = self.table.text[self.table.line + 1][0]
-        return [(" timeline ", "accent"), (f" {name} ", "strong"), *legend, *more]
+        return [(f" {name} ", "strong"), *legend, *more]
 
     def _skipped(self, runs: Iterable[Timeline]) -> int:
         """The number of lines of their traces that were not read."""

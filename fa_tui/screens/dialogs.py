@@ -191,7 +191,7 @@ async def ask_measure(app: ExplorerApp) -> None:
     session, chosen = app.session, app.explorer.chosen
     folders: dict[Path, list[int]] = {}
     for index in app.jobs.unknown(chosen):
-        folder = Path(session.rows[index].checkpoint or "").parent
+        folder = real_path(session.rows[index].checkpoint or "").parent
         folders.setdefault(folder, []).append(index)
     for folder, rows in folders.items():
         what = run_name(session, rows[0])
@@ -209,25 +209,27 @@ _NETWORK = "empty: by its weights; resmlp(input_dim=128), timm:NAME, hf:FOLDER, 
 
 async def _measured_on(app: ExplorerApp, what: str, before: MeasureAnswer) -> MeasureAnswer:
     """Ask for the data and the network of checkpoints, offering what was typed before."""
-
-    def wrong_data(text: str) -> str:
-        return _fault_of(check_data_set, text.strip()) if text.strip() else _DATA
-
-    def wrong_network(text: str) -> str:
-        return _fault_of(network_spec, text.strip()) if text.strip() else ""
-
+    wrong_data = partial(_fault_of, check_data_set, empty=_DATA)
     hint = "enter goes on to the network; kept for the folder"
     question = EntryScreen(f"data of {what}", text=before.data, hint=hint, check=wrong_data)
     data = await ask(app, question)
-    asks = f"network of {what}"
-    question = EntryScreen(asks, text=before.model, hint=_NETWORK, check=wrong_network)
+    asks, wrong = f"network of {what}", partial(_fault_of, network_spec)
+    question = EntryScreen(asks, text=before.model, hint=_NETWORK, check=wrong)
     return MeasureAnswer(data.strip(), (await ask(app, question)).strip())
 
 
-def _fault_of(check: Callable[[str], object], text: str) -> str:
-    """What a check says against a text; ``""`` if nothing."""
+def _fault_of(check: Callable[[str], object], text: str, empty: str = "") -> str:
+    """What a check says against a text; ``""`` if nothing.
+
+    Args:
+        check: raises an error.
+        text: as typed.
+        empty: is said of no text.
+    """
+    if not text.strip():
+        return empty
     try:
-        check(text)
+        check(text.strip())
     except FaError as error:
         return str(error)
     return ""
@@ -257,27 +259,23 @@ def _path_problem(text: str) -> str:
     if text.strip() and exists(path):
         whole = real_path(path).parent == real_path(path)
         return f"{path} is the whole disk: name a folder in it" if whole else ""
-    return listed(completions(text), 5) or "no such file or folder"
+    return listed(completions(text), 5) or "no such file or folder (O opens one beside another)"
 
 
 async def open_something(app: ExplorerApp, *, beside: bool = False) -> None:
-    """Choose a file or folder that was open before, or type one, and open it instead of what is
+    """Type a file or folder, or choose one that was open before, and open it instead of what is
     open, or beside it to compare them."""
     asks, where = ("open beside", "beside") if beside else ("open", "in place of")
-    recent = [
-        Choice(short_path(place), "", place) for place in recent_places() if place.isprintable()
-    ]
-    text = ""
-    if recent:
-        text = await choose(app, asks.capitalize(), [*recent, Choice("another path ...", "", "")])
-    if not text:
-        suggester = PathSuggester(use_cache=False, case_sensitive=True)
-        hint = f"enter opens it, {where} what is open"
-        question = EntryScreen(asks, hint=hint, check=_path_problem, suggester=suggester)
-        text = (await ask(app, question)).strip()
-    path = typed_path(text)
+    question = EntryScreen(
+        asks,
+        hint=f"enter opens it, {where} what is open",
+        check=_path_problem,
+        suggester=PathSuggester(use_cache=False, case_sensitive=True),
+        earlier=[place for place in recent_places() if place.isprintable()],
+    )
+    path = typed_path((await ask(app, question)).strip())
     found = await asyncio.to_thread(scan, [path], run_traces=False)
-    if found.problems and not (found.rows or found.traces):
+    if found.problems and not (found.rows or found.traces or path.is_dir()):
         raise UnreadableInput(briefly(found.problems[0]))
     if not beside:
         app.leave_for(path)

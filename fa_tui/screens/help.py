@@ -8,7 +8,7 @@ from contextlib import suppress
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.command import CommandList, CommandPalette, Provider
+from textual.command import CommandList, CommandPalette, SimpleProvider
 from textual.errors import NoWidget
 from textual.widget import Widget
 
@@ -114,7 +114,7 @@ class ProblemsScreen(ReadScreen):
         lines = [*(problem.message for problem in session.problems), *session.seen.uneven]
         words = count_text(len(lines), "problem")
         title = [(" problems ", "accent"), (f" {words}", "strong")]
-        super().__init__(title, lines or ["Every path was read."])
+        super().__init__(title, lines)
 
 
 def found_lines(lines: Iterable[str], typed: str, *, whole: bool = False) -> Iterator[str]:
@@ -156,9 +156,10 @@ class Palette(CommandPalette, Question[None]):
 
     BINDINGS = [Binding("ctrl+c,ctrl+q", "escape", show=False, priority=True)]
 
-    def __init__(self, commands: type[Provider]) -> None:
+    def __init__(self, commands: SimpleProvider) -> None:
         asks = "type what to do; enter does it, esc leaves"
-        super().__init__([commands], placeholder=asks, id="--command-palette")
+        # as Textual passes one
+        super().__init__([commands], placeholder=asks, id="--command-palette")  # type: ignore[list-item]
         self.set_class(not self.app.terminal.unicode, "-ascii")
 
     def compose(self) -> ComposeResult:

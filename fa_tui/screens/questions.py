@@ -157,10 +157,20 @@ class EntryScreen(Question[str | None]):
         text: initial text, replaced by typing.
         hint: shown while the text is valid.
         suggester: completes the text.
+        earlier: texts that a key brings back.
     """
 
     BINDINGS = [
         Binding("enter", "take", "Done", priority=True, tooltip="take what is typed"),
+        Binding(
+            "down",
+            "earlier(1)",
+            "Earlier",
+            key_display="↑↓",
+            priority=True,
+            tooltip="one of those that were open before",
+        ),
+        Binding("up", "earlier(-1)", show=False, priority=True),
         Binding("tab", "complete", "Complete", priority=True, tooltip="take the grey letters"),
         Binding(
             "f1", "app.help", "Help", key_display="F1", tooltip="what is typed here and its keys"
@@ -175,9 +185,11 @@ class EntryScreen(Question[str | None]):
         text: str = "",
         hint: str = "",
         suggester: Suggester | None = None,
+        earlier: Sequence[str] = (),
     ) -> None:
         super().__init__()
         self._asks, self._hint, self._check = f" {asks} ", hint, check
+        self._earlier = ["", *earlier]
         self.entry = Entry(text, select_on_focus=True, suggester=suggester)
         self.note = TextLines(id="entry-note")
         # a click on it leaves the keys with the field
@@ -199,11 +211,20 @@ class EntryScreen(Question[str | None]):
 
     def on_input_changed(self) -> None:
         wrong = self.entry.full_words or self._check(self.entry.value)
-        self.note.set_lines([wrong or self._hint])
+        listed = [] if self.entry.value else self._earlier[1:]
+        self.note.set_lines([*listed, wrong or self._hint])
         self.note.set_class(bool(wrong), "-wrong")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "earlier":
+            return len(self._earlier) > 1
         return action != "complete" or self.entry.suggester is not None
+
+    def action_earlier(self, step: int) -> None:
+        """Type an earlier text, or none."""
+        here = self._earlier.index(self.entry.value) if self.entry.value in self._earlier else 0
+        self.entry.value = self._earlier[(here + step) % len(self._earlier)]
+        self.entry.action_end()
 
     def action_complete(self) -> None:
         """Take the suggested end of the text."""

@@ -139,7 +139,8 @@ class Frame:
             # not by a distance: terminals disagree on the width of what was sent
             yield f"\x1b[{x + 1}G" if y == row else _move(x, y)
             row = y
-            yield _BLANKS.sub(_erased, text) if self._erases else text
+            erases = self._erases and not shows_on_blanks(codes[0])
+            yield _BLANKS.sub(_erased, text) if erases else text
         if pen is not None:
             yield "\x1b[0m"
 

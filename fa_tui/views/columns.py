@@ -157,7 +157,13 @@ def columns_of(runs: Runs) -> list[Column]:
         Column("key", "run", _fitting(runs, "key", _KEYS), own("key"), own("key")),
         Column("source", "source", _fitting(runs, "source", _SOURCES), own("source"), _source),
         Column("words", "verdict in words", 60, _worded, lambda at, row: at.judged(row).words),
-        Column("recorded", "recorded, if it differs", 60, _recorded, _recorded_text),
+        Column(
+            "recorded",
+            "recorded, if it differs",
+            60,
+            _recorded,
+            lambda at, row: _recorded(at, row) or "",
+        ),
     ]
 
 
@@ -271,10 +277,6 @@ def _recorded(session: Session, row: int) -> str | None:
     if session.judged(row).recorded_differs:
         return session.rows[row].report.recorded_verdict
     return None
-
-
-def _recorded_text(session: Session, row: int) -> str:
-    return _recorded(session, row) or ""
 
 
 def peak_block(norms: Sequence[float]) -> int | None:

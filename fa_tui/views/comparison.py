@@ -13,6 +13,7 @@ from fa_core.report.diagnostics import BIT, block_growths
 from fa_core.report.numbers import short
 from fa_core.report.quantities import Quantity, named
 from fa_core.reporting.sections.analyses import stat_words
+from fa_core.sanitize import sanitize
 from fa_tui.session import Session
 from fa_tui.views.grid import build_grid
 from fa_tui.views.words import disambiguate
@@ -114,13 +115,15 @@ def place_of(wanted: Group | None, groups: Sequence[Group], place: int) -> int:
     return max(0, min(place, len(groups) - 1))
 
 
-def column_labels(session: Session, group: Group) -> list[tuple[str, str]]:
-    """A name per run in two parts, the first of which may be cut: as in `disambiguate`, but in a
-    line of the matrix without the method, which its name says."""
-    names = disambiguate([session.rows[index] for index in group.rows])
+def column_labels(session: Session, group: Group) -> list[str]:
+    """A name per run: as in `disambiguate`, but in a line of the matrix without the method, which
+    its name says."""
+    rows = [session.rows[index] for index in group.rows]
+    names = disambiguate(rows)
     if group.name == MARKED:
         return names
-    return [("", rest.strip() or method) for method, rest in names]
+    parts = zip(rows, names, strict=True)
+    return [name.removeprefix(sanitize(row.method)).strip() or name for row, name in parts]
 
 
 def is_one_network(session: Session, rows: Sequence[int]) -> bool:
@@ -187,10 +190,8 @@ def spread_words(line: ComparedLine) -> str:
     return ""
 
 
-def block_name(block: int | None) -> str:
-    """A block by its layers, ``0→1``; ``""`` for None."""
-    if block is None:
-        return ""
+def block_name(block: int) -> str:
+    """A block by its layers, ``0→1``."""
     return f"{block}→{block + 1}"
 
 

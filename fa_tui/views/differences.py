@@ -39,7 +39,7 @@ def difference_grid(
     changed = [run for run in runs if run.state == CHANGED]
     of_all = set(changed[0].notes) if len(changed) > 1 else set()
     of_all.intersection_update(*(run.notes for run in changed))
-    for run, name in zip(runs, _names(runs), strict=True):
+    for run, name in zip(runs, disambiguate([run.row for run in runs]), strict=True):
         words = [text for text in changes(run) if text not in of_all]
         rows.append((name, cell(run.before), cell(run.after), ", ".join(words)))
     marked = frozenset(place for place, run in enumerate(runs) if run.verdict_changed)
@@ -50,7 +50,7 @@ def difference_columns(runs: Sequence[RunDifference]) -> Grid:
     """A line per run with a column per number and audit: ``acc_A``, ``acc_B``."""
     headings = [f"{quantity.name}_{side}" for quantity in COMPARED for side in "AB"]
     rows = []
-    for run, name in zip(runs, _names(runs), strict=True):
+    for run, name in zip(runs, disambiguate([run.row for run in runs]), strict=True):
         both = run.before, run.after
         words = [name, *map(verdict_of, both), "; ".join(run.notes)]
         for quantity in COMPARED:
@@ -58,10 +58,6 @@ def difference_columns(runs: Sequence[RunDifference]) -> Grid:
             words += ["" if value is None else exact(value) for value in values]
         rows.append(tuple(words))
     return Grid(("run", "A", "B", "notes", *headings), tuple(rows), words=4)
-
-
-def _names(runs: Sequence[RunDifference]) -> list[str]:
-    return ["".join(name) for name in disambiguate([run.row for run in runs])]
 
 
 def changes(run: RunDifference) -> list[str]:
@@ -78,23 +74,20 @@ def change_text(change: NumberChange) -> str:
     return f"{quantity.heading} {was} → {now}"
 
 
-def difference_summary(runs: Sequence[RunDifference]) -> str:
-    """``15 runs in both: 3 changed (1 verdict, 1 only because B lacks d), 12 the same (2 but for
-    rounding); 1 only in A``."""
+def difference_summary(runs: Sequence[RunDifference]) -> list[str]:
+    """``15 runs in both: 3 changed (1 verdict)``, ``1 where B lacks d``, ``12 the same (2 but for
+    rounding)``, ``1 only in A``."""
     states = Counter(run.state for run in runs)
     both = len(runs) - states[CAME] - states[WENT]
     verdicts = sum(run.verdict_changed for run in runs)
     same = f"{both - states[CHANGED]} the same"
     if states[ROUNDING]:
         same += f" ({states[ROUNDING]} but for rounding)"
-    parts = [count_text(verdicts, "verdict")] if verdicts else []
-    noted = Counter(note for run in runs for note in run.notes)
-    parts += [f"{count} {note}" for note, count in noted.items()]
     changed = f"{states[CHANGED]} changed"
-    if parts:
-        changed += f" ({', '.join(parts)})"
-    text = f"{runs_words(both)} in both: {changed}, {same}"
-    for state, where in ((WENT, "A"), (CAME, "B")):
-        if states[state]:
-            text += f"; {states[state]} only in {where}"
-    return text
+    if verdicts:
+        changed += f" ({count_text(verdicts, 'verdict')})"
+    noted = Counter(note for run in runs for note in run.notes)
+    notes = [f"{count} {note}" for note, count in noted.items()]
+    one = {"A": states[WENT], "B": states[CAME]}
+    only = [f"{count} only in {side}" for side, count in one.items() if count]
+    return [f"{runs_words(both)} in both: {changed}", *notes, same, *only]

@@ -159,11 +159,7 @@ def split(text: str) -> list[str]:
     >>> split("method: dfa  growth > 100")
     ['method:dfa', 'growth>100']
     """
-    return _BLANKS.sub(_without_blanks, text).split()
-
-
-def _without_blanks(sign: re.Match[str]) -> str:
-    return sign[1] or ":"
+    return _BLANKS.sub(lambda sign: sign[1] or ":", text).split()
 
 
 def picking(rows: Sequence[AuditRow], indices: Iterable[int]) -> str:

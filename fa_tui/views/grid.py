@@ -117,7 +117,7 @@ def _apart(
         lines = groups[run.home]
         # what of a recipe differs is no axis of the run's own
         recipe = [x for x in named[run.row.method] if x not in run.row.axes]
-        name = label = _line_label(run.row, {*varying[run.home], *recipe})
+        name = label = named_with(run.row.method, run.row, {*varying[run.home], *recipe})
         copy = (run.home, name, run.column)
         while run.column in lines[label]:
             copies[copy] += 1
@@ -147,10 +147,6 @@ def _headings(runs: Sequence[_Placed], varying: Mapping[str, Collection[str]]) -
             shared = {*run.row.axes}.difference(varying[run.home])
             headings[run.home] = named_with(f"{run.home} ", run.row, shared).rstrip()
     return headings
-
-
-def _line_label(row: AuditRow, varying: Collection[str]) -> str:
-    return named_with(row.method, row, varying) if varying else row.method
 
 
 @lru_cache(maxsize=4)

@@ -106,7 +106,7 @@ def _clamped(fraction: float) -> float:
 def drawable(values: Iterable[float | None], *, log: bool) -> list[float]:
     """The values that a scale can show: finite ones, on a logarithmic scale those above 0."""
     finite = [value for value in values if value is not None and math.isfinite(value)]
-    return [value for value in finite if value > 0] if log else finite
+    return [value for value in finite if value > 0 or not log]
 
 
 def covering(

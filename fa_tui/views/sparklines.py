@@ -76,13 +76,10 @@ def sparkline(
         bounds = [len(values) * cell // width for cell in range(width + 1)]
         largest = []
         for start, end in pairwise(bounds):
-            largest.append(max(values[start:end], key=_nonfinite_last))
+            # what is not finite ranks highest
+            largest.append(max(values[start:end], key=lambda one: (not math.isfinite(one), one)))
         values = largest
     return "".join([_bar(value, scale, glyphs) for value in values])
-
-
-def _nonfinite_last(value: float) -> tuple[bool, float]:
-    return not math.isfinite(value), value
 
 
 def _bar(value: float, scale: Scale, glyphs: Glyphs) -> str:

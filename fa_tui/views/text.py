@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable, Sequence
+from os.path import commonprefix
 from pathlib import Path
 from typing import NamedTuple
 
@@ -126,6 +127,30 @@ def cut_middle(text: str, width: int, mark: str) -> str:
         return text
     left = cut(text, max(0, width - width_of(mark)) // 2)
     return left + cut_start(text, width - width_of(left), mark)
+
+
+def told_apart(names: Iterable[str], width: int, mark: str) -> dict[str, str]:
+    """Name → it cut to a width (`cut_middle`); those that this makes alike keep what differs of
+    them.
+
+    >>> told_apart({"dfa arch=mlp lr=0.003", "dfa arch=cnn lr=0.003", "bp"}, 12, "…") == {
+    ...     "dfa arch=mlp lr=0.003": "dfa…mlp….003",
+    ...     "dfa arch=cnn lr=0.003": "dfa…cnn….003",
+    ...     "bp": "bp",
+    ... }
+    True
+    """
+    found = {name: cut_middle(name, width, mark) for name in names}
+    alike: dict[str, list[str]] = {}
+    for name, short in found.items():
+        alike.setdefault(short, []).append(name)
+    for several in alike.values():
+        shared = commonprefix(several)  # noqa: RUF071 (of characters)
+        if shared and len(several) > 1:
+            left = cut(shared, width // 3, mark)
+            ends = told_apart([name[len(shared) :] for name in several], width - len(left), mark)
+            found.update((shared + end, left + short) for end, short in ends.items())
+    return found
 
 
 _CONSOLE = Console()

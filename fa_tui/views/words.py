@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -171,7 +171,7 @@ def _listed(session: Session, flips: Sequence[Flip], form: str, limit: int) -> s
             sign = _sign(flip.after, session.rows[flip.row].is_control)
             names.append(_named(session, flip, form.format(sign)))
         return ", ".join(names)
-    changes = [f"{session.rows[flip.row].method} {change_words(flip)}" for flip in flips]
+    changes = [f"{session.rows[flip.row].method} {_turned(*flip[1:])}" for flip in flips]
     rest = len(flips)
     parts = []
     for change, count in Counter(changes).most_common(limit):
@@ -185,7 +185,7 @@ def _listed(session: Session, flips: Sequence[Flip], form: str, limit: int) -> s
 
 def _named(session: Session, flip: Flip, verdict: str) -> str:
     """A flip with its verdict, then the run, whose name may be cut."""
-    return f"{change_words(flip)}{verdict} {run_name(session, flip.row)}"
+    return f"{_turned(*flip[1:])}{verdict} {run_name(session, flip.row)}"
 
 
 def flip_words(session: Session, flip: Flip) -> str:
@@ -198,23 +198,19 @@ _COMPARED_AT_MOST = 100
 
 
 def run_name(session: Session, index: int) -> str:
-    """A run's name among those in scope, with its source if other runs share the name."""
+    """A run's name: what parts it from the runs in scope of its method and seed."""
     row = session.rows[index]
     alike = session.alike(index)
     if len(alike) > _COMPARED_AT_MOST:
         return sanitize(f"{session.label(index)} {row.key}")
-    names = disambiguate([session.rows[other] for other in alike], session.runs.differing_axes)
-    return "".join(names[alike.index(index)])
-
-
-def change_words(flip: Flip) -> str:
-    """Letters that fire now, are undecided now, and do neither any more: ``+a → ~c −b``."""
-    return _turned(flip.before, flip.after)
+    names = disambiguate([session.rows[other] for other in alike])
+    return names[alike.index(index)]
 
 
 @cache
 def _turned(before: tuple[int, int], after: tuple[int, int]) -> str:
-    """Cached by masks: many flips share few pairs."""
+    """Letters that fire now, are undecided now, and do neither any more: ``+a → ~c −b``; cached, as
+    many flips share few masks."""
     (fired, was_open), (fires, is_open) = before, after
     changes = {
         "+": fires & ~fired,
@@ -228,34 +224,27 @@ def _turned(before: tuple[int, int], after: tuple[int, int]) -> str:
 
 def labels(rows: Sequence[AuditRow]) -> list[str]:
     """A name per row, without the seed: ``dfa``, ``dfa λ=0.01``, ``bp (main/bp_s42)``."""
-    names = zip(rows, disambiguate(rows), strict=True)
-    return [method + rest.removeprefix(f" s{row.seed}") for row, (method, rest) in names]
+    found = []
+    for row, name in zip(rows, disambiguate(rows), strict=True):
+        method = sanitize(row.method)
+        found.append(method + name.removeprefix(method).removeprefix(f" s{row.seed}"))
+    return found
 
 
-def disambiguate(
-    rows: Sequence[AuditRow], axes: Mapping[str, Collection[str]] | None = None
-) -> Pieces:
-    """A name per row in two parts, the first of which may be cut: ``("dfa", " s42 λ=0.1")``.
+def disambiguate(rows: Sequence[AuditRow]) -> list[str]:
+    """A name per row: ``dfa s42 λ=0.1``.
 
-    Names that would repeat get the run's place, or a number.
-
-    Args:
-        rows: all of them, or those that share a name.
-        axes: method → axes in its runs' names; by default those that differ among the rows.
+    Of its axes it has those that differ among the rows. Names that would repeat get the run's
+    place, or a number.
     """
-    if axes is None:
-        axes = axes_of_methods(rows)
+    axes = axes_of_methods(rows)
     names = []
     for row in rows:
         seed = "" if row.seed is None else f" s{row.seed}"
         names.append(named_with(f"{row.method}{seed}", row, axes[row.method]))
     places = [run_place(row.source) for row in rows]
     files = [place if is_file_name(place) else str(Path(place).parent) for place in places]
-    names = unique_names(names, files, places, form="{} ({})")
-    return [
-        (sanitize(row.method), sanitize(name.removeprefix(row.method)))
-        for row, name in zip(rows, names, strict=True)
-    ]
+    return list(map(sanitize, unique_names(names, files, places, form="{} ({})")))
 
 
 def place_label(row: AuditRow) -> str:

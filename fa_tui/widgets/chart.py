@@ -321,8 +321,7 @@ class LayerCharts(Horizontal):
 
     def show(self, rows: Sequence[AuditRow], looks: Sequence[Look]) -> None:
         """Draw the runs' norms over l = 0..L; a norm that no run has stays empty."""
-        names = list(map("".join, disambiguate(rows)))
-        labels = end_labels(rows, looks, names)
+        labels = end_labels(rows, looks, disambiguate(rows))
         for field, canvas in self._canvases.values():
             curves = []
             for row, look, label in zip(rows, looks, labels, strict=True):

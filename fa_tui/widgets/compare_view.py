@@ -6,7 +6,7 @@ What does not fit is scrolled to.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from fa_core.analysis.seeds import PARTS_AT
 from fa_core.report.numbers import short
@@ -15,7 +15,7 @@ from fa_tui.session import Session
 from fa_tui.views import comparison
 from fa_tui.views.columns import NUMBER_CELLS, Write, one_format, written
 from fa_tui.views.looks import Look, letter_tone
-from fa_tui.views.text import cut, cut_middle, padded, width_of
+from fa_tui.views.text import cut, cut_middle, padded, told_apart, width_of
 from fa_tui.views.words import mark_before, place_label
 from fa_tui.widgets.painted import Row
 from fa_tui.widgets.run_cells import verdict_row
@@ -47,7 +47,8 @@ class CompareView(LineTable):
         self.session = session
         self._rows: Sequence[int] = ()
         self._places: Sequence[str] = ()
-        self._labels: Sequence[tuple[str, str]] = ()
+        self._names: Sequence[str] = ()
+        self._cut: Mapping[str, str] = {}
         self.lines: list[comparison.ComparedLine] = []
         self._formats: dict[str, Write] = {}
         self._looks: Sequence[Look] = ()
@@ -55,7 +56,7 @@ class CompareView(LineTable):
     def compare(
         self,
         rows: Sequence[int],
-        labels: Sequence[tuple[str, str]],
+        labels: Sequence[str],
         looks: Sequence[Look],
     ) -> None:
         """Compare some runs.
@@ -65,7 +66,8 @@ class CompareView(LineTable):
             labels: names of the runs.
             looks: of the runs.
         """
-        self._rows, self._labels, self._looks = rows, labels, looks
+        self._rows, self._looks = rows, looks
+        self._names = list(map(self._glyphs.say, labels))
         places = [place_label(self.session.rows[row]) for row in rows]
         # one for all is in the title
         self._places = places if len({*places}) > 1 else []
@@ -93,13 +95,14 @@ class CompareView(LineTable):
             return
         more = [_RATIO] if count > 1 else []
         room = self.view.width - _LABEL - sum(more)
-        headings = [self._heading(column, _RUN_MOST) for column in range(count)]
-        named = min(max(map(width_of, headings)) + 1, _NAME_MOST)
+        # with its mark, and gaps
+        named = min(max(map(width_of, self._names)) + 3, _NAME_MOST)
         if count > 1 and comparison.is_one_network(self.session, self._rows):
             more.append(_SPREAD)
             if (room - _SPREAD) // count >= named:
                 room -= _SPREAD
         width = max(_NUMBER, min(_RUN_MOST, room // count))
+        self._cut = told_apart(self._names, width - 2, self._glyphs.ellipsis)
         self.set_widths(_LABEL, [width] * count + more)
         self._formats = {kind: self._format_of(kind) for kind in ("h", "growth", "g")}
 
@@ -135,7 +138,7 @@ class CompareView(LineTable):
     def cell(self, line: int | None, column: int) -> Row:
         width = self.width_of(column)
         if line is None:
-            heading = padded(self._heading(column, width - 1), width)
+            heading = padded(self._heading(column, width), width)
             tone = "head"
             if column < len(self._rows):
                 tone = f"{self._looks[column].style}+bold"
@@ -153,14 +156,13 @@ class CompareView(LineTable):
 
     def _heading(self, column: int, width: int) -> str:
         """A column's heading; of a run its mark and name."""
-        say, ellipsis = self._glyphs.say, self._glyphs.ellipsis
         if column == len(self._rows):
             return "max/min"
         if column > len(self._rows):
             return "mean, spread"
-        mark, name = self._looks[column].mark, say("".join(self._labels[column]))
-        gap = " " if width_of(name) < width - 1 else ""
-        return mark + gap + cut_middle(name, width - 1, ellipsis)
+        name = self._cut[self._names[column]]
+        gap = " " if width_of(name) < width - 2 else ""
+        return f"{self._looks[column].mark}{gap}{name}"
 
     def subheader(self, column: int) -> Row:
         width = self.width_of(column)

@@ -14,7 +14,7 @@ from fa_core.formats.rows import AuditRow
 from fa_core.report.beside import failure_mode
 from fa_core.report.diagnostic_record import record_of
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import LETTERS, UNDECIDED, WALKS_BACK, block_growths
+from fa_core.report.diagnostics import LETTERS, NOT_MEASURED, UNDECIDED, WALKS_BACK, block_growths
 from fa_core.report.gamma import (
     aggregation,
     deep_gamma,
@@ -120,6 +120,7 @@ class RunPage:
         self._row = row
         self._report = row.report
         self._covered = bool(row.report.coverage)
+        self._at_work = False
         self._judged: tuple[tuple[int, int], DiagnosticThresholds | None] | None = None
         self._limit = row.report.thresholds.h_norm_explosion_ratio
         self._width = max(width, _LEAST)
@@ -155,7 +156,8 @@ class RunPage:
             self._report = self._row.report.with_thresholds(thresholds)
             self._table = DiagnosticTable(self._report, self._width, self._glyphs)
         # in a pane of six lines these are all
-        first, *below = self._part("title", state, self._title)
+        self._at_work = bool(work) and not self._covered
+        first, *below = self._part("title", (state, self._at_work), self._title)
         lines = [first]
         if self._covered:
             lines += self._table.rows(thresholds)
@@ -239,6 +241,9 @@ class RunPage:
     def _verdicts(self) -> list[str]:
         """The verdict in a few words, and in fewer."""
         report = self._report
+        if self._at_work:
+            # how far it is stands below
+            return [NOT_MEASURED]
         if not report.flags or self._row.is_control:
             return [self._say(report.words)]
         fire = "fires" if len(report.flags) == 1 else "fire"

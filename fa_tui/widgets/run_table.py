@@ -14,7 +14,7 @@ from fa_tui.session import Session
 from fa_tui.views.columns import Column, columns_of, ordered
 from fa_tui.views.grid import build_grid
 from fa_tui.views.looks import SeedLooks, letter_tone
-from fa_tui.views.text import cut, cut_middle, fitted, padded, padded_left, width_of
+from fa_tui.views.text import cut, fitted, padded, padded_left, told_apart, width_of
 from fa_tui.widgets.painted import Row, row_width
 from fa_tui.widgets.run_cells import RunsView, mark_of, verdict_row
 
@@ -74,6 +74,7 @@ class RunTable(RunsView):
         self.order = order
         self._columns: list[Column] = []
         self._names: dict[int, str] = {}
+        self._cut: dict[str, str] = {}
         self._whole: dict[str, int] = {}
         self._frozen: dict[str, int] = {}
         self.lay_out()
@@ -114,6 +115,7 @@ class RunTable(RunsView):
         others = [width for name, width in self._whole.items() if name != "method"]
         name, _ = fitted(self._whole["method"], others, room, least=_LEAST_METHOD)
         self._frozen = self._whole | {"method": name}
+        self._cut = told_apart(self._names.values(), name - 2, self._glyphs.ellipsis)
         widths = [column.width for column in self._columns]
         self.set_widths(2 + sum(self._frozen.values()), widths)
 
@@ -137,7 +139,7 @@ class RunTable(RunsView):
     def cut_name(self) -> str:
         """The name under the cursor, if the column is too narrow for it; else ``""``."""
         name = self._names.get(-1 if self.row is None else self.row, "")
-        return name if width_of(name) > self._frozen["method"] - 2 else ""
+        return "" if self._cut.get(name) == name else name
 
     def go_to(self, row: int) -> None:
         """Put the cursor on a run, if it is shown."""
@@ -167,7 +169,7 @@ class RunTable(RunsView):
         row = self.session.rows[index]
         widths = self._frozen
         state = mark_of(self.session, index, self._glyphs) or " "
-        method = cut_middle(self._names[index], widths["method"] - 2, self._glyphs.ellipsis)
+        method = self._cut[self._names[index]]
         seed = "-" if row.seed is None else str(row.seed)
         look = self.looks.of(row)
         mark = ("  ", "text")

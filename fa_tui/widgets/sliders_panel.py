@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from textual.containers import Vertical
 from fa_core.report.diagnostics import DIAGNOSTICS
 from fa_tui.session import Session, changed_cells
 from fa_tui.views.text import as_many, width_of
-from fa_tui.views.words import flipped_words, walk_back_words
+from fa_tui.views.words import flipped_words
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.painted import row_width
 from fa_tui.widgets.slider import ThresholdSlider
@@ -34,6 +34,7 @@ class SlidersPanel(Vertical):
 
     Args:
         session: the first snapshot.
+        counts: what is counted of the runs.
     """
 
     app: ExplorerApp
@@ -43,16 +44,18 @@ class SlidersPanel(Vertical):
         Binding("down,j", "walk(1)", "Slider below", show=False),
     ]
 
-    def __init__(self, session: Session, *, id: str | None = None) -> None:
+    def __init__(
+        self, session: Session, counts: Callable[[], Sequence[str]], *, id: str | None = None
+    ) -> None:
         super().__init__(id=id)
-        self.session = session
+        self.session, self._counts = session, counts
         self._summary = Line(id="sliders-summary")
         self._flipped = ""
         self._sliders: dict[str, ThresholdSlider] = {}
         for letter, one in DIAGNOSTICS.items():
             slider = ThresholdSlider(one, one.limit(session.thresholds), id=f"slider-{letter}")
             slider.deciding = partial(self._deciding, letter)
-            slider.set_runs(session.values(letter), session.points(letter))
+            slider.set_runs(session.seen.values(letter), session.seen.points(letter))
             self._sliders[letter] = slider
         self._sliders["a"].add_class("-expanded")
 
@@ -75,11 +78,11 @@ class SlidersPanel(Vertical):
             if limit != slider.value:
                 slider.set_value(limit)
             if now.seen is not before.seen:
-                slider.set_runs(now.values(letter), now.points(letter))
+                slider.set_runs(now.seen.values(letter), now.seen.points(letter))
             slider.catch_up()
         if now.seen is not before.seen or changed_cells(before, now):
             self._flipped = flipped_words(now)
-            self._show_summary()
+            self.show_summary()
 
     def slider(self, letter: str) -> ThresholdSlider:
         """The slider of a diagnostic."""
@@ -90,10 +93,10 @@ class SlidersPanel(Vertical):
         for letter, slider in self._sliders.items():
             slider.show_interval(None if row is None else row.report.interval(letter))
 
-    def _show_summary(self) -> None:
-        """Show the count of walk-backs and the last flips."""
-        # the walk-backs first: of what follows only whole counts
-        walked, *counts = walk_back_words(self.session).split(", ")
+    def show_summary(self) -> None:
+        """Show the counts and the last flips."""
+        # of what follows the first only whole counts
+        walked, *counts = self._counts()
         flipped = f"  {self._flipped}" if self._flipped else ""
         room = self.size.width - len(f" {walked}, ") - width_of(flipped)
         others = as_many(counts, room, ", ")
@@ -120,15 +123,15 @@ class SlidersPanel(Vertical):
 
     def on_resize(self) -> None:
         self.set_class(self.screen.size.height < _TALL_SCREEN, "-compact")
-        self._show_summary()
+        self.show_summary()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         for slider in self._sliders.values():
             slider.set_class(slider is event.widget, "-expanded")
-        self._show_summary()
+        self.show_summary()
 
     def on_descendant_blur(self) -> None:
-        self._show_summary()
+        self.show_summary()
 
     def on_threshold_slider_refused(self, message: ThresholdSlider.Refused) -> None:
         self.app.say(message.why, "bad")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from fa_tui.views.text import cut, cut_middle, fitted, padded, padded_left, width_of, wrapped
+from fa_tui.views.text import cut, fitted, padded, padded_left, told_apart, width_of, wrapped
 from fa_tui.widgets.painted import Row, Toned, ending, moving, row_text, row_width
 
 if TYPE_CHECKING:
@@ -129,7 +129,8 @@ class LineTable(Toned, ScrollView, can_focus=True):
                 return self.strip_of([(self._empty_text(below - 1), "dim")], width)
             heading = self.heading(line)
             if heading is not None:
-                return self._heading_strip(heading, width)
+                heading = ending(heading, width, self._glyphs.ellipsis, "dim")
+                return self.strip_of(heading, width)
         room = width - self.frozen_width
         frozen = Strip(self._filled(self.frozen(line), self.frozen_width))
         moving = self._moving(line, room, second=y == 1)
@@ -152,9 +153,6 @@ class LineTable(Toned, ScrollView, can_focus=True):
         if place < len(lines):
             return f" {lines[place]}"
         return ""
-
-    def _heading_strip(self, heading: Row, width: int) -> Strip:
-        return self.strip_of(ending(heading, width, self._glyphs.ellipsis, "dim"), width)
 
     def _filled(self, row: Row, width: int) -> list[Segment]:
         """A part of a line, filled with blanks to its width."""
@@ -338,29 +336,31 @@ _LEAST_WORDS = 16
 
 
 class GridTable(LineTable):
-    """Shows a `Grid`, with its marked rows highlighted; posts `LineTable.Moved`."""
+    """Shows a `Grid`, with its marked rows highlighted; posts `LineTable.Moved`.
+
+    Attributes:
+        text: the cells, the headings first.
+    """
 
     highlights_cell = False
     gap = 2
-    _headings: Sequence[str] = ()
-    _rows: Sequence[Sequence[str]] = ()
+    text: Sequence[Sequence[str]] = [[]]
+    _names: Mapping[str, str] = {}
     _words = 1
     _marked: frozenset[int] = frozenset()
 
     def set_grid(self, grid: Grid) -> None:
         """Show another table; the cursor stays on its line."""
         say = self._glyphs.say
-        before = (self._headings, self._rows, self._marked)
-        self._headings = list(map(say, grid.headings))
-        self._rows = [list(map(say, row)) for row in grid.rows]
-        self._words = grid.words
-        self._marked = grid.marked
-        if before != (self._headings, self._rows, self._marked):
+        before = self.text, self._marked
+        self.text = [list(map(say, row)) for row in (grid.headings, *grid.rows)]
+        self._words, self._marked = grid.words, grid.marked
+        if before != (self.text, self._marked):
             self._fit()
 
     def _fit(self) -> None:
         widths = []
-        for column in zip(self._headings, *self._rows, strict=True):
+        for column in zip(*self.text, strict=True):
             widths.append(max(map(width_of, column)) + self.gap)
         name, *others = widths
         # names are shortened for the other columns
@@ -371,29 +371,25 @@ class GridTable(LineTable):
                 left = room - min(name, least) - sum(others[:-1])
                 others[-1] = min(others[-1], max(_LEAST_WORDS, left))
             name, _ = fitted(name, others, room, least=least)
+        names = [row[0] for row in self.text]
+        self._names = told_apart(names, name - self.gap, self._glyphs.ellipsis)
         self.set_widths(1 + name, others)
 
     def on_resize(self) -> None:
-        if self._headings:
+        if self.text[0]:
             self._fit()
 
     @property
     def text_here(self) -> str:
         """The line under the cursor, a tab between two cells."""
-        return "\t".join(self._rows[self.line]) if self._rows else ""
-
-    @property
-    def text(self) -> list[Sequence[str]]:
-        """The cells, the headings first."""
-        return [self._headings, *self._rows]
+        return "\t".join(self.text[self.line + 1]) if self.line_count() else ""
 
     def line_count(self) -> int:
-        return len(self._rows)
+        return len(self.text) - 1
 
     def frozen(self, line: int | None) -> Row:
-        name = self._text(line, 0)
         width = self.frozen_width - self.gap
-        name = cut_middle(name, width - 1, self._glyphs.ellipsis)
+        name = self._names[self._text(line, 0)]
         tone = "text"
         if line is None:
             tone = "head"
@@ -404,9 +400,7 @@ class GridTable(LineTable):
         return [(padded(f" {name}", width), tone), (" " * self.gap, "text")]
 
     def _text(self, line: int | None, column: int) -> str:
-        if line is None:
-            return self._headings[column]
-        return self._rows[line][column]
+        return self.text[0 if line is None else line + 1][column]
 
     def cell(self, line: int | None, column: int) -> Row:
         width = self.width_of(column) - self.gap

@@ -244,7 +244,7 @@ SCENES = {
     "export": Scene(("e",), shows="export to"),
     "presets": Scene(("p",), shows="save as"),
     "compare": Scene(
-        ("C", Sees("compare"), "tab", "tab", "down", "down", "right"), shows="compare"
+        ("C", Sees("max/min"), "tab", "tab", "down", "down", "right"), shows="max/min"
     ),
     "timeline": Scene(("T", Sees("epoch"), "down", "3"), epochs, shows="epoch"),
     "sweep": Scene(("A", Sees("sweep")), shows="sweep"),

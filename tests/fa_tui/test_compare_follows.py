@@ -44,7 +44,7 @@ async def test_a_filter_on_verdicts_follows_the_thresholds(app: ExplorerApp) -> 
         assert " dfa " in screen_text(app).splitlines()[0]
         for key, typed, words in (
             ("b", "1e-12", "nothing to compare: no run passes the filter"),
-            ("b", "1e-7", " dfa   3 runs"),
+            ("b", "1e-7", " dfa  3 runs"),
         ):
             await pilot.press(key, *typed, "enter")
             await settled(pilot, screen)
@@ -78,8 +78,5 @@ async def test_the_copied_command_prints_just_the_runs_compared(
         assert shared.value.startswith("dfa s42: ") and len(shared.rows) == 3
     capsys.readouterr()
     assert main([*shared.command, "--format", "json"]) == 0
-    assert [row["key"] for row in json.loads(capsys.readouterr().out)] == [
-        "dfa_s42",
-        "dfa_s123",
-        "dfa_s456",
-    ]
+    (group,) = json.loads(capsys.readouterr().out)["groups"]
+    assert (group["method"], group["seeds"]) == ("dfa", [42, 123, 456])

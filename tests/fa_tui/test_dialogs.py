@@ -16,7 +16,7 @@ from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.app import ExplorerApp
 from fa_tui.follow import Reading
-from fa_tui.key_list import ExplorerCommands, palette
+from fa_tui.key_list import palette
 from fa_tui.screens.questions import ChoiceList, ChoiceScreen
 from fa_tui.session import Session
 from fa_tui.settings import Loaded, Presets, Settings, load_settings, remember_places, settings_file
@@ -93,21 +93,25 @@ async def test_esc_and_ctrl_c_leave_every_dialog_without_a_trace(
 async def test_o_completes_a_path_and_refuses_one_without_runs(
     app: ExplorerApp, places: Path, published_table: Path
 ) -> None:
-    (places / "mine").mkdir()
+    mine = places / "mine" / "a.json"
+    mine.parent.mkdir()
+    mine.write_text("no audit")
     async with running(app) as pilot:
         await ask(pilot, "o")
         await pilot.press("m")
         await until(pilot, lambda: "mine/" in screen_text(app))
+        await pilot.press("tab", "a")
+        await until(pilot, lambda: "a.json" in screen_text(app))
         await pilot.press("tab")
-        assert app.screen.query_one(Input).value == "mine/"
+        assert app.screen.query_one(Input).value == "mine/a.json"
         await pilot.press("enter")
-        await until(pilot, lambda: "mine: nothing here" in said(app))
-        (places / "mine" / "a.json").write_bytes(published_table.read_bytes())
-        remember_places([places / "mine"])
+        await until(pilot, lambda: "a.json: " in said(app))
+        mine.write_bytes(published_table.read_bytes())
+        remember_places([mine])
         await ask(pilot, "o")
-        await pilot.press("1")
+        await pilot.press("down", "enter")
         await until(pilot, lambda: not app.is_running)
-    assert app.opens_next == places / "mine"
+    assert app.opens_next == mine
 
 
 async def test_a_preset_is_saved_used_and_removed(app: ExplorerApp) -> None:
@@ -297,7 +301,7 @@ async def test_a_page_in_the_palette_waits_until_its_list_is_laid_out(
     app: ExplorerApp, action: str
 ) -> None:
     async with running(app) as pilot:
-        shown = palette()
+        shown = palette(app)
         await app.push_screen(shown)
         commands = shown.query_one(CommandList)
         commands.add_option(Command("Sort by", DiscoveryHit("Sort by", lambda: None)))
@@ -305,13 +309,3 @@ async def test_a_page_in_the_palette_waits_until_its_list_is_laid_out(
         shown._action_command_list(action)
         await pilot.pause()
         assert app.screen is shown
-
-
-@pytest.mark.parametrize(("typed", "found"), [("sweep", "Sweep"), ("frozen baseline", "What if")])
-async def test_the_palette_finds_what_a_command_does_not_only_its_name(
-    app: ExplorerApp, typed: str, found: str
-) -> None:
-    async with running(app):
-        provider = ExplorerCommands(app.screen)
-        hits = sorted([hit async for hit in provider.search(typed)], reverse=True)
-        assert str(hits[0].match_display) == found

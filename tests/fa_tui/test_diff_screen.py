@@ -62,9 +62,8 @@ async def test_a_slider_moves_both_sides_and_tab_swaps_them(published_table, cha
 
 
 async def test_a_second_file_is_opened_beside_the_first_and_compared(
-    published_table, changed, copied, monkeypatch
+    published_table, changed, copied
 ) -> None:
-    monkeypatch.setattr(dialogs, "recent_places", list)
     app = explorer(published_table)
     async with running(app) as pilot:
         await pilot.press("D")

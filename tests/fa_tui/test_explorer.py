@@ -215,7 +215,7 @@ async def test_what_the_footer_has_no_room_for_is_reached_by_mouse_through_the_p
         await pilot.click(KeyBar, offset=(line.index("More"), 0))
         await until(pilot, lambda: isinstance(app.screen, CommandPalette))
         await pilot.press(*"analysis")
-        await until(pilot, lambda: "sweep, seeds (A)" in screen_text(app))
+        await until(pilot, lambda: "(A): sweep, seeds" in screen_text(app))
 
 
 async def test_what_flipped_stays_highlighted_until_the_next_step_and_is_walked(

@@ -31,13 +31,6 @@ def test_a_held_key_is_one_change_and_a_pause_ends_it() -> None:
     assert [history.back(), history.back()] == [60, 50]
 
 
-def test_two_presses_half_a_second_apart_are_two_changes() -> None:
-    history = Steps()
-    for ratio, at in ((51, 0.0), (52, 0.5), (53, 0.7)):
-        history.step(ratio, "a", at)
-    assert [history.back(), history.back(), history.back()] == [52, 51, 50]
-
-
 def test_a_drag_is_one_change_with_its_pauses_and_counts_flips_from_its_beginning() -> None:
     history = Steps()
     history.step(51, "a drag 1", at=0.0, is_drag=True)

@@ -32,14 +32,10 @@ def test_lowering_a_to_five_flips_exactly_the_two_ep_seeds_above_it(session: Ses
     assert (session.counts().walked, now.counts().walked) == (9, 11), "the old one stays"
 
 
-def test_same_thresholds_change_nothing(session: Session) -> None:
-    assert not at(session).flips
-
-
 def test_a_step_reads_and_counts_nothing_again(session: Session) -> None:
     now = at(session, h_norm_explosion_ratio=5.0)
     assert now.runs is session.runs and now.seen is session.seen
-    assert now.values("a") is session.values("a")
+    assert now.seen.values("a") is session.seen.values("a")
 
 
 def test_a_measured_row_takes_the_place_of_the_old_one(session: Session) -> None:
@@ -99,7 +95,7 @@ def test_controls_are_not_among_the_numbers_that_a_threshold_is_set_by() -> None
             for method, norm in (("dfa", 60.0), ("bp", 2.0), ("frozen", 40.0))
         ]
     )
-    assert list(session.values("a")) == list(session.deciding("a")) == [2.0, 60.0]
+    assert list(session.seen.values("a")) == list(session.deciding("a")) == [2.0, 60.0]
     assert list(session.seen.values_with_controls("a")) == [2.0, 40.0, 60.0]
     only = session.but(filter=Filter("method:frozen"))
-    assert list(only.values("a")) == [40.0]
+    assert list(only.seen.values("a")) == [40.0]

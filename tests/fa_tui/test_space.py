@@ -98,7 +98,7 @@ async def test_the_key_of_the_card_flips_the_run_and_undo_takes_it_back(sample_r
     async with running(app, (80, 24)) as pilot:
         await _at_start(pilot, "")
         for kind, place in kinds.items():
-            app.explorer.select(place)
+            app.explorer.page.go_to(place)
             await pilot.press("F")
             await settled(pilot)
             assert (app.session.judgement(place) != kind) == bool(

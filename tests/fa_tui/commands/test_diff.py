@@ -103,7 +103,7 @@ def test_both_are_judged_by_the_thresholds_that_are_given(old, tmp_path, capsys)
 def test_a_filter_may_leave_runs_of_one_side(old, tmp_path, capsys):
     new = written(tmp_path / "new.json", dfa_s42=DFA)
     assert main(["diff", old, new, "--filter", "method:bp"]) == 1
-    assert "0 runs in both: 0 changed, 0 the same; 1 only in A" in capsys.readouterr().out
+    assert "0 runs in both: 0 changed, 0 the same, 1 only in A" in capsys.readouterr().out
 
 
 def test_a_missing_file_is_one_line(old, capsys):
@@ -119,18 +119,18 @@ def test_what_else_differs_is_said_before_the_numbers(old, tmp_path, capsys):
     d_lacks = {name: value for name, value in DFA.items() if name != "frozen_baseline_acc"}
     calm = {"residual_norms": [1.0, 2.0], "bp_grad_norms": [1e-3, 1e-3]}
     cases = (
-        (d_lacks | calm, DFA | calm, "1 verdict, 1 only because A lacks d", "data_hash"),
-        (d_lacks, DFA, "1 where A lacks d", "growth"),
+        (d_lacks | calm, DFA | calm, " (1 verdict), 1 only because A lacks d", "data_hash"),
+        (d_lacks, DFA, ", 1 where A lacks d", "growth"),
         (
             BP | {"provenance": {"data_hash": "1"}},
             BP | {"headline_acc": 0.6},
-            "1 on data unknown in B",
+            ", 1 on data unknown in B",
             "verdict",
         ),
         (
             BP | {"provenance": {"data_hash": "1"}},
             BP | {"headline_acc": 0.6, "provenance": {"data_hash": "2"}},
-            "1 on other data",
+            ", 1 on other data",
             "verdict",
         ),
     )
@@ -141,7 +141,7 @@ def test_what_else_differs_is_said_before_the_numbers(old, tmp_path, capsys):
         ]
         assert main(["diff", *paths]) == 1
         out = capsys.readouterr().out
-        assert f"1 changed ({said})" in out and unsaid not in out
-        note = said.rpartition(", 1 ")[2].removeprefix("1 ")
+        assert f"1 changed{said}, 0 the same" in out and unsaid not in out
+        note = said.rpartition(", 1 ")[2]
         (line,) = [line for line in out.splitlines() if line.startswith("dfa s1")]
         assert f"  {note}, " in line

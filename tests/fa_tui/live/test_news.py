@@ -13,7 +13,9 @@ from fa_core.formats import scan, scan_again
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_tui import follow
 from fa_tui.follow import Folders, Reading
-from fa_tui.session import Session, merged
+from fa_tui.session import Session, changed_cells, merged
+from fa_tui.views.glyphs import UNICODE
+from fa_tui.widgets.run_cells import mark_of
 
 
 def report(growth: float = 2.0) -> str:
@@ -150,6 +152,19 @@ def test_a_run_folder_that_goes_is_gone_and_can_come_back(tmp_path: Path) -> Non
     (run / "audit.json").unlink()
     (half,) = news(open_now)
     assert half.gone
+
+
+def test_a_run_whose_weights_changed_is_marked_and_says_so(
+    tmp_path: Path, sample_runs: Path
+) -> None:
+    run = tmp_path / "bp_s42"
+    shutil.copytree(sample_runs / "main" / run.name, run)
+    before, open_now = Session(scan([run]).rows), folders(run)
+    weights = run / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\1")
+    now, _ = merged(before, news(open_now))
+    assert "changed since" in now.outdated[0] and mark_of(now, 0, UNICODE) == "≠"
+    assert changed_cells(before, now) == {0}
 
 
 def test_what_a_person_named_by_a_link_or_relatively_keeps_its_name(

@@ -121,6 +121,11 @@ def test_the_foreground_of_blanks_is_not_worth_a_byte() -> None:
     assert frame.show([(0, 0, [Segment("    ", Style.parse("bold blue on black"))])]) == ""
 
 
+def test_reversed_blanks_are_sent_as_erasing_keeps_the_background_alone() -> None:
+    frame, line = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR, erases=True), " " * WIDTH
+    assert line in frame.show([(0, 0, [Segment(line, Style(reverse=True))])])
+
+
 @pytest.mark.parametrize(("x", "left"), [(2, "a x b"), (3, "a  xb"), (1, "ax方b")])
 def test_what_is_left_of_half_a_wide_character_is_a_blank(x: int, left: str) -> None:
     frame, shown = Frame(10, 1, ColorSystem.TRUECOLOR), pyte.Screen(10, 1)

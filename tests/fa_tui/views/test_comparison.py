@@ -64,13 +64,9 @@ def test_labels_are_seeds_where_only_seeds_differ_and_numbered_where_names_repea
     session = Session(
         [row_of("bp", 1, 1.0), row_of("bp", 2, 1.0), row_of("bp", 1, 1.0), row_of("dfa", None, 1.0)]
     )
-    assert column_labels(session, groups_of(session)[0]) == [("", "s1"), ("", "s2")]
+    assert column_labels(session, groups_of(session)[0]) == ["s1", "s2"]
     session = session.but(marked=frozenset({0, 2, 3}))
-    assert column_labels(session, groups_of(session)[0]) == [
-        ("bp", " s1"),
-        ("bp", " s1#2"),
-        ("dfa", ""),
-    ]
+    assert column_labels(session, groups_of(session)[0]) == ["bp s1", "bp s1#2", "dfa"]
 
 
 def test_runs_of_one_name_are_told_apart_by_the_axes_that_differ_then_by_where_they_are() -> None:
@@ -78,7 +74,7 @@ def test_runs_of_one_name_are_told_apart_by_the_axes_that_differ_then_by_where_t
         return replace(row_of("dfa", 42, 1.0), source=source, axes={"L": 4, **axes})
 
     def names(*rows: AuditRow) -> list[str]:
-        return ["".join(name) for name in disambiguate(rows)]
+        return disambiguate(rows)
 
     sweep = [on("a.json", lam=lam, d=d) for lam, d in ((0.1, 64), (0.1, 128), (0.01, 128))]
     assert names(*sweep) == ["dfa s42 d=64 λ=0.1", "dfa s42 d=128 λ=0.1", "dfa s42 d=128 λ=0.01"]

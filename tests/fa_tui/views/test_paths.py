@@ -25,10 +25,6 @@ def test_a_path_below_home_begins_with_a_tilde(
     assert short_path(tmp_path / "runs") == "~/runs"
 
 
-def test_a_relative_path_stays_as_it_was_typed() -> None:
-    assert short_path("../runs") == "../runs"
-
-
 @pytest.mark.parametrize("width", range(4, 60))
 def test_a_long_path_keeps_its_end_and_never_exceeds_the_width(width: int) -> None:
     shown = short_path(LONG, width)

@@ -14,7 +14,3 @@ def test_what_goes_on_stands_under_the_second_column_and_nothing_is_lost(width: 
     assert all(len(piece) <= width for piece in pieces)
     assert " ".join(piece.strip() for piece in pieces).split() == line.split()
     assert {len(piece) - len(piece.lstrip()) for piece in pieces[1:]} <= {11 if width > 21 else 4}
-
-
-def test_an_empty_line_stays_a_line() -> None:
-    assert wrapped("", 20) == [""]

@@ -22,7 +22,7 @@ class Stage(App[None]):
         super().__init__()
         self.session = Session()
         self.history = History(self.session)
-        self.panel = SlidersPanel(self.session)
+        self.panel = SlidersPanel(self.session, lambda: [""])
 
     def compose(self) -> ComposeResult:
         yield self.panel
