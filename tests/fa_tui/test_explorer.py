@@ -58,7 +58,7 @@ async def test_a_click_moves_the_cursor_and_the_wheel_scrolls(app: ExplorerApp) 
         assert app.session.rows[matrix.row or 0].key == "state_bridge_s123"
 
 
-async def test_headings_are_never_under_the_cursor(sample_runs: Path, two_sources: Session) -> None:
+async def test_headings_are_never_under_the_cursor(two_sources: Session) -> None:
     app = ExplorerApp(two_sources)
     async with running(app) as pilot:
         for _ in range(12):
@@ -156,7 +156,7 @@ async def test_a_terminal_that_states_any_size_is_laid_out_up_to_a_limit(app: Ex
         assert app.size == app.screen.size == LARGEST_SCREEN
 
 
-async def test_an_empty_table_opens(tmp_path: Path) -> None:
+async def test_an_empty_table_opens() -> None:
     app = ExplorerApp(Session([]))
     async with running(app) as pilot:
         await pilot.press("down", "space", "t", "s", "down", "t", "v", "m", "a", "left")

@@ -164,7 +164,7 @@ async def test_only_the_keys_that_would_do_something_are_shown(
 
 
 async def test_one_key_ends_all_jobs_and_they_stay_in_their_order(
-    measuring_app: MakeApp, tmp_path: Path
+    measuring_app: MakeApp,
 ) -> None:
     app = measuring_app("first", "wait", "two", "three")
     async with running(app) as pilot:

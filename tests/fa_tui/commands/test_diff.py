@@ -94,11 +94,11 @@ def test_a_missing_file_is_one_line(old, capsys):
     assert "missing.json" in capsys.readouterr().err
 
 
-def test_two_paths_are_needed(old, capsys):
+def test_two_paths_are_needed(old):
     assert main(["diff", old]) == 2
 
 
-def test_what_else_differs_is_said_before_the_numbers(old, tmp_path, capsys):
+def test_what_else_differs_is_said_before_the_numbers(tmp_path, capsys):
     d_lacks = {name: value for name, value in DFA.items() if name != "frozen_baseline_acc"}
     calm = {"residual_norms": [1.0, 2.0], "bp_grad_norms": [1e-3, 1e-3]}
     cases = (
