@@ -94,6 +94,11 @@ def screen_text(app: ExplorerApp) -> str:
     return "\n".join(strip.text.rstrip() for strip in strips_of(app))
 
 
+async def shows(pilot: Pilot[Any], words: str) -> None:
+    """Wait until the screen shows these words."""
+    await until(pilot, lambda: words in screen_text(pilot.app))  # type: ignore[arg-type]
+
+
 def below_tabs(app: ExplorerApp) -> str:
     """What is on screen below the tab bar, as lines."""
     first, *lines = screen_text(app).split("\n")

@@ -25,8 +25,7 @@ from fa_tui.views.comparison import compared_lines
 from fa_tui.views.filters import ViewState
 from fa_tui.views.glyphs import UNICODE
 from fa_tui.widgets.detail import RunPage
-from tests.fa_tui.looks import running, screen_text
-from tests.fa_tui.waiting import until
+from tests.fa_tui.looks import running, screen_text, shows
 
 USUAL = DiagnosticThresholds()
 BOTH = FrozenBaseline(0.349, {"dfa": 0.1})
@@ -215,7 +214,7 @@ async def test_the_matrix_marks_a_number_by_an_assumed_baseline(published_table:
         Session(scan([published_table]).rows, baseline=BOTH), look=ViewState(show="margin")
     )
     async with running(app) as pilot:
-        await until(pilot, lambda: "?+26.59" in screen_text(app))
+        await shows(pilot, "?+26.59")
         lines = {line.split()[0]: line for line in screen_text(app).splitlines() if line.strip()}
         assert "?" not in lines["state_bridge"] and lines["dfa"].count("?") == 3
 

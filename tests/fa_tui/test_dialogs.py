@@ -23,7 +23,7 @@ from fa_tui.settings import Loaded, Presets, Settings, load_settings, remember_p
 from fa_tui.terminal.abilities import Terminal
 from fa_tui.widgets.line import Line
 from tests.fa_tui.conftest import COLOURFUL
-from tests.fa_tui.looks import running, said, screen_text, settled
+from tests.fa_tui.looks import running, said, screen_text, settled, shows
 from tests.fa_tui.waiting import until
 
 STRICT = DiagnosticThresholds(h_norm_explosion_ratio=5)
@@ -59,7 +59,7 @@ async def test_export_asks_for_a_name_and_says_where_it_saved(
     (places / "mine.csv").write_text("precious")
     async with running(app) as pilot:
         await pilot.press("slash", *"dfa", "enter")
-        await until(pilot, lambda: "filter dfa, 3 of 15 runs" in screen_text(app))
+        await shows(pilot, "filter dfa, 3 of 15 runs")
         await ask(pilot, "e")
         entry = app.screen
         assert entry.query_one(Input).value == "fa-tui.csv"
@@ -221,7 +221,7 @@ async def test_what_flipped_is_of_the_last_change(app: ExplorerApp) -> None:
     async with running(app) as pilot:
         await ask(pilot, "w")
         await pilot.press(*"0.349", "enter")
-        await until(pilot, lambda: "flipped: +d → ✗ ep" in screen_text(app))
+        await shows(pilot, "flipped: +d → ✗ ep")
         app.folders_changed([Reading("audit_table.json", app.session.rows[:1])])
         await until(pilot, lambda: "flipped: +d" not in screen_text(app))
         await ask(pilot, "w")

@@ -7,7 +7,7 @@ import pytest
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.listing import Listed
 from fa_tui.views.words import parted
-from tests.fa_tui.looks import app_on, opened, running, screen_text
+from tests.fa_tui.looks import app_on, opened, running, screen_text, shows
 from tests.fa_tui.scenes import many
 from tests.fa_tui.waiting import until
 
@@ -24,7 +24,7 @@ async def test_a_run_opens_on_all_of_the_width_with_its_four_lines(
         await until(pilot, lambda: explorer.focused is explorer.page.detail)
         pane = explorer.page.detail
         await until(pilot, lambda: pane.size.width > size[0] - 8)
-        await until(pilot, lambda: "d margin" in screen_text(app))
+        await shows(pilot, "d margin")
         assert all(f" {letter} " in screen_text(app) for letter in "abcd")
         await pilot.press(*["down"] * 8, "escape")
         await until(pilot, lambda: explorer.focused is explorer.page.view)

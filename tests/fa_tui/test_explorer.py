@@ -14,7 +14,7 @@ from fa_core.formats.rows import AuditRow, Problem
 from fa_tui.app import LARGEST_SCREEN, ExplorerApp
 from fa_tui.session import Session
 from fa_tui.widgets.line import KeyBar
-from tests.fa_tui.looks import SIZE, app_on, cell_at_cursor, running, screen_text
+from tests.fa_tui.looks import SIZE, app_on, cell_at_cursor, running, screen_text, shows
 from tests.fa_tui.waiting import until
 
 
@@ -58,7 +58,7 @@ async def test_a_click_moves_the_cursor_and_the_wheel_scrolls(app: ExplorerApp) 
         assert app.session.rows[matrix.row or 0].key == "state_bridge_s123"
 
 
-async def test_headings_are_never_under_the_cursor(sample_runs: Path, two_sources: Session) -> None:
+async def test_headings_are_never_under_the_cursor(two_sources: Session) -> None:
     app = ExplorerApp(two_sources)
     async with running(app) as pilot:
         for _ in range(12):
@@ -125,7 +125,7 @@ async def test_the_key_line_names_what_works_now(app: ExplorerApp) -> None:
         assert "space Mark" in screen_text(app)
         assert "Problems" not in screen_text(app), "there are none"
         await pilot.press("m")
-        await until(pilot, lambda: "no checkpoint here" in screen_text(app))
+        await shows(pilot, "no checkpoint here")
         await pilot.press("a")
         await pilot.pause()
         line = screen_text(app).splitlines()[-1]
@@ -156,7 +156,7 @@ async def test_a_terminal_that_states_any_size_is_laid_out_up_to_a_limit(app: Ex
         assert app.size == app.screen.size == LARGEST_SCREEN
 
 
-async def test_an_empty_table_opens(tmp_path: Path) -> None:
+async def test_an_empty_table_opens() -> None:
     app = ExplorerApp(Session([]))
     async with running(app) as pilot:
         await pilot.press("down", "space", "t", "s", "down", "t", "v", "m", "a", "left")
@@ -223,17 +223,15 @@ async def test_what_flipped_stays_highlighted_until_the_next_step_and_is_walked(
 ) -> None:
     async with running(app) as pilot:
         await pilot.press("a", "left_curly_bracket")
-        await until(pilot, lambda: "at a > 10.9: +a → ✗ ep s123" in screen_text(app))
+        await shows(pilot, "at a > 10.9: +a → ✗ ep s123")
         assert "✗a--·◂" in screen_text(app)
         await pilot.press("n")
         assert app.session.rows[app.explorer.row or 0].key == "ep_s123"
-        await until(
-            pilot, lambda: "1 of 1 flipped: +a ep s123, needs walk-back" in screen_text(app)
-        )
+        await shows(pilot, "1 of 1 flipped: +a ep s123, needs walk-back")
         await pilot.press("left")
         await until(pilot, lambda: "◂" not in screen_text(app))
         await pilot.press("n")
-        await until(pilot, lambda: "no run flipped with the last step" in screen_text(app))
+        await shows(pilot, "no run flipped with the last step")
 
 
 async def test_the_first_flipped_cell_is_scrolled_to_and_named_in_front_of_the_counts(
@@ -248,7 +246,7 @@ async def test_the_first_flipped_cell_is_scrolled_to_and_named_in_front_of_the_c
     app = app_on(Session(scan(paths).rows))
     async with running(app, (80, 24)) as pilot:
         await pilot.press("a", "left_square_bracket")
-        await until(pilot, lambda: " at a > 32.8: +a → ✗ ep s456" in screen_text(app))
+        await shows(pilot, " at a > 32.8: +a → ✗ ep s456")
         assert "◂" in screen_text(app)
 
 
@@ -262,7 +260,7 @@ async def test_the_cursor_starts_on_a_run_and_may_rest_on_an_empty_cell() -> Non
     async with running(app, (80, 24)) as pilot:
         assert app.explorer.row == 0 and "no run selected" not in screen_text(app)
         await pilot.press("left")
-        await until(pilot, lambda: "no run selected" in screen_text(app))
+        await shows(pilot, "no run selected")
         assert app.explorer.row is None
 
 
@@ -284,4 +282,4 @@ async def test_a_drag_reports_all_that_flipped_since_it_began(app: ExplorerApp) 
         )
         slider._drag_to(50)
         await until(pilot, lambda: not app.session.flips)
-        await until(pilot, lambda: "9 of 15 need walk-back" in screen_text(app))
+        await shows(pilot, "9 of 15 need walk-back")

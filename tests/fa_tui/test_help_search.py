@@ -12,7 +12,7 @@ import fa_tui
 from fa_tui.app import ExplorerApp
 from fa_tui.key_list import every_key, help_lines
 from fa_tui.screens.help import HelpScreen, found_lines
-from tests.fa_tui.looks import running
+from tests.fa_tui.looks import running, shows
 
 from .looks import screen_text
 from .waiting import until
@@ -33,17 +33,17 @@ async def test_page_one_says_what_this_is_and_names_the_parts_of_a_cell(app: Exp
 async def test_what_is_typed_is_searched_in_all_of_the_help_and_every_key(app: ExplorerApp) -> None:
     async with running(app, (80, 24)) as pilot:
         await pilot.press("question_mark", *"begin JOBS")
-        await until(pilot, lambda: "begin a failed or ended job again (jobs)" in screen_text(app))
+        await shows(pilot, "begin a failed or ended job again (jobs)")
         assert "What this is" not in screen_text(app)
         await pilot.press("q")
-        await until(pilot, lambda: "no match for begin JOBSq" in screen_text(app))
+        await shows(pilot, "no match for begin JOBSq")
         await pilot.press(*["backspace"] * 11, *"plateau")
-        await until(pilot, lambda: "the range of a threshold" in screen_text(app))
+        await shows(pilot, "the range of a threshold")
         await pilot.press(*["backspace"] * 7, "end")
         await until(pilot, lambda: app.screen.pane.is_vertical_scroll_end)
         assert "# Keys" not in screen_text(app)
         await pilot.press("home")
-        await until(pilot, lambda: "What this is" in screen_text(app))
+        await shows(pilot, "What this is")
 
 
 async def test_words_of_the_key_line_and_of_tables_are_found(app: ExplorerApp) -> None:
@@ -56,7 +56,7 @@ async def test_words_of_the_key_line_and_of_tables_are_found(app: ExplorerApp) -
 async def test_enter_on_a_key_of_another_page_opens_that(app: ExplorerApp) -> None:
     async with running(app, (80, 24)) as pilot:
         await pilot.press("A", "ctrl+p", *"begin a failed")
-        await until(pilot, lambda: "begin a failed or ended job again" in screen_text(app))
+        await shows(pilot, "begin a failed or ended job again")
         await pilot.press("enter")
         await until(pilot, lambda: app.explorer.page.id == "Jobs")
 

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.listing import Listed, Pace, progress_line
-from tests.fa_tui.looks import opened, running, screen_text
+from tests.fa_tui.looks import opened, running, screen_text, shows
 from tests.fa_tui.waiting import until
 
 MakeApp = Callable[..., ExplorerApp]
@@ -150,7 +150,7 @@ async def test_only_the_keys_that_would_do_something_are_shown(
         await pilot.press("x", "n")
         await until(pilot, lambda: app.explorer.page.id == "Jobs" and "x" in keys())
         await pilot.press("x")
-        await until(pilot, lambda: "End two s42?" in screen_text(app))
+        await shows(pilot, "End two s42?")
         await pilot.press("y")
         await until(pilot, lambda: app.explorer.page.check_action("retry", ()) is True)
         assert "x" not in keys(), "it is cancelled"
@@ -164,7 +164,7 @@ async def test_only_the_keys_that_would_do_something_are_shown(
 
 
 async def test_one_key_ends_all_jobs_and_they_stay_in_their_order(
-    measuring_app: MakeApp, tmp_path: Path
+    measuring_app: MakeApp,
 ) -> None:
     app = measuring_app("first", "wait", "two", "three")
     async with running(app) as pilot:

@@ -17,7 +17,7 @@ from fa_tui.cli import main
 from fa_tui.follow import Reading
 from fa_tui.session import Session
 from fa_tui.widgets import filter_line, matrix
-from tests.fa_tui.looks import app_on, running, screen_text, set_a_to
+from tests.fa_tui.looks import app_on, running, screen_text, set_a_to, shows
 from tests.fa_tui.waiting import until
 
 METHODS = ["bp", "dfa", "state_bridge", "credit_bridge", "ep"]
@@ -54,9 +54,9 @@ async def test_the_long_view_sorts_by_the_column_under_the_cursor_and_goes_to_th
 async def test_the_long_view_sorts_by_method_then_by_seed(app: ExplorerApp) -> None:
     async with running(app) as pilot:
         await pilot.press("t", "S")
-        await until(pilot, lambda: "by method ↑" in screen_text(app))
+        await shows(pilot, "by method ↑")
         await pilot.press("S")
-        await until(pilot, lambda: "by seed ↑" in screen_text(app))
+        await shows(pilot, "by seed ↑")
         seeds = [app.session.rows[row].seed for row in app.explorer.page.view._shown[::5]]
         assert seeds == [42, 123, 456]
 
@@ -208,7 +208,7 @@ async def test_what_was_moved_on_another_screen_is_said_of_the_runs_that_are_sho
 ) -> None:
     async with running(app) as pilot:
         await pilot.press("a", "left_square_bracket", "escape")
-        await until(pilot, lambda: "at a >" in screen_text(app))
+        await shows(pilot, "at a >")
         await pilot.press("slash", *"flag:a", "enter", "C", "a", *"1e9", "enter")
         await until(pilot, lambda: app.session.thresholds.h_norm_explosion_ratio == 1e9)
         await pilot.press("escape", "escape")
@@ -228,7 +228,7 @@ async def test_f_goes_back_to_the_scope_before_a_filter_was_typed_and_taken_away
             ),
         )
         await pilot.press("slash", *" seed:42")
-        await until(pilot, lambda: "filter method:dfa seed:42, 1 of 15 runs" in screen_text(app))
+        await shows(pilot, "filter method:dfa seed:42, 1 of 15 runs")
         await pilot.press("escape")
         await until(
             pilot,
@@ -242,7 +242,7 @@ async def test_f_goes_back_to_the_scope_before_a_filter_was_typed_and_taken_away
         await until(pilot, lambda: app.explorer.takes_keys)
         assert ": 15 runs" in screen_text(app)
         await pilot.press("f")
-        await until(pilot, lambda: "filter method:dfa, 3 of 15 runs" in screen_text(app))
+        await shows(pilot, "filter method:dfa, 3 of 15 runs")
 
 
 async def test_a_filter_is_the_scope_of_every_screen_and_one_key_puts_it_aside(
@@ -250,18 +250,15 @@ async def test_a_filter_is_the_scope_of_every_screen_and_one_key_puts_it_aside(
 ) -> None:
     async with running(app) as pilot:
         await pilot.press("slash", *"method:bp", "enter", "a", "left_square_bracket")
-        await until(pilot, lambda: "at a > 1: +a → ✗ bp s42" in screen_text(app))
+        await shows(pilot, "at a > 1: +a → ✗ bp s42")
         assert "1 of 3 need walk-back" in screen_text(app)
         await pilot.press("A")
-        await until(pilot, lambda: "filter method:bp, 3 of 15 runs" in screen_text(app))
+        await shows(pilot, "filter method:bp, 3 of 15 runs")
         assert "1 of 3 need walk-back" in screen_text(app)
         await pilot.press("f")
-        await until(
-            pilot,
-            lambda: "13 of 15 need walk-back" in screen_text(app),
-        )
+        await shows(pilot, "13 of 15 need walk-back")
         await pilot.press("escape")
-        await until(pilot, lambda: ": 15 runs" in screen_text(app))
+        await shows(pilot, ": 15 runs")
         assert methods_on_screen(app) == ["bp", "dfa", "state_bridge", "credit_bridge", "ep"]
         await pilot.press("f")
         await until(pilot, lambda: methods_on_screen(app) == ["bp"])
@@ -294,9 +291,7 @@ async def test_runs_are_marked_in_the_long_view_as_in_the_matrix_and_a_star_that
         await pilot.press("asterisk")
         await until(pilot, lambda: not app.session.marked)
         await pilot.press("asterisk")
-        await until(
-            pilot, lambda: "every run here is measured or has no checkpoint" in screen_text(app)
-        )
+        await shows(pilot, "every run here is measured or has no checkpoint")
         await pilot.press("t", "asterisk")
         await until(pilot, lambda: app.explorer.page.id != "Table")
         assert "every run here is measured or has no checkpoint" in screen_text(app)

@@ -13,7 +13,7 @@ from fa_tui.app import ExplorerApp
 from fa_tui.screens.questions import EntryScreen
 from fa_tui.session import Session
 from fa_tui.settings import MeasureAnswer, remembered_answer
-from tests.fa_tui.looks import running
+from tests.fa_tui.looks import running, shows
 
 from .looks import screen_text
 from .waiting import until
@@ -50,7 +50,7 @@ async def test_it_is_asked_once_and_kept_for_the_folder(folder: Path, monkeypatc
         assert "did you mean synthetic?" in screen_text(app)
         await pilot.press("backspace", "i", "c")
         await pilot.press("enter")
-        await until(pilot, lambda: "timm:NAME" in screen_text(app))
+        await shows(pilot, "timm:NAME")
         await pilot.press(*"resmlp", "enter")
         await until(pilot, lambda: bool(started))
         answer = MeasureAnswer("synthetic", "resmlp")

@@ -38,7 +38,7 @@ def test_method_times_seed_becomes_run_folders_with_their_verdict_on_stdout(tmp_
     assert "d measured]" in lines[-1]
 
 
-def test_lists_of_lambda_width_and_depth_make_a_sweep(tmp_path, capsys):
+def test_lists_of_lambda_width_and_depth_make_a_sweep(tmp_path):
     assert (
         train(
             tmp_path, "--method", "bp", "--lam", "0,1e-2", "--d", "4", "--L", "1", "--epochs", "1"
@@ -104,7 +104,7 @@ def test_a_typing_error_is_one_line_with_exit_code_2_and_leaves_nothing(
     assert not (tmp_path / "out").exists()
 
 
-def test_options_of_network_and_method_reach_them(tmp_path, capsys):
+def test_options_of_network_and_method_reach_them(tmp_path):
     given = [
         "--arch",
         "resmlp_wide",

@@ -16,7 +16,7 @@ from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import Measured
 from fa_tui.screens.questions import SureScreen
 from fa_tui.session import Session, with_rows
-from tests.fa_tui.looks import running, screen_text
+from tests.fa_tui.looks import running, screen_text, shows
 from tests.fa_tui.waiting import until
 
 MakeApp = Callable[..., ExplorerApp]
@@ -28,10 +28,10 @@ async def test_marked_runs_are_measured_shown_and_saved_as_they_finish(
     (tmp_path / "one").touch()
     app = measuring_app("one", "two")
     async with running(app) as pilot:
-        await until(pilot, lambda: "2 not measured" in screen_text(app))
+        await shows(pilot, "2 not measured")
         await pilot.press("asterisk", "m")
         await until(pilot, lambda: app.session.counts().walked == 2)
-        await until(pilot, lambda: "2 of 2 need walk-back" in screen_text(app))
+        await shows(pilot, "2 of 2 need walk-back")
         assert "✗a--·" in screen_text(app)
         await until(pilot, lambda: RESULTS in screen_text(app))
         # at once again: the record is what the file says
@@ -70,10 +70,7 @@ async def test_a_run_with_an_audit_is_compared_with_it_and_its_audit_stays(
     async with running(app) as pilot:
         await pilot.press("m")
         await until(pilot, lambda: app.session.states == {0: "deviates"})
-        await until(
-            pilot,
-            lambda: "measured again: ≠ residual_norms[1] 2 → 100" in screen_text(app),
-        )
+        await shows(pilot, "measured again: ≠ residual_norms[1] 2 → 100")
         assert "≠" in screen_text(app).splitlines()[3]
         assert "≠ residual_norms[1] 2 → 100" in app.jobs.listed()[0].words
         lines = [text for text, _ in app.jobs.lines_on(0)]
@@ -88,7 +85,7 @@ async def test_the_slider_answers_while_a_run_is_measured(
     app = measuring_app("wait")
     async with running(app) as pilot:
         await pilot.press("m")
-        await until(pilot, lambda: "measuring wait s42 1/3" in screen_text(app))
+        await shows(pilot, "measuring wait s42 1/3")
         await pilot.press("a", *"5", "enter")
         await pilot.pause()
         assert app.session.thresholds.h_norm_explosion_ratio == 5.0
@@ -103,7 +100,7 @@ async def test_a_failed_job_says_why_and_can_be_tried_again(
     app = measuring_app("broken")
     async with running(app) as pilot:
         await pilot.press("m", "J")
-        await until(pilot, lambda: "the weights are empty" in screen_text(app))
+        await shows(pilot, "the weights are empty")
         [(said, _)] = app.jobs.lines_on(0)
         assert "the weights are empty" in said
         (tmp_path / "go").touch()
@@ -137,7 +134,7 @@ async def test_a_file_that_cannot_be_written_is_told_and_the_numbers_are_kept(
     app = measuring_app("one")
     async with running(app) as pilot:
         await pilot.press("m")
-        await until(pilot, lambda: "not saved" in screen_text(app))
+        await shows(pilot, "not saved")
         assert app.session.counts().walked == 1
     app.close_jobs()
 
@@ -163,7 +160,5 @@ async def test_runs_that_come_together_are_one_change_of_the_screen(
             app.jobs.arrived(Measured(index, replace(row, report=report), saved="results.json"))
         await until(pilot, lambda: app.session.counts().walked == 6)
         assert shown == [1, 5]
-        await until(
-            pilot, lambda: "5 more, the last of them net5 s42, measured" in screen_text(app)
-        )
+        await shows(pilot, "5 more, the last of them net5 s42, measured")
     app.close_jobs()

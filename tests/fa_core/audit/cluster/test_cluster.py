@@ -89,7 +89,7 @@ def test_a_child_that_dies_is_replaced_and_what_it_had_is_measured(pool, gate):
     assert pool.retry("first").result(60).method_name == "first"
 
 
-def test_a_cancelled_job_leaves_its_place_to_others(pool, told, gate):
+def test_a_cancelled_job_leaves_its_place_to_others(pool, gate):
     futures = [pool.submit(gate.job(name)) for name in ("first", "second", "third")]
     gate.wait_for_begun(2)
     assert pool.cancel("first")

@@ -56,7 +56,7 @@ def test_a_typed_callable_may_return_a_tuple(tmp_path, monkeypatch):
     assert (data.num_classes, data.input_shape, data.test_y.tolist()) == (3, (3,), [0, 1])
 
 
-def test_digits_are_real_images(tmp_path):
+def test_digits_are_real_images():
     pytest.importorskip("sklearn")
     data = load_data("digits")
     assert (data.input_shape, data.num_classes) == ((1, 8, 8), 10)
