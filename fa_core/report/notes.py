@@ -163,13 +163,8 @@ def own_backward_text(run: JudgedRun) -> str:
 
 
 def _gammas(run: JudgedRun) -> str:
-    texts = []
-    for gamma in per_layer(run.credit):
-        if gamma is None:
-            texts.append("N/A")
-        else:
-            texts.append(f"{gamma:+.3f}")
-    return " ".join(texts)
+    gammas = per_layer(run.credit)
+    return " ".join("N/A" if gamma is None else f"{gamma:+.3f}" for gamma in gammas)
 
 
 def caveats(run: JudgedRun, *, only_decisive: bool = False) -> list[str]:
