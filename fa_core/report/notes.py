@@ -99,9 +99,7 @@ def other_margins_text(run: JudgedRun) -> str:
     'by frozen blocks of other rules: dfa +6.30 pp'
     """
     margins = [f"{rule} {margin:+.2f}" for rule, margin in run.margins_by_rule.items()]
-    if margins:
-        return f"by frozen blocks of other rules: {', '.join(margins)} pp"
-    return ""
+    return f"by frozen blocks of other rules: {', '.join(margins)} pp" if margins else ""
 
 
 def batch_texts(run: JudgedRun, letter: str) -> list[str]:
@@ -131,9 +129,7 @@ def batch_texts(run: JudgedRun, letter: str) -> list[str]:
 def reduction_text(run: JudgedRun) -> str:
     """The positions of a language model's norms; ``""`` for other networks."""
     reduction = run.provenance.get("reduction")
-    if reduction:
-        return f"norms {reduction}"
-    return ""
+    return f"norms {reduction}" if reduction else ""
 
 
 def own_backward_text(run: JudgedRun) -> str:
