@@ -45,11 +45,11 @@ def ends(values: Any, form: str) -> str:
 
 def of(runs: AuditTable, column: str, group: str, *methods: str) -> list[float]:
     """A number of the plain runs of some methods in one folder."""
-    picked = []
-    for row, value in zip(runs.rows(), getattr(runs, column).tolist(), strict=True):
-        if row.method in methods and not row.axes and Path(row.source).parent.name == group:
-            picked.append(value)
-    return picked
+    return [
+        value
+        for row, value in zip(runs.rows(), getattr(runs, column).tolist(), strict=True)
+        if row.method in methods and not row.axes and Path(row.source).parent.name == group
+    ]
 
 
 def test_what_the_page_of_drift_counts_on_the_sample_runs(weighed: AuditTable) -> None:

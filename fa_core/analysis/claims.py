@@ -228,10 +228,7 @@ def check_claim(claim: Claim, rows: Sequence[AuditRow]) -> ClaimResult:
     """
     runs = list(_runs_of(claim, rows))
     times = Counter(row.seed for row in runs if row.seed is not None)
-    found = []
-    for row in runs:
-        if row.seed is None or times[row.seed] == 1:
-            found.append(_said(claim, row))
+    found = [_said(claim, row) for row in runs if row.seed is None or times[row.seed] == 1]
     for seed, count in times.items():
         if count > 1:
             why = "the seed is there twice: an axis, or a filter, chooses one"

@@ -159,10 +159,7 @@ def uneven_layers(runs: AuditTable) -> str:
 
 def _counts(bits: Bits) -> dict[str, int]:
     """Letter → number of runs with its bit."""
-    counts = {}
-    for letter, bit in BIT.items():
-        counts[letter] = int(np.count_nonzero(bits & bit))
-    return counts
+    return {letter: int(np.count_nonzero(bits & bit)) for letter, bit in BIT.items()}
 
 
 def stat_of(values: Floats, geometric: bool, marked: Mask | bool = False) -> Stat:

@@ -215,8 +215,9 @@ def sensitivity(
     separable, interval = _separation(diagnostic, *groups)
     unchanged = None
     if every.max is not None:
-        lo, hi = plateau(table, letter, limit)
-        unchanged = (_bounded(lo), _bounded(hi))
+        ends = plateau(table, letter, limit)
+        low, high = (end if math.isfinite(end) else None for end in ends)
+        unchanged = (low, high)
     gap = None
     if interval:
         gap = diagnostic.distance(*interval)
@@ -297,9 +298,3 @@ _UNGROUPED = (
     "no method is in a group: nothing to separate (`fa-tui sweep` with --healthy and --degenerate "
     "chooses the groups)"
 )
-
-
-def _bounded(end: float) -> float | None:
-    if math.isfinite(end):
-        return end
-    return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 from msgspec.structs import replace
@@ -440,9 +441,7 @@ def _method(collection: str, group: list[Timeline]) -> MethodTimeline:
     for letter in LETTERS:
         if any(letter in one.first_fire for one in group):
             first_fire[letter] = tuple(one.first_fire.get(letter) for one in group)
-    evidence: dict[str, str] = {}
-    for one in group:
-        evidence |= one.evidence
+    evidence = dict(chain.from_iterable(one.evidence.items() for one in group))
     return MethodTimeline(
         method=group[0].method,
         axes=group[0].axes,

@@ -10,7 +10,6 @@ from fa_core.analysis import Result
 from fa_core.formats.table import AuditTable, Bits, Mask, objects
 from fa_core.report.diagnostics import BIT, LETTERS, mask_of
 from fa_core.report.names import run_names
-from fa_core.report.numbers import count_text
 from fa_core.report.quantities import JUDGED
 from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 
@@ -103,8 +102,7 @@ def decision_utility(
 
     Source: docs/protocol.md §9, decision utility.
     """
-    measured = table.coverage != 0
-    judged = measured & ~table.controls
+    judged = (table.coverage != 0) & ~table.controls
     runs = table.select(judged)
     names = objects(run_names(table.key.tolist(), table.source.tolist()))[judged]
     if chance is None:
@@ -130,10 +128,7 @@ def decision_utility(
         strategies.append(strategy)
     chances = set(guessing.tolist())
     skipped = [*table.assumed_notes, *table.uneven_notes, *table.controls_notes]
-    unmeasured = len(table) - int(measured.sum())
-    if unmeasured:
-        runs_left_out = count_text(unmeasured, "unmeasured run")
-        skipped.append(f"{runs_left_out} left out (measure with `fa-tui audit`)")
+    skipped += table.unmeasured_notes
     if not len(runs):
         skipped.append("no measured run: nothing to decide")
     return Utility(

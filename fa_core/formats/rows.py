@@ -303,9 +303,14 @@ def row_of_manifest(manifest: Manifest, place: str) -> AuditRow:
     report = DiagnosticReport(
         headline_acc=manifest.headline_acc, provenance=msgspec.structs.asdict(manifest)
     )
-    method = manifest.method
-    seed = manifest.seed
-    return AuditRow(source=place, key="", method=method, seed=seed, report=report, checkpoint=place)
+    return AuditRow(
+        source=place,
+        key="",
+        method=manifest.method,
+        seed=manifest.seed,
+        report=report,
+        checkpoint=place,
+    )
 
 
 def _rule(row: AuditRow) -> str:

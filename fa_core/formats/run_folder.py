@@ -318,12 +318,10 @@ class ProgressFiles:
         """This process lets go of a run: finished, or else `why` it is not."""
         with self._lock:
             progress = self._at_work.pop(folder, None)
-            if progress is None:
-                return
-            if why:
+            if progress and why:
                 _write(folder, replace(progress, heartbeat=time.time(), ended=why))
-                return
-            _remove(folder)
+            elif progress:
+                _remove(folder)
 
     @contextmanager
     def of(self, folder: Path) -> Iterator[None]:

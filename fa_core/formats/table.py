@@ -20,7 +20,7 @@ from fa_core.report.diagnostics import BIT, judgement_of
 from fa_core.report.gamma import CREDIT, credit_numbers, deep_layers, per_layer
 from fa_core.report.judge import Judge
 from fa_core.report.method_style import CONTROLS
-from fa_core.report.numbers import brief, listed
+from fa_core.report.numbers import brief, count_text, listed
 from fa_core.report.quantities import Quantity, named
 from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 
@@ -150,6 +150,12 @@ class AuditTable:
         """The note that controls are left out, if there are any."""
         found = self.select(self.controls).methods
         return (f"controls are left out: {', '.join(found)}",) if found else ()
+
+    @property
+    def unmeasured_notes(self) -> tuple[str, ...]:
+        """The note that runs of which nothing was measured are left out, if there are any."""
+        runs = count_text(int((self.coverage == 0).sum()), "unmeasured run")
+        return () if self.coverage.all() else (f"{runs} left out (measure with `fa-tui audit`)",)
 
     def flags(self, thresholds: DiagnosticThresholds = PROTOCOL) -> Bits:
         """The diagnostics that fire, as bits per row (shape (n,))."""

@@ -149,11 +149,11 @@ def lost_layers(credit: Credit, method: str = "") -> list[int]:
     free = free_layers(credit, method)
     gamma = per_layer(credit)
     zeros = per_layer(credit, "zeros")
-    lost = []
-    for l, (cosine, share) in enumerate(zip(gamma, zeros, strict=False)):
-        if l and l not in free and cosine is None and share is not None:
-            lost.append(l)
-    return lost
+    return [
+        l
+        for l, (cosine, share) in enumerate(zip(gamma, zeros, strict=False))
+        if l and l not in free and cosine is None and share is not None
+    ]
 
 
 def deep_entries(credit: Json) -> Json:

@@ -251,13 +251,14 @@ def _collection(
 
 def paper_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> str:
     """The LaTeX table of a paper, one per file: methods over their seeds, without controls."""
+    unmeasured = table.unmeasured_notes
     table = _measured(_in_order(table))
     claiming = without_controls(table)
     left_out = table.controls_notes if len(claiming) < len(table) else ()
     parts = [
         "% needs \\usepackage{booktabs,siunitx}",
         "\\sisetup{detect-weight=true,output-exponent-marker=e}",
-        *map("% {}".format, left_out),
+        *map("% {}".format, (*left_out, *unmeasured)),
     ]
     for home, mine in _per_collection(claiming):
         analysis = over_seeds(mine, thresholds)

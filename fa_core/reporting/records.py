@@ -98,10 +98,8 @@ def known_ending(path: Path, known: Sequence[str]) -> str:
 
 
 def _record(row: AuditRow, report: DiagnosticReport) -> Json:
-    inexact = []
-    for letter, kind in sorted(report.kinds.items()):
-        if letter in report.coverage:
-            inexact.append(f"{letter}={kind}")
+    kinds = sorted(report.kinds.items())
+    inexact = [f"{letter}={kind}" for letter, kind in kinds if letter in report.coverage]
     record = {
         **recorded(row, report),
         "residual_norms": list(report.residual_norms),

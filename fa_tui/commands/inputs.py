@@ -29,7 +29,6 @@ from fa_tui.views.words import left_out_words, runs_words
 
 if TYPE_CHECKING:
     from fa_core.formats import Scan, Trace
-    from fa_core.formats.table import AuditTable
 
 TRACES_HINT = "`fa-tui timeline` reads traces"
 _PROBLEMS_SHOWN = 20

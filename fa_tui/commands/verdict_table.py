@@ -145,9 +145,10 @@ class Remarks:
         if report.coverage and report.recorded_differs:
             difference = recorded_text(report, as_read.report.thresholds)
             oddities.append(f"{difference} ({row.source})")
-        cause = "; ".join(filter(None, [floor_text(report), reference_text(report)]))
-        causes = [f"(b) fires: {cause}"] if floor_text(report) else []
-        modes = [f"cause: {mode}" for mode in filter(None, [failure_mode(report)])]
+        floor, mode = floor_text(report), failure_mode(report)
+        cause = "; ".join(filter(None, [floor, reference_text(report)]))
+        causes = [f"(b) fires: {cause}"] if floor else []
+        modes = [f"cause: {mode}"] if mode else []
         said = [_reasons(report), doubts_of(report), caveats(report, only_decisive=True)]
         for collected, notes in zip(self._kinds, [*said, causes, modes, oddities], strict=True):
             for note in notes:

@@ -124,11 +124,8 @@ def flipped_words(session: Session) -> str:
 
 def moved_words(now: DiagnosticThresholds, before: DiagnosticThresholds) -> str:
     """The thresholds that moved, with their new values: ``a > 6.1``."""
-    moved = []
-    for diagnostic in DIAGNOSTICS.values():
-        if diagnostic.limit(before) != diagnostic.limit(now):
-            moved.append(limit_words(diagnostic, now))
-    return ", ".join(moved)
+    moved = (one for one in DIAGNOSTICS.values() if one.limit(before) != one.limit(now))
+    return ", ".join(limit_words(one, now) for one in moved)
 
 
 def limit_words(one: Diagnostic, thresholds: DiagnosticThresholds) -> str:

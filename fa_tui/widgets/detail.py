@@ -249,10 +249,8 @@ class RunPage:
         fire = "fires" if len(report.flags) == 1 else "fire"
         short = f"needs {WALKS_BACK}"
         words = f"{short}: {', '.join(sorted(report.flags))} {fire}"
-        doubt = (
-            f"; {UNDECIDED} on {', '.join(sorted(report.undecided))}" if report.undecided else ""
-        )
-        return [words + doubt, words, short]
+        _, *doubt = report.words.partition(f"; {UNDECIDED}")
+        return ["".join([words, *doubt]), words, short]
 
     def _seed(self, room: int) -> str:
         if self._row.seed is None:

@@ -269,9 +269,7 @@ def provenance(table: AuditTable) -> Iterator[Block]:
             # sizes and times of files say nothing to a reader
             if name != "files":
                 extras[name][str(value)] += 1
-    rows = []
-    for setting, count in settings.items():
-        rows.append((str(count), *setting))
+    rows = ((str(count), *setting) for setting, count in settings.items())
     yield Heading("Provenance", 2)
     yield Grid(
         headings=("runs", *_FIELDS),
