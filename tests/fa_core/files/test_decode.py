@@ -20,15 +20,13 @@ documents = st.recursive(
 
 def objects_in(value):
     """The objects of a document that have a key."""
-    inside = ()
     if isinstance(value, dict):
-        inside = value.values()
-    elif isinstance(value, list):
-        inside = value
-    if value and isinstance(value, dict):
-        yield value
-    for member in inside:
-        yield from objects_in(member)
+        if value:
+            yield value
+        value = list(value.values())
+    if isinstance(value, list):
+        for member in value:
+            yield from objects_in(member)
 
 
 def written(value, chance, again=None):
