@@ -190,12 +190,12 @@ def axes_of_methods(rows: Sequence[AuditRow]) -> dict[str, list[str]]:
     found = differing_axes((row.method, row.axes) for row in rows)
     known: dict[tuple[str, str, str, str], object] = {}
     for home, row in zip(homes([row.source for row in rows]), rows, strict=True):
-        recipe = recipe_of(row)
-        own = str(sorted(row.axes.items())) if recipe else ""
-        for name, value in recipe.items():
-            first = known.setdefault((home, row.method, own, name), value)
-            if value != first and name not in found[row.method]:
-                found[row.method].append(name)
+        if recipe := recipe_of(row):
+            own = str(sorted(row.axes.items()))
+            for name, value in recipe.items():
+                first = known.setdefault((home, row.method, own, name), value)
+                if value != first and name not in found[row.method]:
+                    found[row.method].append(name)
     return found
 
 

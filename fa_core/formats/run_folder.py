@@ -66,17 +66,17 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
     manifest = _manifest(folder)
     if manifest is None:
         return
-    source = str(folder)
+    source, audit = str(folder), folder / run_files.AUDIT
+    method = canonical_method(manifest.method)
     report = DiagnosticReport(
         method_name=manifest.method,
         seed=manifest.seed,
         axes=manifest.axes,
     )
     try:
-        if (data := _bytes(folder / run_files.AUDIT)) is not None:
-            path = str(folder / run_files.AUDIT)
+        if (data := _bytes(audit)) is not None:
+            path = str(audit)
             found = decode_report(open_document(path, data).members, f"{path}: $")
-            method = canonical_method(manifest.method)
             said = {**dict.fromkeys(found.axes, "nothing"), **manifest.axes}
             check_run(found, {**said, "method": method, "seed": manifest.seed}, "manifest", path)
             report = found
@@ -87,7 +87,7 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
     row = AuditRow(
         source=source,
         key=sanitize(folder.name or folder.absolute().name, WHITE_SPACE),
-        method=canonical_method(manifest.method),
+        method=method,
         seed=manifest.seed,
         report=report,
         checkpoint=source,

@@ -346,9 +346,7 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
         >>> partial.by_layer("bp_grad_norms")
         {'2': 2.0}
         """
-        norms = self.residual_norms
-        if field == "bp_grad_norms":
-            norms = self.bp_grad_norms
+        norms: list[float] = getattr(self, field)
         if field in self.layers or (len(norms) == 1 and not self.tap_names):
             return {self.layers.get(field, "?"): norm for norm in norms[:1]}
         return {str(layer): norm for layer, norm in enumerate(norms)}
