@@ -163,7 +163,7 @@ def network_spec(text: str) -> tuple[str, str, Json]:
     if not (kind or is_callable_name(name) or name in ARCHS or name in plugins(MODELS)):
         known = [*ARCHS, *plugins(MODELS), *(f"{library}:…" for library in LIBRARIES)]
         raise UsageError(
-            f"--model {name!r} is not module:callable (net.py: net:make, in its folder)",
+            f"--model {name!r} is not module:callable (own/nets.py: own.nets:make)",
             hint=nearest(name, known),
         )
     return kind, name, args
@@ -269,7 +269,7 @@ def _imported(name: str, wanted: str, option: str) -> ModuleType:
         _SOURCES.update(_times(filter(None, paths)))
         return module
     except ImportError as error:
-        hint = "run from its folder, or install it"
+        hint = "name it by its folders from here: own.nets; or install it"
         if name.endswith(".py"):
             hint = f"write {name.removesuffix('.py')}:{wanted}"
         raise UsageError(f"{option}: cannot import {name} ({error})", hint=hint) from error

@@ -41,11 +41,6 @@ class Later:
         if self._timer is None:
             self._timer = after(self._seconds, self._pump, self._call)
 
-    def again(self) -> None:
-        """Ask for it; the delay counts from now."""
-        self.cancel()
-        self()
-
     def cancel(self) -> None:
         """Take the request back."""
         if self._timer is not None:

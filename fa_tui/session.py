@@ -221,6 +221,8 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
         shared = vars(later)
         if changes.keys().isdisjoint(("read", "baseline", "log")):
             shared["runs"] = self.runs
+            if "problems" not in changes:
+                shared["outdated"] = self.outdated
             if "thresholds" not in changes:
                 shared["_judged"] = self._judged
             depends = "filter" in changes or (self.filter is not None and self.filter.live)

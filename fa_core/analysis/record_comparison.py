@@ -96,7 +96,7 @@ is rounding errors themselves, and accuracies without blocks are without decided
 _NAMES = ("method_name", "seed", "axes")
 """Compared with the manifest; not compared for a checkpoint without one."""
 
-_ORDER = ("fact", "number", "verdict", LACKING, UNCHECKED)
+_ORDER = ("verdict", "fact", "number", LACKING, UNCHECKED)
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):

@@ -88,7 +88,8 @@ class FilterLine(Vertical):
             self._catch_up()
         else:
             # a layout of many runs per letter would lag behind
-            self._catch_up_later.again()
+            self._catch_up_later.cancel()
+            self._catch_up_later()
 
     def _catch_up(self) -> None:
         # the input may have changed since the event
