@@ -70,7 +70,10 @@ async def test_a_run_with_an_audit_is_compared_with_it_and_its_audit_stays(
     async with running(app) as pilot:
         await pilot.press("m")
         await until(pilot, lambda: app.session.states == {0: "deviates"})
-        await shows(pilot, "measured again: ≠ residual_norms[1] 2 → 100")
+        await until(
+            pilot,
+            lambda: "measured again: ≠ residual_norms[1] 2 → 100" in screen_text(app),
+        )
         assert "≠" in screen_text(app).splitlines()[3]
         assert "≠ residual_norms[1] 2 → 100" in app.jobs.listed()[0].words
         lines = [text for text, _ in app.jobs.lines_on(0)]
