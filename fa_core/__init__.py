@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from fa_core.formats import load_audits
     from fa_core.formats.table import AuditTable
-    from fa_core.measure.depth_ablation import depth_ablation
+    from fa_core.measure.accuracy import depth_ablation
     from fa_core.measure.diagnose import diagnose
     from fa_core.monitor import ProtocolMonitor
     from fa_core.report.diagnostic_report import DiagnosticReport
-    from fa_core.report.thresholds import DiagnosticThresholds
+    from fa_core.report.report_facts import DiagnosticThresholds
 
 __version__ = "0.1.0"
 __all__ = [
@@ -31,9 +31,9 @@ __all__ = [
 _HOMES = {
     "AuditTable": "formats.table",
     "DiagnosticReport": "report.diagnostic_report",
-    "DiagnosticThresholds": "report.thresholds",
+    "DiagnosticThresholds": "report.report_facts",
     "ProtocolMonitor": "monitor",
-    "depth_ablation": "measure.depth_ablation",
+    "depth_ablation": "measure.accuracy",
     "diagnose": "measure.diagnose",
     "load_audits": "formats",
 }

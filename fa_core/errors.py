@@ -24,8 +24,8 @@ EXTRAS: Mapping[str, str] = {
 """Optional package → its requirement, as in the extras of pyproject.toml."""
 
 
-LONGEST = 1000
-"""Maximum characters of a message without place and hint: names in it may come from a file."""
+LONGEST = 2000
+"""Maximum characters of a message, and of its hint: names in them may come from a file."""
 
 
 INTERNAL_ERROR = 70
@@ -44,19 +44,19 @@ class FaError(Exception):
     exit_code = 3
 
     def __init__(self, what: str, *, where: str | Path = "", hint: str = "") -> None:
-        if len(what) <= LONGEST:
-            self.what = what
-        else:
-            self.what = f"{what[:LONGEST]}…"
+        self.what, self.hint = map(_cut, (what, hint))
         self.where = str(where)
-        self.hint = hint
         if self.where:
             text = f"{self.where}: {self.what}"
         else:
             text = self.what
         if hint:
-            text += f"; {hint}"
+            text += f"; {self.hint}"
         super().__init__(sanitize(" ".join(text.split())))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
 class UsageError(FaError):

@@ -78,6 +78,10 @@ def check_known(kind: str, name: str, known: Collection[str]) -> None:
         raise unknown_name(kind, name, known)
 
 
+_LONG = 200
+"""Characters of two names together that are compared for a hint."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """The hint for an unknown name: a similar known one, and all known ones in order.
 
@@ -85,7 +89,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
     'did you mean resmlp? known: vit_mini, resmlp'
     """
     names = list(known)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.51)
+    # of names from files that are no slip of the pen, quadratic in their length
+    alike = [each for each in names if len(name) + len(each) < _LONG]
+    close = difflib.get_close_matches(name, alike, n=1, cutoff=0.51)
     hint = f"known: {', '.join(names) or 'none'}"
     if close:
         return f"did you mean {close[0]}? {hint}"

@@ -21,7 +21,7 @@ from fa_core.audit.jobs import versions
 from fa_core.errors import MeasureError
 from fa_core.files.decode import Json
 from fa_core.measure.checkpoint import load_checkpoint
-from fa_core.measure.checkpoint_network import network_for
+from fa_core.measure.checkpoint_network import loaded
 from fa_core.measure.credit import null_gamma
 from fa_core.measure.credit_metrics import NullGamma, pooled_gamma
 from fa_core.measure.norms import Signal, gamma, mean_over
@@ -80,7 +80,7 @@ def of_run(folder: Path) -> Subject:
             where=folder,
             hint=f"pitfalls 4 to 7 need a {CREDIT}",
         )
-    net = network_for(load_checkpoint(folder / WEIGHTS), manifest)
+    net, _ = loaded(load_checkpoint(folder / WEIGHTS), manifest)
     assert isinstance(net, StreamNet)
     feedback = load_checkpoint(folder / CREDIT).tensors
     method = restore_method(manifest.method, net, feedback, **manifest.method_args)

@@ -28,6 +28,7 @@ from textual.screen import Screen
 from textual.scrollbar import ScrollBar
 from textual.worker import WorkerFailed
 
+from fa_core.audit.jobs import changed_since
 from fa_core.errors import INTERNAL_ERROR, FaError
 from fa_core.report.numbers import count_text
 from fa_tui.explorer import ExplorerScreen, classes_at
@@ -48,7 +49,7 @@ from fa_tui.widgets.painted import PlainScrollBar
 
 if TYPE_CHECKING:
     from fa_core.formats.rows import Problem
-    from fa_core.formats.run_progress import RunProgress
+    from fa_core.formats.run_folder import RunProgress
     from fa_tui.jobs.listing import Listed
 
 LARGEST_SCREEN = (1000, 300)
@@ -329,7 +330,7 @@ class ExplorerApp(App[int]):
             for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
                 # these end the alternate screen and the mouse mode
                 asyncio.get_running_loop().add_signal_handler(number, self.exit, 128 + number)
-        if self.paths and self.settings.live == "auto":
+        if self.paths:
             after(_WATCH_SECONDS, self, self._follow)
         if self._complaints:
             self.add_problems(self._complaints)
@@ -347,7 +348,12 @@ class ExplorerApp(App[int]):
         self.jobs.close()
 
     def _follow(self) -> None:
-        self.run_worker(self.following.run(), group="follow")
+        if self.settings.live == "auto":
+            self.run_worker(self.following.run(), group="follow")
+        self.run_worker(self._weights(), group="weights")
+
+    async def _weights(self) -> None:
+        self.add_problems(await asyncio.to_thread(list, changed_since(self.session.rows)))
 
     async def action_rescan(self) -> None:
         """Look at the open files and folders again."""

@@ -21,8 +21,7 @@ from fa_core.audit.jobs import changed_since
 from fa_core.files.opening import real_path
 from fa_core.formats import Scan, Trace, scan_again
 from fa_core.formats.rows import AuditRow, Problem
-from fa_core.formats.run_folder import sniff
-from fa_core.formats.run_progress import RunProgress, look_at
+from fa_core.formats.run_folder import RunProgress, look_at, sniff
 from fa_core.formats.scan import NOTHING_HERE, Identity, places
 from fa_core.report.manifest import CREDIT, MANIFEST, PROGRESS, RUN_FILES
 from fa_core.report.names import one_per_run, run_place

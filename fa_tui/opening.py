@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from fa_core import formats
-from fa_core.audit.jobs import changed_since
 from fa_core.errors import FaError, UsageError
 from fa_core.formats import given_columns
 from fa_core.formats.rows import Problem
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from fa_core.formats import Trace
     from fa_core.report.baseline import FrozenBaseline
     from fa_tui.jobs.measuring import Setup
-    from fa_tui.option_groups import Log
+    from fa_tui.options import Log
 
 
 def open_explorer(
@@ -74,8 +73,6 @@ def open_explorer(
     log, wrong = _with_columns(log, loaded.settings.columns)
     columns = {} if log is None else log.given
     found = formats.scan(paths, run_traces=False, columns=columns)
-    problems = [*wrong, *found.problems, *changed_since(found.rows)]
-    thresholds = msgspec.structs.replace(loaded.settings.thresholds, **(given or {}))
 
     def traces() -> Sequence[Trace]:
         try:
@@ -87,16 +84,15 @@ def open_explorer(
 
     session = Session(
         found.rows,
-        thresholds=thresholds,
+        thresholds=msgspec.structs.replace(loaded.settings.thresholds, **(given or {})),
         baseline=baseline,
         log=log,
-        problems=problems,
+        problems=[*wrong, *found.problems],
         traces=UnreadTraces(traces),
     )
     # what is given must be known before the explorer opens
-    methods = [row.method for row in session.rows]
     if baseline is not None:
-        baseline.check(methods)
+        baseline.check(row.method for row in session.rows)
     look, terminal = understood(look, session), detect(glyphs=loaded.settings.glyphs)
     app = explorer.ExplorerApp(
         session,
@@ -108,6 +104,16 @@ def open_explorer(
         terminal=terminal,
         setup=setup,
     )
+    return _stay(app, recent)
+
+
+def _stay(app: explorer.ExplorerApp, recent: Sequence[Path]) -> int:
+    """Run the explorer, and the next one where the user opens other paths; the exit code.
+
+    Args:
+        app: the explorer.
+        recent: the paths that it was opened on.
+    """
     try:
         code = app.run()
     finally:
@@ -127,8 +133,7 @@ def _with_columns(log: Log | None, settled: str) -> tuple[Log | None, list[Probl
     if not settled or (log is not None and log.columns):
         return log, []
     # Typer: not before the explorer
-    from fa_tui.option_groups import Log
-    from fa_tui.options import split_list
+    from fa_tui.options import Log, split_list
 
     path = str(settings_file())
     try:

@@ -24,19 +24,18 @@ from fa_core.formats.rows import (
 )
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import BIT, letters_of
+from fa_core.report.diagnostics import BIT, cell_text, judgement_of, letters_of
 from fa_core.report.judge import ALL, Judge
 from fa_core.report.names import run_place
-from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.report.verdict import cell_text, judgement_of
+from fa_core.report.report_facts import DiagnosticThresholds
 
 if TYPE_CHECKING:
     from fa_core.formats import Trace
-    from fa_core.formats.run_progress import RunProgress
+    from fa_core.formats.run_folder import RunProgress
     from fa_core.formats.table import AuditTable
     from fa_core.formats.trace import TraceEpoch
     from fa_tui.follow import Reading
-    from fa_tui.option_groups import Log
+    from fa_tui.options import Log
 
 
 class Flip(NamedTuple):

@@ -20,7 +20,7 @@ from fa_core.files.decode import read_toml
 from fa_core.files.opening import exists, real_path
 from fa_core.formats.rows import Problem
 from fa_core.option_values import nearest
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 
 FILE = "settings.toml"
 DEFAULTS = "defaults are used"
@@ -193,7 +193,7 @@ def _rewrite(path: Path, name: str, value: object) -> None:
         content = tomlkit.dumps(document).encode()
     except UnicodeEncodeError as error:
         raise FaError("cannot keep a name that is no UTF-8", where=path) from error
-    write_bytes(path, content)
+    write_bytes(path, content, typed=True)
 
 
 class TomlFile:

@@ -20,7 +20,7 @@ from fa_core.formats.audit_table import write_audit_table
 from fa_core.formats.rows import AuditRow
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.numbers import exact
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.views.filters import picking
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def write_data(path: Path, shared: Shared, thresholds: DiagnosticThresholds) -> 
         FaError: the file cannot be written; then none is there.
     """
     if shared.table is not None:
-        write_bytes(path, _table_text(path, shared.table).encode())
+        write_bytes(path, _table_text(path, shared.table).encode(), typed=True)
         return ""
     if not shared.rows:
         raise UsageError("no runs to export: the filter leaves none")
@@ -122,7 +122,7 @@ def write_data(path: Path, shared: Shared, thresholds: DiagnosticThresholds) -> 
         from fa_core.reporting.records import to_csv
 
         table = AuditTable.from_rows(shared.rows)
-        write_bytes(path, to_csv(table, thresholds).encode())
+        write_bytes(path, to_csv(table, thresholds).encode(), typed=True)
         return ""
     judged = []
     for row in shared.rows:

@@ -26,19 +26,14 @@ Results go to stdout, progress and messages to stderr. Add --debug to any comman
 """
 
 
-def build(names: Sequence[str]) -> typer.Typer:
-    """The command-line application with the named commands."""
+def command_of(names: Sequence[str]) -> TyperGroup:
+    """The command line with the named commands."""
     app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
     app.callback(help=INTRO)(lambda: None)
     for name in names:
         module = importlib.import_module(f"fa_tui.commands.{_MODULES.get(name, name)}")
         app.command(name)(with_groups(getattr(module, f"{name}_command")))
-    return app
-
-
-def command_of(names: Sequence[str]) -> TyperGroup:
-    """The command line with the named commands."""
-    return cast("TyperGroup", typer.main.get_command(build(names)))
+    return cast("TyperGroup", typer.main.get_command(app))
 
 
 def help_text(name: str, width: int) -> str:

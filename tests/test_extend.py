@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fa_core.audit.jobs import Job, MeasureOptions, check_options
+from fa_core.audit.jobs import Job, JobProgress, MeasureOptions, check_options
 from fa_core.audit.measuring import measure_run
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.formats import load_audits, scan
@@ -105,17 +105,10 @@ def test_the_data_are_loaded_only_where_they_were_typed() -> None:
 
 @pytest.mark.usefixtures("my_lab")
 def test_network_and_data_are_measured(tmp_path: Path) -> None:
-    class Watch:
-        def update(self, done: int, total: int) -> None:
-            """Nothing to see."""
-
-        def note(self, text: str) -> None:
-            """Nothing to say."""
-
     torch.save(network_of("my_net(depth=3)").state_dict(), tmp_path / "bp_s1.pt")
     options = MeasureOptions(model="my_net(depth=3)", data="my_task:0.5")
     report = measure_run(
-        Job(id="a", checkpoint=str(tmp_path / "bp_s1.pt"), options=options), "cpu", Watch()
+        Job(id="a", checkpoint=str(tmp_path / "bp_s1.pt"), options=options), "cpu", JobProgress()
     )
     assert (len(report.residual_norms), report.n_batches) == (4, 10)
 

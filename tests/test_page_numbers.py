@@ -45,11 +45,11 @@ def ends(values: Any, form: str) -> str:
 
 def of(runs: AuditTable, column: str, group: str, *methods: str) -> list[float]:
     """A number of the plain runs of some methods in one folder."""
-    picked = []
-    for row, value in zip(runs.rows(), getattr(runs, column).tolist(), strict=True):
-        if row.method in methods and not row.axes and Path(row.source).parent.name == group:
-            picked.append(value)
-    return picked
+    return [
+        value
+        for row, value in zip(runs.rows(), getattr(runs, column).tolist(), strict=True)
+        if row.method in methods and not row.axes and Path(row.source).parent.name == group
+    ]
 
 
 def test_what_the_page_of_drift_counts_on_the_sample_runs(weighed: AuditTable) -> None:
@@ -179,8 +179,4 @@ def test_closed_forms_that_pages_quote() -> None:
     says("intervals", f"20 right of 20 against none right is {least:+.0f} to {most:+.0f} pp")
     alike, _ = share_interval(20, 20)
     says("intervals", f"at least {(2 * alike - 1) ** 2:.2f} times their mean |cosine|")
-    layers = [0.42, 0.006, -0.015, -0.004, -0.004]
-    says(
-        "figures", f"l = 0 +0.42, then {', '.join(f'{x:+g}' for x in layers[1:])}".replace("-", "−")
-    )
     says("additions", f"at {45.0**12:.0e})".replace("+", ""))

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-import typer
 
 from fa_tui import typer_app
 from fa_tui.cli import COMMANDS, main
@@ -141,7 +140,7 @@ def test_code_that_is_not_run_here_is_at_least_python_or_shell(page: Path) -> No
 
 
 def test_every_command_and_option_of_every_page_exists() -> None:
-    group = typer.main.get_command(typer_app.build(COMMANDS))
+    group = typer_app.command_of(COMMANDS)
     found = 0
     for page in PAGES:
         shell = [block.text for block in blocks(page) if block.language in ("sh", "yaml")]

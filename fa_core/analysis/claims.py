@@ -26,11 +26,10 @@ from fa_core.errors import UnreadableInput, UsageError
 from fa_core.files.decode import Json, read_toml
 from fa_core.formats.rows import AuditRow
 from fa_core.option_values import nearest, unknown_name
-from fa_core.report.diagnostics import BOUND
+from fa_core.report.diagnostics import BOUND, NOT_MEASURED, UNDECIDED
 from fa_core.report.names import canonical_method
 from fa_core.report.numbers import exact, listed
 from fa_core.report.quantities import BY_NAME
-from fa_core.report.verdict import NOT_MEASURED, UNDECIDED
 
 HOLDS, FAILS = "holds", "fails"
 
@@ -229,10 +228,7 @@ def check_claim(claim: Claim, rows: Sequence[AuditRow]) -> ClaimResult:
     """
     runs = list(_runs_of(claim, rows))
     times = Counter(row.seed for row in runs if row.seed is not None)
-    found = []
-    for row in runs:
-        if row.seed is None or times[row.seed] == 1:
-            found.append(_said(claim, row))
+    found = [_said(claim, row) for row in runs if row.seed is None or times[row.seed] == 1]
     for seed, count in times.items():
         if count > 1:
             why = "the seed is there twice: an axis, or a filter, chooses one"
@@ -245,8 +241,9 @@ def check_claim(claim: Claim, rows: Sequence[AuditRow]) -> ClaimResult:
 
 def _runs_of(claim: Claim, rows: Sequence[AuditRow]) -> Iterator[AuditRow]:
     """The runs that a claim is about."""
+    seeds = set(claim.seeds)
     for row in rows:
-        if row.method != claim.method or (claim.seeds and row.seed not in claim.seeds):
+        if row.method != claim.method or (seeds and row.seed not in seeds):
             continue
         if all(row.axes.get(name) == value for name, value in claim.axes.items()):
             yield row

@@ -6,10 +6,11 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
+from operator import attrgetter
 
 import msgspec
 
-from fa_core.analysis.record_comparison import BY_UNIT, Rule, excess, relative_tolerance
+from fa_core.analysis.record_comparison import BY_UNIT, COARSE, Rule, excess, relative_tolerance
 from fa_core.files.decode import Json
 from fa_core.formats.rows import AuditRow, judged_fields
 from fa_core.report.quantities import Quantity, named
@@ -128,7 +129,7 @@ def differences(before: Sequence[AuditRow], after: Sequence[AuditRow]) -> list[R
         In the order of the first audit, then the runs that came.
     """
     partners: dict[int, int] = {}
-    for name_of in (_full_name, _short_name):
+    for name_of in (_full_name, attrgetter("method", "seed")):
         taken = set(partners.values())
         waiting: defaultdict[Hashable, list[int]] = defaultdict(list)
         for place, row in enumerate(after):
@@ -156,13 +157,9 @@ def _full_name(row: AuditRow) -> Hashable:
     return row.method, row.seed, tuple(axes)
 
 
-def _short_name(row: AuditRow) -> Hashable:
-    return row.method, row.seed
-
-
 def _compared(before: AuditRow, after: AuditRow) -> RunDifference:
     """A run that both audits have."""
-    relative = relative_tolerance(after.report)
+    relative = min(COARSE, *map(relative_tolerance, (before.report, after.report)))
     numbers = []
     is_rounding = True
     for quantity in COMPARED:

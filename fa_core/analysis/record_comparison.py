@@ -37,6 +37,9 @@ USUAL_FAN_IN = 1024
 NEAR_ZERO = 0.01
 """A cosine nearer to 0 counts as this large where its tolerance is compared with it."""
 
+COARSE = 0.05
+"""Relative rounding error of a norm from which numbers that differ prove nothing."""
+
 MOST_NAMED = 40
 """Differences, and names of values that are not compared, that are printed of a run."""
 
@@ -63,7 +66,7 @@ class Rule(msgspec.Struct, frozen=True):
 FORMULAS, BASELINE, HERE = "formulas", "baseline", "here"
 _LACKS = {
     FORMULAS: "of other formulas or of another torch",
-    BASELINE: "the frozen run that gave it is not at hand",
+    BASELINE: "the frozen run that gave it is not verified with it",
     HERE: "measured elsewhere",
 }
 """What a comparison may need besides → the reason that stands for its absence."""
@@ -123,7 +126,8 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
         if self.name == RIGHT:
             return f"{RIGHT}: {unlike(str(self.recorded or ''), str(self.measured or ''))}"
         was = _short(self.recorded, "not in the record")
-        return f"{self.name} {was} → {_short(self.measured, 'not measured')}"
+        absent = "measured now" if self.name.startswith("unmeasured.") else "not measured"
+        return f"{self.name} {was} → {_short(self.measured, absent)}"
 
     def __str__(self) -> str:
         text = self.change()
@@ -275,7 +279,7 @@ def _not_compared(measured: Json) -> Sequence[str]:
     that were typed."""
     settings = "provenance.settings.data"
     found: list[str] = []
-    if {settings, f"{settings}_typed"} <= measured.keys():
+    if settings in measured and measured[f"{settings}_typed"]:
         found.append("provenance.data")
     if "method_name" not in measured:
         found += _NAMES
@@ -320,14 +324,14 @@ def excess(old: float, new: float, tolerance: float) -> float:
 def _judged(name: str, was: object, now: object, rule: Rule, relative: float) -> Difference | float:
     """A value's difference over its tolerance, at most 1, or the `Difference` of more.
 
-    A tolerance above the value itself agrees with nearly everything: a value that is not equal and
-    within such a tolerance counts as not compared.
+    A tolerance above `COARSE`, as of half precision, or above the value itself agrees with nearly
+    everything: a value that is not equal and within such a tolerance counts as not compared.
     """
     found = Difference(kind="fact", name=name, recorded=was, measured=now)
     if was is None:
         return replace(found, kind=LACKING)
     if not (is_number(was) and (now is None or is_number(now))):
-        if was == now:
+        if was == now and is_number(was) == is_number(now):  # True == 1
             return 0.0
         return found
     found = replace(found, kind="number")
@@ -339,7 +343,8 @@ def _judged(name: str, was: object, now: object, rule: Rule, relative: float) ->
     over = excess(float(was), float(now), tolerance)
     if over > 1:
         return replace(found, tolerance=tolerance or None)
-    if over > 0 and tolerance > max(abs(was), abs(now), NEAR_ZERO * rule.size):
+    is_near_zero = tolerance > max(abs(was), abs(now), NEAR_ZERO * rule.size)
+    if over > 0 and (is_near_zero or relative > COARSE):
         why = f"rounding may change it by {tolerance:.1e}"
         return replace(found, kind=UNCHECKED, decides=False, why=why)
     return over

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
 import numpy as np
@@ -13,12 +13,11 @@ from fa_core.analysis import Result
 from fa_core.analysis.method_groups import Condition, conditions
 from fa_core.files.decode import Json
 from fa_core.formats.table import AuditTable, Bits, Floats, Mask
-from fa_core.report.diagnostics import BIT, LETTERS
+from fa_core.report.diagnostics import BIT, LETTERS, common_judgement
 from fa_core.report.gamma import CREDIT
 from fa_core.report.numbers import listed
 from fa_core.report.quantities import named
-from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
-from fa_core.report.verdict import common_judgement
+from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 
 AVERAGED = named("acc", "growth", "h_L", "g_L", "drift", "margin")
 """The numbers that are averaged over seeds, beside those of `CREDIT`."""
@@ -160,10 +159,7 @@ def uneven_layers(runs: AuditTable) -> str:
 
 def _counts(bits: Bits) -> dict[str, int]:
     """Letter → number of runs with its bit."""
-    counts = {}
-    for letter, bit in BIT.items():
-        counts[letter] = int(np.count_nonzero(bits & bit))
-    return counts
+    return {letter: int(np.count_nonzero(bits & bit)) for letter, bit in BIT.items()}
 
 
 def stat_of(values: Floats, geometric: bool, marked: Mask | bool = False) -> Stat:
@@ -259,20 +255,16 @@ def across_runs(curves: Sequence[Sequence[float]]) -> tuple[LayerSpread, ...]:
     return tuple(layers)
 
 
-def first_parting(layers: Sequence[LayerSpread], factor: float = PARTS_AT) -> LayerSpread | None:
-    """The first layer l with r_l > factor; None if there is none.
+def first_parting(layers: Iterable[LayerSpread]) -> LayerSpread | None:
+    """The first layer l with r_l > `PARTS_AT`; None if there is none.
 
     Args:
         layers: from `across_runs`.
-        factor: largest ratio of largest to smallest value that counts as agreement, ≥ 1.
 
     >>> first_parting(across_runs([[8.0, 10.0, 20.0], [8.0, 500.0, 30.0]])).layer
     1
     """
-    for layer in layers:
-        if layer.ratio is not None and layer.ratio > factor:
-            return layer
-    return None
+    return next((layer for layer in layers if (layer.ratio or 0.0) > PARTS_AT), None)
 
 
 def _ratio(values: Sequence[float | None]) -> float | None:

@@ -1,7 +1,7 @@
 """Exact flips of states as one threshold moves, from the sorted ends and not from a grid.
 
 A diagnostic's state on a run changes at the two ends that decide it: those of its interval, or
-twice its number (`fa_core.report.judged_run.reach_of`). For a diagnostic that fires above its
+twice its number (`JudgedRun.reach`). For a diagnostic that fires above its
 threshold t, end e fires iff e > t: the step functions below are constant on [e_(k), e_(k+1)). For
 one that fires below, it fires iff e < t and they are constant on (e_(k), e_(k+1)].
 """
@@ -21,7 +21,7 @@ from fa_core.report.diagnostics import BIT, DIAGNOSTICS, LETTERS, Diagnostic, ma
 from fa_core.report.numbers import median
 from fa_core.report.provenance import Interval
 from fa_core.report.quantities import JUDGED
-from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
+from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 
 
 def plateau(table: AuditTable, letter: str, value: float) -> Interval:
@@ -35,12 +35,7 @@ def plateau(table: AuditTable, letter: str, value: float) -> Interval:
     Returns:
         (lo, hi): points of the table (`AuditTable.points`) or ±inf. Closed at lo for (a) and (c),
         at hi for (b) and (d).
-
-    Raises:
-        ValueError: the threshold is NaN.
     """
-    if math.isnan(value):
-        raise ValueError("a threshold cannot be NaN")
     points = table.points(letter).tolist()
     find = bisect.bisect_right if DIAGNOSTICS[letter].fires_above else bisect.bisect_left
     step = find(points, value)
@@ -220,8 +215,9 @@ def sensitivity(
     separable, interval = _separation(diagnostic, *groups)
     unchanged = None
     if every.max is not None:
-        lo, hi = plateau(table, letter, limit)
-        unchanged = (_bounded(lo), _bounded(hi))
+        ends = plateau(table, letter, limit)
+        low, high = (end if math.isfinite(end) else None for end in ends)
+        unchanged = (low, high)
     gap = None
     if interval:
         gap = diagnostic.distance(*interval)
@@ -302,9 +298,3 @@ _UNGROUPED = (
     "no method is in a group: nothing to separate (`fa-tui sweep` with --healthy and --degenerate "
     "chooses the groups)"
 )
-
-
-def _bounded(end: float) -> float | None:
-    if math.isfinite(end):
-        return end
-    return None

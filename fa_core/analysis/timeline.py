@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 from msgspec.structs import replace
@@ -22,8 +23,7 @@ from fa_core.report.diagnostics import BIT, LETTERS, letters_of
 from fa_core.report.gamma import deep_over_epochs, null_band
 from fa_core.report.names import named_place, run_names, run_place
 from fa_core.report.numbers import brief
-from fa_core.report.report_facts import TRAINING
-from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
+from fa_core.report.report_facts import PROTOCOL, TRAINING, DiagnosticThresholds
 
 STOP_ON = "ab"
 """Default diagnostics of early stops: both are collapses that do not heal."""
@@ -441,9 +441,7 @@ def _method(collection: str, group: list[Timeline]) -> MethodTimeline:
     for letter in LETTERS:
         if any(letter in one.first_fire for one in group):
             first_fire[letter] = tuple(one.first_fire.get(letter) for one in group)
-    evidence: dict[str, str] = {}
-    for one in group:
-        evidence |= one.evidence
+    evidence = dict(chain.from_iterable(one.evidence.items() for one in group))
     return MethodTimeline(
         method=group[0].method,
         axes=group[0].axes,

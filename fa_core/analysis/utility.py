@@ -11,7 +11,7 @@ from fa_core.formats.table import AuditTable, Bits, Mask, objects
 from fa_core.report.diagnostics import BIT, LETTERS, mask_of
 from fa_core.report.names import run_names
 from fa_core.report.quantities import JUDGED
-from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
+from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 
 CLASSES = 10
 """Assumed for reports without it, as in the published audits."""
@@ -102,8 +102,7 @@ def decision_utility(
 
     Source: docs/protocol.md §9, decision utility.
     """
-    measured = table.coverage != 0
-    judged = measured & ~table.controls
+    judged = (table.coverage != 0) & ~table.controls
     runs = table.select(judged)
     names = objects(run_names(table.key.tolist(), table.source.tolist()))[judged]
     if chance is None:
@@ -116,9 +115,7 @@ def decision_utility(
     undecided = runs.undecided(thresholds)
     strategies = []
     for name, (looks_at, caught, known, bits) in rules.items():
-        share = None
-        if withdrawn:
-            share = float(np.count_nonzero(caught & full) / withdrawn)
+        share = float(np.count_nonzero(caught & full) / withdrawn) if withdrawn else None
         strategy = Strategy(
             name=name,
             looks_at=looks_at,
@@ -129,18 +126,14 @@ def decision_utility(
             extra=int(np.count_nonzero(caught & ~full)),
         )
         strategies.append(strategy)
-    common_chance = None
-    if len(set(guessing.tolist())) == 1:
-        common_chance = float(guessing[0])
+    chances = set(guessing.tolist())
     skipped = [*table.assumed_notes, *table.uneven_notes, *table.controls_notes]
-    unmeasured = len(table) - int(measured.sum())
-    if unmeasured:
-        skipped.append(f"{unmeasured} unmeasured runs left out (measure them with `fa-tui audit`)")
+    skipped += table.unmeasured_notes
     if not len(runs):
         skipped.append("no measured run: nothing to decide")
     return Utility(
         runs=len(runs),
-        chance=common_chance,
+        chance=chances.pop() if len(chances) == 1 else None,
         strategies=tuple(strategies),
         skipped=tuple(skipped),
     )

@@ -46,7 +46,7 @@ from fa_core.formats.rows import (
     measured,
     with_baselines,
 )
-from fa_core.formats.run_progress import ProgressFiles
+from fa_core.formats.run_folder import ProgressFiles
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import is_run
 from fa_core.report.numbers import count_text
@@ -175,15 +175,15 @@ class Measuring(msgspec.Struct, frozen=True):
 
 
 def _note_progress(files: ProgressFiles, view: JobView) -> None:
-    """Keep the progress file of a run folder as its job is."""
+    """Keep the progress file of a run folder while its job runs."""
     folder = Path(view.job.checkpoint)
     if view.state is JobState.RUNNING:
         if folder in files:
             files.update(folder, view.done, view.total)
         elif is_run(folder):
             files.begin(folder, "measuring")
-    elif view.state.final:
-        files.end(folder, view.error and f"failed: {view.error}")
+    else:
+        files.end(folder)
 
 
 def audit(

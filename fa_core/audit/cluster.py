@@ -13,7 +13,6 @@ import socket
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
@@ -26,7 +25,7 @@ from fa_core.audit.jobs import Cancelled, Job, JobProgress, ignore
 from fa_core.audit.messages import ChildProcess
 from fa_core.audit.pool import OnEvent, Pool
 from fa_core.audit.worker import MEASURE, Client, Measure, failure, measure_and_send, measure_of
-from fa_core.errors import FaError, MeasureError, UsageError, first_line
+from fa_core.errors import MeasureError, UsageError, first_line
 from fa_core.files.decode import Json
 
 JOIN = 60.0
@@ -196,21 +195,12 @@ def main() -> None:
         client.send(messages.Failed("", what, hint=HOW_TO_JOIN))
         os._exit(1)
 
-    client.start()
-    limit = threading.Timer(float(seconds), give_up)
-    limit.start()
-    try:
+    with client.served():
+        limit = threading.Timer(float(seconds), give_up)
+        limit.start()
         resource = join(address, device)
         limit.cancel()
         serve(client, resource, cwd)
-    except FaError as error:
-        client.send(messages.Failed("", error.what, hint=error.hint))
-    except Cancelled:
-        client.join()  # the client is gone: the process ends
-    except Exception:
-        traceback.print_exc()
-    # no return: Python cannot shut down while a thread waits on its stdin
-    os._exit(1)
 
 
 if __name__ == "__main__":

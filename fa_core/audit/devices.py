@@ -202,7 +202,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
         jobs: number of workers; None = one per device, on a CPU more for many runs (see
             `workers_for`). On a cluster Ray decides.
         address: ``host:port`` of the cluster's head; ``"auto"`` = a running one on this machine;
-            None = RAY_ADDRESS, else ``"auto"``.
+            None = RAY_ADDRESS. Never a cluster that nobody named, which may be another user's.
     """
 
     engine: str = LOCAL
@@ -242,7 +242,7 @@ def answering_cluster(address: str | None) -> str:
     """
     if importlib.util.find_spec("ray") is None:
         raise missing_package("ray", "--engine ray")
-    named = address or os.environ.get("RAY_ADDRESS") or "auto"
+    named = address or os.environ.get("RAY_ADDRESS") or ""
     if named == "auto":
         return named
     host, _, port = named.rpartition(":")
@@ -250,7 +250,7 @@ def answering_cluster(address: str | None) -> str:
         # Ray itself would try for minutes
         socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT).close()
     except ValueError:
-        hint = "write e.g. --address 10.0.0.1:6379, or auto"
+        hint = "write e.g. --address 10.0.0.1:6379, or auto: a cluster on this machine"
         raise UsageError(f"--address {named!r} is not HOST:PORT", hint=hint) from None
     except OSError as error:
         raise MeasureError(

@@ -154,22 +154,25 @@ def input_hashes(checkpoint: Path) -> dict[str, str]:
     Raises:
         UnreadableInput: no weights, or a file that cannot be read.
     """
+    found = {"weights": file_hash(*_weights_of(checkpoint))}
     run = run_of(checkpoint)
-    if run is None:
-        return {"weights": file_hash(*files_of(checkpoint))}
-    files = {"weights": run / WEIGHTS, "manifest": run / MANIFEST, "credit": run / CREDIT}
-    return {
-        name: file_hash(file) for name, file in files.items() if name == "weights" or exists(file)
-    }
+    if run is not None:
+        for name, file in (("manifest", run / MANIFEST), ("credit", run / CREDIT)):
+            if exists(file):
+                found[name] = file_hash(file)
+    return found
+
+
+def _weights_of(checkpoint: Path) -> list[Path]:
+    """The weights files of a checkpoint."""
+    run = run_of(checkpoint)
+    return files_of(checkpoint) if run is None else [run / WEIGHTS]
 
 
 def stamp(checkpoint: Path) -> list[list[int]]:
     """Size and modification time (ns) of each weights file that exists."""
-    run = run_of(checkpoint)
     with suppress(OSError, UnreadableInput):
-        found = [
-            file.stat() for file in ([run / WEIGHTS] if run is not None else files_of(checkpoint))
-        ]
+        found = map(Path.stat, _weights_of(checkpoint))
         return [[status.st_size, status.st_mtime_ns] for status in found]
     return []
 
@@ -195,7 +198,7 @@ def changed_since(rows: Iterable[AuditRow]) -> Iterator[Problem]:
             if (
                 left >= 0
                 and isinstance(hashes, dict)
-                and input_hashes(path)["weights"] != hashes.get("weights")
+                and file_hash(*_weights_of(path)) != hashes.get("weights")
             ):
                 yield Problem(row.source, f"{row.key}: {path} changed since; {_AGAIN}")
 
@@ -239,7 +242,7 @@ class JobState(str, Enum):
 
     @property
     def final(self) -> bool:
-        return self in (JobState.DONE, JobState.FAILED, JobState.CANCELLED)
+        return self not in (JobState.QUEUED, JobState.RUNNING)
 
 
 class JobView(msgspec.Struct, frozen=True, kw_only=True):

@@ -274,9 +274,7 @@ def loss_choice(options: MeasureOptions) -> str | LossFunction:
     Raises:
         UsageError: a function that cannot be imported.
     """
-    loss: str | LossFunction | None = _imported(options.loss, "--loss")
-    if loss is None:
-        return "ce"
+    loss: str | LossFunction = _imported("ce" if options.loss is None else options.loss, "--loss")
     return loss
 
 

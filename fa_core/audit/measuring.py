@@ -38,7 +38,7 @@ from fa_core.audit.loading import (
 from fa_core.errors import FaError, MeasureError
 from fa_core.files.decode import Json
 from fa_core.files.opening import exists
-from fa_core.measure.accuracy import run_accuracy
+from fa_core.measure.accuracy import depth_ablation
 from fa_core.measure.batch_input import as_batch
 from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.measure.credit import (
@@ -48,25 +48,25 @@ from fa_core.measure.credit import (
     null_gamma,
     own_credit_quality,
 )
-from fa_core.measure.depth_ablation import depth_ablation
 from fa_core.measure.diagnose import (
     Diagnosis,
     needs_precision,
     of_logits,
+    run_accuracy,
     run_diagnosis,
     with_precision,
 )
 from fa_core.measure.gradients import cut
 from fa_core.measure.hooks import choosing_logits
 from fa_core.measure.isolate import processor_name
-from fa_core.measure.loss import CE, Loss
+from fa_core.measure.loss import CE
 from fa_core.measure.norms import PER_TOKEN
 from fa_core.measure.passes import PassOptions, is_out_of_memory
 from fa_core.measure.reference_precision import reference_precision
 from fa_core.option_values import import_callable
 from fa_core.report.baseline import why_no_baseline
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.intervals import packed, share_interval
+from fa_core.report.intervals import packed
 from fa_core.report.manifest import CREDIT, Manifest
 from fa_core.report.provenance import TRAINED_ON, ReferencePrecision
 from fa_core.zoo.methods import Method, restore_method
@@ -114,7 +114,7 @@ def _measured(
             _test_batches(samples, largest),
             dtype=options.dtype,
             on_batch=on_test_batch,
-        ).right
+        )
 
     def diagnose(largest: int) -> Diagnosis:
         how = dataclasses.replace(passes, largest_pass=largest)
@@ -131,8 +131,9 @@ def _measured(
     # first: it refuses what cannot be measured, and notices what a first forward draws
     diagnosis = halve_until_fits(diagnose, largest, progress.note)
     counted = halve_until_fits(count, TEST_BATCH, progress.note)
-    right = torch.cat([part.cpu() for part in counted])
-    return build_report(loaded, samples, diagnosis, right, device, progress.note)
+    diagnosis = dataclasses.replace(diagnosis, right=[part.cpu() for part in counted])
+    passes = dataclasses.replace(passes, loss=diagnosis.loss)
+    return build_report(loaded, samples, diagnosis, passes, device, progress.note)
 
 
 def _test_batches(samples: Evaluation, largest: int) -> Sequence[object]:
@@ -149,7 +150,7 @@ def measured(job: Job, device: str, progress: JobProgress) -> Json:
 
 
 def measure_credit(
-    loaded: Loaded, batch: object, own: Json | None = None, loss: Loss = CE
+    loaded: Loaded, batch: object, diagnosis: Diagnosis, how: PassOptions
 ) -> Json | None:
     """A report's ``credit``: Γ, its null with fresh feedback, and nudge; at level ``"full"`` also
     ρ.
@@ -157,9 +158,9 @@ def measure_credit(
     Args:
         loaded: the job; of its method only built-in ones are looked up.
         batch: (x, y), on the network's device.
-        own: credit of a network with its own backward pass, which precedes the method's, and is
-            preceded by the user's.
-        loss: the loss that was measured.
+        diagnosis: its measurements; the credit of a network with its own backward pass precedes
+            the method's, and is preceded by the user's.
+        how: the options of its passes.
 
     Returns:
         The numbers; ``{"missing": {"gamma": reason}}`` if there can be none; None if none were
@@ -167,13 +168,13 @@ def measure_credit(
     """
     network = loaded.network
     options = loaded.job.options
+    own = diagnosis.numbers.credit
     given = options.credit not in CREDITS
     is_saved = loaded.manifest is not None or loaded.checkpoint.feedback
     if options.credit == "none" or not (given or own is not None or is_saved):
         return None
     if not given and own is not None and "gamma" not in own:
         return own
-    how = PassOptions(taps=options.taps or None, dtype=options.dtype, loss=loss)
     directions = 0
     if options.credit == FULL:
         directions = DIRECTIONS
@@ -183,8 +184,9 @@ def measure_credit(
             return credit_quality(network, function, batch, how, directions=0)
         if own is not None:
             return own_credit_quality(network, batch, how, directions)
-        if loss.name != CE.name:
-            raise FaError(f"the method's credit is of cross entropy, the gradients of {loss.name}")
+        loss = diagnosis.loss.name
+        if loss != CE.name:
+            raise FaError(f"the method's credit is of cross entropy, the gradients of {loss}")
         return _credit_of_method(loaded, batch, directions)
     except FaError as error:
         if own is None or given:
@@ -227,17 +229,14 @@ def _rule(loaded: Loaded) -> Method:
 
 
 def precision_of(
-    loaded: Loaded, batch: object, note: Callable[[str], None], loss: Loss = CE
+    loaded: Loaded, batch: object, how: PassOptions, note: Callable[[str], None]
 ) -> ReferencePrecision:
     """The distance of a job's gradients from float64 ones on the first eval batch; ``note`` as for
     `halve_until_fits`."""
-    options = loaded.job.options
 
     def measure(largest: int) -> ReferencePrecision:
-        how = PassOptions(
-            options.taps or None, dtype=options.dtype, largest_pass=largest, loss=loss
-        )
-        return reference_precision(loaded.network, batch, how)
+        passes = dataclasses.replace(how, largest_pass=largest)
+        return reference_precision(loaded.network, batch, passes)
 
     return halve_until_fits(measure, len(as_batch(batch, 0)[1]), note)
 
@@ -258,7 +257,7 @@ def build_report(
     loaded: Loaded,
     samples: Evaluation,
     diagnosis: Diagnosis,
-    right: Tensor,
+    how: PassOptions,
     device: str,
     note: Callable[[str], None],
 ) -> DiagnosticReport:
@@ -267,9 +266,8 @@ def build_report(
     Args:
         loaded: the job.
         samples: its samples.
-        diagnosis: its measurements.
-        right: (n,) bool, correctly classified samples of the whole test part, in the order of
-            `samples`.
+        diagnosis: its measurements; `right` is of the whole test part, in the order of `samples`.
+        how: the options of its passes.
         device: where.
         note: called if passes are halved, and if there are fewer batches than asked for.
     """
@@ -281,23 +279,20 @@ def build_report(
         raise MeasureError(what, where=job.checkpoint, hint="measure it again")
     for text in _remarks(loaded, len(samples.batches)):
         note(text)
-    hits = int(right.sum())
-    report = diagnosis.report(headline_acc=hits / len(right))
+    report = diagnosis.report()
     if report.notes:
         note(report.notes)
     if options.precision or needs_precision(report):
-        report = with_precision(report, partial(precision_of, loaded, batch, note, diagnosis.loss))
+        report = with_precision(report, partial(precision_of, loaded, batch, how, note))
     if options.ablate:
         report = with_ablation(report, loaded, samples)
-    credit = measure_credit(loaded, batch, report.credit, diagnosis.loss)
+    credit = measure_credit(loaded, batch, diagnosis, how)
     missing = (credit or {}).get("missing", {}).get("gamma")
     if missing and not report.credit:
         note(f"no Γ: {missing}")
-    intervals = report.intervals
+    right = torch.cat(list(diagnosis.right))
     rightly = None
-    # tokens are not independent draws, so their accuracy has no such interval
-    if diagnosis.numbers.flatten != PER_TOKEN:
-        intervals = {**intervals, "acc": share_interval(hits, len(right))}
+    if report.flatten != PER_TOKEN:
         rightly = packed(samples.in_data_order(right).tolist())
     other_data = _data_note(loaded.manifest, loaded.plan.data, samples)
     notes = [other_data, report.notes, (credit or {}).get("note")]
@@ -307,7 +302,6 @@ def build_report(
         seed=job.seed,
         axes=job.axes,
         notes="; ".join(filter(None, notes)),
-        intervals=intervals,
         right=rightly,
         headline_acc_source=f"measured on {len(right)} test samples",
         unmeasured=_unmeasured(report, credit, job),
@@ -384,11 +378,9 @@ def _network_facts(loaded: Loaded) -> Json:
         facts.update(arch=network.arch, arch_args=network.arch_args)
     else:
         facts["network"] = f"{type(network).__module__}.{type(network).__qualname__}"
-    if loaded.manifest is not None:
-        facts.update(
-            {TRAINED_ON: loaded.manifest.data_hash, "epochs_done": loaded.manifest.epochs_done}
-        )
-        facts.update(recipe=loaded.manifest.recipe, method_args=loaded.manifest.method_args)
+    if (run := loaded.manifest) is not None:
+        facts |= {TRAINED_ON: run.data_hash, "epochs_done": run.epochs_done}
+        facts |= {"recipe": run.recipe, "method_args": run.method_args}
     kinds = sorted({str(t.dtype).removeprefix("torch.") for t in tensors if t.is_floating_point()})
     return {**facts, "weights_dtype": "+".join(kinds)}
 

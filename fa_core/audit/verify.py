@@ -16,11 +16,12 @@ from fa_core.audit.jobs import CREDITS, MeasureOptions, job_for, run_of
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.files.opening import LONGEST_NAME, is_file, is_folder, real_path
 from fa_core.formats.audit_table import stored_report, summary_row
-from fa_core.formats.rows import AuditRow, Problem, with_baselines
+from fa_core.formats.rows import AuditRow, Problem, with_measured_baselines
 from fa_core.option_values import DATA_SETS, is_callable_name
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.gamma import null_draws
 from fa_core.report.manifest import is_run, read_manifest
+from fa_core.report.method_style import FROZEN
 from fa_core.report.names import control_of
 from fa_core.report.numbers import count_text
 from fa_core.report.provenance import BASELINE_FROM, GIVEN
@@ -216,15 +217,25 @@ def _with_baselines(
     pairs: Iterable[tuple[AuditRow, DiagnosticReport]],
 ) -> Iterator[tuple[AuditRow, DiagnosticReport]]:
     """(d)'s baseline from its original source: frozen runs of the same file, or sibling run
-    folders."""
-    for _, of_file in groupby(pairs, lambda pair: pair[0].source):
-        found = list(of_file)
-        rows = [replace(row, report=measured) for row, measured in found]
-        for (row, measured), other in zip(found, with_baselines(rows), strict=True):
+    folders; only of those measured here, since an accuracy in a file proves nothing."""
+    found = list(pairs)
+    rows = [replace(row, report=measured) for row, measured in found]
+    frozen = [row for row in rows if row.method == FROZEN]
+    for source, of_file in groupby(zip(found, rows, strict=True), lambda each: each[1].source):
+        recorded, own = zip(*of_file, strict=True)
+        folders = {*map(_folder, own)}
+        beside = [row for row in frozen if row.source != source and _folder(row) in folders]
+        for (row, measured), other in zip(
+            recorded, with_measured_baselines(own, beside), strict=True
+        ):
             record = row.report
             if record.frozen_baseline_acc is None or record.provenance.get(BASELINE_FROM) != GIVEN:
                 measured = other.report
             yield row, measured
+
+
+def _folder(row: AuditRow) -> Path:
+    return real_path(row.checkpoint or "").parent
 
 
 def _named(

@@ -13,8 +13,8 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from io import StringIO
 from pathlib import Path
@@ -24,7 +24,7 @@ from fa_core.audit import messages
 from fa_core.audit.jobs import Cancelled, DeviceFull, Job, JobProgress
 from fa_core.errors import FaError, is_device_lost
 from fa_core.files.decode import Json
-from fa_core.formats.run_progress import forget_measuring
+from fa_core.formats.run_folder import forget_measuring
 from fa_core.option_values import has_changed_sources
 
 MEASURE = "FA_TUI_MEASURE"
@@ -136,6 +136,21 @@ class Client(threading.Thread):
             self._tidy()
         os._exit(0)
 
+    @contextmanager
+    def served(self) -> Iterator[None]:
+        """Within, its messages are read; what ends the body ends the process."""
+        self.start()
+        try:
+            yield
+        except FaError as error:
+            self.send(messages.Failed("", error.what, hint=error.hint))
+        except Cancelled:
+            self.join()  # the client is gone: the process ends
+        except Exception:
+            traceback.print_exc()
+        # no return: Python cannot shut down while a thread waits on its stdin
+        os._exit(1)
+
     def send(self, message: messages.FromWorker) -> None:
         """Send a message.
 
@@ -183,10 +198,9 @@ def main() -> None:
         if device == "cpu":
             os.nice(NICENESS)
     client = Client()
-    client.start()
-    sys.stdin = StringIO()  # code of the user that reads input finds none
-    os.chdir(cwd)
-    try:
+    with client.served():
+        sys.stdin = StringIO()  # code of the user that reads input finds none
+        os.chdir(cwd)
         measure = measure_of(os.environ.get(MEASURE, ""), cwd)
         client.send(messages.Ready())
         while True:
@@ -199,12 +213,6 @@ def main() -> None:
                 continue
             with client.training:
                 measure_and_send(job, device, pkgutil.resolve_name(TRAIN), client)
-    except Cancelled:
-        client.join()  # the client is gone: the process ends
-    except Exception:
-        traceback.print_exc()
-        # no return: Python cannot shut down while a thread waits on its stdin
-        os._exit(1)
 
 
 if __name__ == "__main__":

@@ -7,49 +7,83 @@ import json
 import os
 import stat
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO
 
 from fa_core.errors import FaError, UsageError
-from fa_core.files.opening import real_path
+from fa_core.files.opening import flags_of
 from fa_core.sanitize import in_json
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write `content` to `path`, or its link's target, atomically.
+def write_bytes(path: Path, content: bytes, *, typed: bool = False) -> None:
+    """Write `content` to `path`, atomically.
+
+    Args:
+        path: the file.
+        content: its bytes.
+        typed: whether the user typed the path, whose link is then followed; else it is replaced,
+            since an unpacked folder may hold links to any file.
 
     Raises:
         UsageError: the path is not a regular file (see `place_of`).
         FaError: the folder is not writable, or the disk is full; the old file is kept.
     """
-    path = place_of(path)
-    mark = os.urandom(8).hex()
-    temporary = path.with_name(f".{path.name}.{mark}.tmp")
     try:
+        path = place_of(path, typed=typed)
         path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("xb") as file:
-            _fill(file, content)
-        temporary.replace(path)
+        with _folder_of(path) as (folder, prefix):
+            temporary = f"{prefix}.{path.name}.{os.urandom(8).hex()}.tmp"
+            try:
+                _fill(temporary, content, folder)
+                os.replace(temporary, prefix + path.name, src_dir_fd=folder, dst_dir_fd=folder)
+            finally:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary, dir_fd=folder)
     except OSError as error:
         raise FaError(
             f"cannot write ({error.strerror})",
             where=path,
             hint="what was there before is untouched",
         ) from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
 
 
-def _fill(file: BinaryIO, content: bytes) -> None:
-    """Write a new file to disk; without room for all of it, remove the file."""
+_FOLDER = flags_of("O_DIRECTORY", "O_NOFOLLOW", "O_PATH", "O_CLOEXEC")
+
+
+@contextlib.contextmanager
+def _folder_of(path: Path) -> Iterator[tuple[int | None, str]]:
+    """The open folder of a real path, and what its names begin with there.
+
+    It is opened part by part without links, since another user may have exchanged a folder on the
+    way for one after `place_of` looked. Where no folder can be opened (Windows): None, and the path
+    as the beginning.
+
+    Raises:
+        OSError: it does not exist, or a part of its path is a link now.
+    """
+    if os.open not in os.supports_dir_fd:
+        yield None, f"{path.parent}{os.sep}"
+        return
+    folder = os.open(path.anchor, _FOLDER)
     try:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    except OSError:
-        Path(file.name).unlink()
-        raise
+        for part in path.parts[1:-1]:
+            outer, folder = folder, os.open(part, _FOLDER, dir_fd=folder)
+            os.close(outer)
+        yield folder, ""
+    finally:
+        os.close(folder)
+
+
+def _fill(name: str, content: bytes, folder: int | None) -> None:
+    """Write a new file to disk; without room for all of it, remove the file."""
+    with open(name, "xb", opener=partial(os.open, mode=0o666, dir_fd=folder)) as file:
+        try:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        except OSError:
+            os.unlink(name, dir_fd=folder)
+            raise
 
 
 def keep_old(path: Path) -> Path | None:
@@ -63,14 +97,15 @@ def keep_old(path: Path) -> Path | None:
     Raises:
         FaError: the folder cannot be written to, or the disk is full.
     """
-    path = place_of(path)
+    path = place_of(path, typed=False)
     try:
         content = path.read_bytes()
-        for number in range(1, 1 << 20):
-            kept = path.with_name(f"{path.name}.~{number}~")
-            with contextlib.suppress(FileExistsError), kept.open("xb") as file:
-                _fill(file, content)
-                return kept
+        with _folder_of(path) as (folder, prefix):
+            for number in range(1, 1 << 20):
+                kept = path.with_name(f"{path.name}.~{number}~")
+                with contextlib.suppress(FileExistsError):
+                    _fill(prefix + kept.name, content, folder)
+                    return kept
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -78,8 +113,8 @@ def keep_old(path: Path) -> Path | None:
     raise FaError("has a million old versions", where=path, hint=f"remove some {path.name}.~*~")
 
 
-def place_of(path: Path) -> Path:
-    """The real path of a file to write.
+def place_of(path: Path, *, typed: bool = True) -> Path:
+    """The real path of a file to write, or of the link itself if the user did not type the path.
 
     Devices and FIFOs are refused, which a rename would replace by a regular file. So are links that
     another user may have placed to make this user overwrite a file.
@@ -88,14 +123,7 @@ def place_of(path: Path) -> Path:
         UsageError: the path is a folder, a device, a FIFO or a socket, or contains a link of
             another user.
     """
-    with contextlib.suppress(OSError):
-        for link in _links_to(path):
-            if _is_foreign(link):
-                raise UsageError(
-                    f"is a link that another user may have put there, to {link.readlink()}",
-                    where=link,
-                    hint="write to where it leads, or elsewhere",
-                )
+    place = _followed(path)
     with contextlib.suppress(OSError):  # other errors appear when the file is written
         # not of the real path: a link in /proc names no file there
         if path.exists() and not path.is_file():
@@ -106,7 +134,9 @@ def place_of(path: Path) -> Path:
             raise UsageError(
                 f"is a {kind}, no file that can be replaced", where=path, hint="name a regular file"
             )
-    return real_path(path)
+    if typed:
+        return place
+    return _followed(path.parent) / path.name
 
 
 def remove(path: Path) -> None:
@@ -116,30 +146,42 @@ def remove(path: Path) -> None:
         UsageError: as `place_of`.
         OSError: the folder cannot be written to.
     """
-    place_of(path)
-    path.unlink(missing_ok=True)
+    path = place_of(path, typed=False)
+    with contextlib.suppress(FileNotFoundError), _folder_of(path) as (folder, prefix):
+        os.unlink(prefix + path.name, dir_fd=folder)
 
 
 _MOST_LINKS = 40
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
-def _links_to(path: Path) -> Iterator[Path]:
-    """The links in a path, folders included, in the order the system follows them."""
+def _followed(path: Path) -> Path:
+    """A path without links, each of which is looked at before it is followed.
+
+    Raises:
+        UsageError: it contains a link of another user.
+    """
     place = Path()
     found = 0
     parts = [*reversed(path.absolute().parts)]
-    while parts and found < _MOST_LINKS:
+    while parts:
         part = parts.pop()
         if part == "..":
             place = place.parent
         else:
             place = place / part
-        if place.is_symlink():
-            yield place
-            found += 1
-            parts += reversed(place.readlink().parts)
-            place = place.parent
+        if found == _MOST_LINKS or not os.path.islink(place):  # noqa: PTH114 (no errors)
+            continue
+        if _is_foreign(place):
+            raise UsageError(
+                f"is a link that another user may have put there, to {place.readlink()}",
+                where=place,
+                hint="write to where it leads, or elsewhere",
+            )
+        found += 1
+        parts += reversed(place.readlink().parts)
+        place = place.parent
+    return place
 
 
 def _is_foreign(link: Path) -> bool:
@@ -152,9 +194,9 @@ def _is_foreign(link: Path) -> bool:
     return owner != 0 or bool(link.parent.stat().st_mode & _OTHERS_WRITE)
 
 
-def write_json(path: Path, value: object) -> None:
-    """Write indented JSON atomically, NaN and ±inf as in Python's ``json``."""
-    write_bytes(path, json_bytes(value, indent=2))
+def write_json(path: Path, value: object, *, typed: bool = False) -> None:
+    """Write indented JSON as `write_bytes` does, NaN and ±inf as in Python's ``json``."""
+    write_bytes(path, json_bytes(value, indent=2), typed=typed)
 
 
 def json_bytes(value: object, indent: int | None = None) -> bytes:

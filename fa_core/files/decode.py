@@ -7,6 +7,7 @@ infinite), sanitized texts, and unique keys.
 from __future__ import annotations
 
 import codecs
+import gc
 import json
 import re
 from collections.abc import Iterator
@@ -31,6 +32,8 @@ MANY, VALUE_BYTES = 1 << 24, 72
 
 LARGEST = 1 << 63
 """Bound on the absolute value of integers."""
+
+_DIGITS = len(str(-LARGEST))
 
 TOO_DEEP = "nested too deep"
 
@@ -86,13 +89,28 @@ def loads(data: bytes) -> Any:
         values = sum(data.count(sign) for sign in (b",", b"{", b"["))
         check_room(VALUE_BYTES * values, len(data))
     try:
-        value: object = json.loads(data.decode(), parse_int=integer, object_pairs_hook=_members)
+        value: object = _DECODER.decode(data.decode())
     except RecursionError as error:
         raise ValueError(TOO_DEEP) from error
     checked(value)
     if may_need_sanitizing(data):
         return _sanitized(value)
     return value
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """Context without Python's search for cycles, which looks at all values again and again.
+
+    Decoded values hold no cycles.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def checked(value: object) -> None:
@@ -191,9 +209,14 @@ def integer(digits: str) -> int | float:
     >>> integer("42"), integer("1" + 400 * "0")
     (42, inf)
     """
-    if len(digits) <= len(str(-LARGEST)) and abs(int(digits)) < LARGEST:
-        return int(digits)
+    if len(digits) <= _DIGITS:
+        number = int(digits)
+        if abs(number) < LARGEST:
+            return number
     return float(digits)
+
+
+_DECODER = json.JSONDecoder(parse_int=integer, object_pairs_hook=_members)
 
 
 @contextmanager

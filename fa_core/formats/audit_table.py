@@ -18,13 +18,12 @@ from fa_core.errors import FaError, UsageError
 from fa_core.files.atomic import json_bytes, keep_old, place_of, write_bytes, write_json
 from fa_core.files.decode import Json
 from fa_core.files.opening import flags_of
-from fa_core.formats.json_document import Document, Finding, Node, convert
+from fa_core.formats.json_document import Document, Finding, Node, attempt, convert
 from fa_core.formats.report_object import (
     decode_report,
     keyed,
     read_list,
     row_of,
-    rows_of,
     sniff_list,
 )
 from fa_core.formats.rows import AuditRow
@@ -76,13 +75,9 @@ def read(document: Document) -> Iterator[Finding]:
         lines = [line or {} for line in lines]
     else:
         lines = [lines and "not a line for each report"] * len(reports)
-    parts = (
-        partial(_row, document.path, key, node, line)
-        for (key, node), line in zip(reports.items(), lines, strict=True)
-    )
-    rows, problems = rows_of(document.path, parts, "report")
-    yield from problems
-    yield rows
+    for (key, node), line in zip(reports.items(), lines, strict=True):
+        yield attempt(document.path, partial(_row, document.path, key, node, line), "report")
+    yield []  # a table without reports is read, too
 
 
 def _row(path: str, key: str, node: Node, line: object) -> AuditRow:
@@ -107,9 +102,7 @@ def read_journal(document: Document) -> Iterator[Finding]:
         partial(_line_row, document.path, node, f"{document.place(index)}: $.report")
         for index, node in document.items[1:]
     )
-    rows, problems = rows_of(document.path, parts, "report")
-    yield from problems
-    yield keyed(rows, unique_keys(rows))
+    yield from keyed(document.path, parts, "report", unique_keys)
 
 
 def _line_row(path: str, node: Node, where: str) -> AuditRow:
@@ -135,7 +128,7 @@ def write_audit_table(path: Path | str, rows: Iterable[AuditRow]) -> None:
         report = stored_report(row)
         reports[key] = printable_drift(report)
         summary.append(summary_row(row))
-    write_json(Path(path), {"reports": reports, "summary": summary})
+    write_json(Path(path), {"reports": reports, "summary": summary}, typed=True)
 
 
 def summary_row(row: AuditRow) -> Json:

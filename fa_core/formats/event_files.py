@@ -56,13 +56,15 @@ def read(path: Path, named: bool, given: Given, root: str = "") -> Iterator[Trac
     is_root = str(folder) == root
     if not is_root and _is_part(folder):
         folder = folder.parent
-    files = {"": [path]}
+    own = [path]
     if _OF_EVENTS in path.name:
-        parts = [part for part in sorted(folder.iterdir()) if _is_part(part)]
-        files = {f"{part.name}/": _event_files(part) for part in parts}
-        files[""] = _event_files(folder) or [path]
-    if files[""][-1] != path and not named:
+        own = _event_files(folder) or own
+    if own[-1] != path and not named:
         return
+    files = {"": own}
+    if _OF_EVENTS in path.name:
+        parts = filter(_is_part, sorted(folder.iterdir()))
+        files = {f"{part.name}/": _event_files(part) for part in parts} | files
     at_step: dict[int, Json] = {}
     for part, logged in _logged(files, path):
         for step, scalars in merge(logged)[0].items():

@@ -34,6 +34,8 @@ from fa_core.report.names import (
 )
 from fa_core.report.numbers import listed
 
+_AGAIN = re.compile(r"#[0-9]+$")
+
 MEASURED = frozenset({"residual_norms", "bp_grad_norms", "cross_batch_stability", "headline_acc"})
 """Fields of which a report has at least one."""
 
@@ -75,13 +77,14 @@ def row_of(source: str, key: str, report: DiagnosticReport, where: str) -> Audit
     ('bp', 42)
     """
     # with a sign behind each part: lam0 is no part of lam0.01
-    plain = f"{re.sub(r'#[0-9]+$', '', key)}_"
+    plain = f"{_AGAIN.sub('', key)}_"
     for axis, value in report.axes.items():
         plain = plain.replace(f"{named_axis(axis, value)}_", "_", 1)
     method, seed, axes = split_key(plain[:-1])
     said = {**axes, "arch": None, "method": method, "seed": seed}
-    own = canonical_method(key) == canonical_method(report.method_name)
-    if seed is None and (own or not known_method(method)):
+    if seed is None and not (
+        known_method(method) and canonical_method(key) != canonical_method(report.method_name)
+    ):
         del said["method"]  # a label
     check_run(report, said, "key", where)
     if seed is None:
@@ -189,29 +192,31 @@ def read_list(document: Document) -> Iterator[Finding]:
         partial(_entry_row, node, document.path, document.place(index))
         for index, node in document.items
     )
-    rows, problems = rows_of(document.path, parts, "entry")
-    yield from problems
-    yield keyed(rows, numbered(row.key for row in rows))
+    yield from keyed(document.path, parts, "entry", _numbered)
 
 
-def rows_of(
-    path: str, parts: Iterable[Callable[[], AuditRow]], what: str
-) -> tuple[list[AuditRow], list[Problem]]:
-    """The rows of a file's parts, and problems for those that are invalid.
+def keyed(
+    path: str,
+    parts: Iterable[Callable[[], AuditRow]],
+    what: str,
+    keys: Callable[[list[AuditRow]], Iterable[str]],
+) -> Iterator[Finding]:
+    """Problems for a file's parts that are invalid, and the rows of the others.
 
     Args:
         path: the file.
         parts: each reads a part; may raise a `FaError`.
         what: name of a part.
+        keys: of the rows.
     """
     found = [attempt(path, read, what) for read in parts]
-    rows = [row for row in found if isinstance(row, AuditRow)]
-    return rows, [row for row in found if isinstance(row, Problem)]
+    yield from (one for one in found if isinstance(one, Problem))
+    rows = [one for one in found if isinstance(one, AuditRow)]
+    yield [msgspec.structs.replace(row, key=key) for row, key in zip(rows, keys(rows), strict=True)]
 
 
-def keyed(rows: Iterable[AuditRow], keys: Iterable[str]) -> list[AuditRow]:
-    """The rows under other keys."""
-    return [msgspec.structs.replace(row, key=key) for row, key in zip(rows, keys, strict=True)]
+def _numbered(rows: list[AuditRow]) -> list[str]:
+    return numbered(row.key for row in rows)
 
 
 def _entry_row(node: Node, source: str, where: str) -> AuditRow:

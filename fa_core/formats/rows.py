@@ -190,12 +190,12 @@ def axes_of_methods(rows: Sequence[AuditRow]) -> dict[str, list[str]]:
     found = differing_axes((row.method, row.axes) for row in rows)
     known: dict[tuple[str, str, str, str], object] = {}
     for home, row in zip(homes([row.source for row in rows]), rows, strict=True):
-        recipe = recipe_of(row)
-        own = str(sorted(row.axes.items())) if recipe else ""
-        for name, value in recipe.items():
-            first = known.setdefault((home, row.method, own, name), value)
-            if value != first and name not in found[row.method]:
-                found[row.method].append(name)
+        if recipe := recipe_of(row):
+            own = str(sorted(row.axes.items()))
+            for name, value in recipe.items():
+                first = known.setdefault((home, row.method, own, name), value)
+                if value != first and name not in found[row.method]:
+                    found[row.method].append(name)
     return found
 
 
@@ -210,7 +210,7 @@ def row_of_file(path: str) -> AuditRow:
     file = Path(path).absolute()
     for folder in islice(file.parents, _HYDRA_ABOVE):
         said = folder / ".hydra" / "overrides.yaml"
-        if is_file(said):
+        if is_file(said) and not said.is_symlink():
             with suppress(UnreadableInput, ValueError):
                 found = _OVERRIDE.findall(read_file(said, _MOST_OVERRIDES).decode())
                 file = folder / ",".join(found).replace("/", ".") / file.relative_to(folder)
@@ -303,9 +303,14 @@ def row_of_manifest(manifest: Manifest, place: str) -> AuditRow:
     report = DiagnosticReport(
         headline_acc=manifest.headline_acc, provenance=msgspec.structs.asdict(manifest)
     )
-    method = manifest.method
-    seed = manifest.seed
-    return AuditRow(source=place, key="", method=method, seed=seed, report=report, checkpoint=place)
+    return AuditRow(
+        source=place,
+        key="",
+        method=manifest.method,
+        seed=manifest.seed,
+        report=report,
+        checkpoint=place,
+    )
 
 
 def _rule(row: AuditRow) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 from fa_core.errors import FaError, UnreadableInput
-from fa_core.files.decode import as_utf8, reading
+from fa_core.files.decode import as_utf8, reading, without_collector
 from fa_core.files.opening import (
     all_of,
     cannot_open,
@@ -310,18 +310,19 @@ def _in_file(place: Place, given: Given) -> Iterator[Finding]:
 def _in_json(place: Place, data: bytes, head: bytes, given: Given) -> Iterator[Finding]:
     """Findings in the bytes of a JSON file."""
     path = place.path
-    try:
-        document = open_document(path, data)
-    except UnreadableInput:
-        if place.named or may_be_known(head) or path.lower().endswith(_JSON_SUFFIXES):
-            raise
-        return
-    document = msgspec.structs.replace(document, columns=given)
-    form = format_of(document)
-    if form is None:
-        yield from _from_plugin(place, head, log_files.unread(document, place.named), given)
-    else:
-        yield from form.read(document)
+    with without_collector():
+        try:
+            document = open_document(path, data)
+        except UnreadableInput:
+            if place.named or may_be_known(head) or path.lower().endswith(_JSON_SUFFIXES):
+                raise
+            return
+        document = msgspec.structs.replace(document, columns=given)
+        form = format_of(document)
+        if form:
+            yield from form.read(document)
+            return
+    yield from _from_plugin(place, head, log_files.unread(document, place.named), given)
 
 
 def _from_plugin(

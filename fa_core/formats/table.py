@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 from fa_core.errors import missing_package
 from fa_core.formats.rows import AuditRow, Problem, conditions_of, recorded, uneven
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import BIT
+from fa_core.report.diagnostics import BIT, judgement_of
 from fa_core.report.gamma import CREDIT, credit_numbers, deep_layers, per_layer
 from fa_core.report.judge import Judge
 from fa_core.report.method_style import CONTROLS
-from fa_core.report.numbers import brief, listed
+from fa_core.report.numbers import brief, count_text, listed
 from fa_core.report.quantities import Quantity, named
-from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
-from fa_core.report.verdict import judgement_of
+from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -152,6 +151,12 @@ class AuditTable:
         found = self.select(self.controls).methods
         return (f"controls are left out: {', '.join(found)}",) if found else ()
 
+    @property
+    def unmeasured_notes(self) -> tuple[str, ...]:
+        """The note that runs of which nothing was measured are left out, if there are any."""
+        runs = count_text(int((self.coverage == 0).sum()), "unmeasured run")
+        return () if self.coverage.all() else (f"{runs} left out (measure with `fa-tui audit`)",)
+
     def flags(self, thresholds: DiagnosticThresholds = PROTOCOL) -> Bits:
         """The diagnostics that fire, as bits per row (shape (n,))."""
         fired, _ = self._judge.at(thresholds)
@@ -169,7 +174,7 @@ class AuditTable:
         return [row.report.with_thresholds(thresholds).verdict for row in self._rows]
 
     def judgements(self, thresholds: DiagnosticThresholds = PROTOCOL) -> Counter[str]:
-        """Number of rows by judgement, or as controls (`fa_core.report.verdict.judgement_of`)."""
+        """Count of rows by judgement, or controls (`fa_core.report.diagnostics.judgement_of`)."""
         fired, undecided = self._judge.at(thresholds)
         controls = self.controls.tolist()
         alike = Counter(zip(fired, self._judge.coverage, undecided, controls, strict=True))
@@ -180,7 +185,7 @@ class AuditTable:
 
     def ends(self, letter: str) -> tuple[Floats, Floats]:
         """Per row, the end of a diagnostic's number that fires for sure and the one that may
-        (`fa_core.report.judged_run.reach_of`); NaN where it was not measured."""
+        (`JudgedRun.reach`); NaN where it was not measured."""
         sure, possible = map(np.array, self._judge.ends[letter])
         return sure, possible
 

@@ -13,8 +13,8 @@ import msgspec
 from fa_core.files.atomic import write_bytes
 from fa_core.files.decode import Json
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.numbers import as_json
 from fa_core.report.provenance import Interval
+from fa_core.report.report_facts import as_json
 
 
 class TraceEpoch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

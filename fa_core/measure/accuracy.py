@@ -1,123 +1,29 @@
-"""Reproducible accuracy: near-ties are decided in float64."""
+"""Accuracy of a whole network, and without each of its blocks: whether it uses them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import ExitStack
 
 import torch
 from torch import Tensor, nn
 
-from fa_core.errors import FaError
-from fa_core.measure.batch_input import as_batches, move_batch, to_device
-from fa_core.measure.copies import float64_copy
-from fa_core.measure.gradients import IGNORED
-from fa_core.measure.hooks import plain_logits
-from fa_core.measure.isolate import (
-    HALF,
-    EvalNetwork,
-    Inputs,
-    eval_mode,
-    first_of,
-    select_samples,
+from fa_core.errors import UsageError
+from fa_core.measure.batch_input import IGNORED, as_batches, to_device
+from fa_core.measure.diagnose import run_accuracy
+from fa_core.measure.hooks import (
+    READS,
+    Args,
+    first_tensor,
+    match_modules,
+    read_logits,
+    replace_first_tensor,
+    tapped,
 )
-from fa_core.measure.passes import as_pass_failed, check_logits
-
-Progress: TypeAlias = Callable[[int, int], object]
-"""Called with (batches done, batches in total)."""
-
-LogitsFunction: TypeAlias = Callable[[nn.Module, Inputs], Tensor]
-"""``(network, x) -> logits (B, C)``, outside the graph."""
-
-NEAR_TIE = 1e-5
-"""Top-2 gaps below this, times max(1, |top|), are within float32's error of changing order."""
-
-
-def near_ties(logits: Tensor) -> Tensor:
-    """Mask of the samples whose two largest logits are too close for float32 to order.
-
-    Args:
-        logits: (..., C), C ≥ 2.
-
-    Returns:
-        (...) bool: top − second < 1e-5·max(1, |top|); False if a logit is not finite, and for
-        float64 logits.
-
-    Source: SCALE ("one argmax in 150,000 flipped, top-2 gap 1e-7").
-
-    >>> near_ties(torch.tensor([[1.0, 1.0 + 1e-6, 0.0], [1.0, 2.0, 0.0]])).tolist()
-    [True, False]
-    """
-    if logits.dtype == torch.float64:
-        return torch.zeros(logits.shape[:-1], dtype=torch.bool, device=logits.device)
-    top, second = logits.float().topk(2, dim=-1).values.unbind(-1)
-    return (top - second) < NEAR_TIE * top.abs().clamp(min=1.0)
-
-
-class AccuracyMeter:
-    """Streaming accuracy: the share of samples whose largest logit is the label's.
-
-    A sample with a NaN among its logits is wrong: it has no prediction. Exact ties go to the lowest
-    class. Near-ties of a float32 network are run again in float64, in a copy made at the first
-    near-tie.
-
-    Args:
-        net: the network in eval mode.
-        logits_of: how to run it.
-
-    Attributes:
-        right: (B,) bool per batch.
-    """
-
-    def __init__(self, net: EvalNetwork, logits_of: LogitsFunction) -> None:
-        self._net = net
-        self._logits_of = logits_of
-        self._twin: nn.Module | None = None
-        self.right: list[Tensor] = []
-
-    def update(self, x: Inputs, y: Tensor, logits: Tensor) -> None:
-        """Count one batch: inputs and labels on the network's device, logits (B, C).
-
-        Labels (B, T) with logits (B, T, C) count one by one, without ignored ones; their near-ties
-        are not run again.
-        """
-        right = is_correct(logits, y)
-        if y.dim() == 2:
-            right = right[y != IGNORED]
-        elif not (self._net.as_is and logits.dtype in HALF):
-            near = near_ties(logits)
-            if bool(near.any()):
-                self._decide(right, near, x, y)
-        self.right.append(right)
-
-    def _decide(self, right: Tensor, near: Tensor, x: Inputs, y: Tensor) -> None:
-        """Classify the samples `near`, (B,) bool, in float64; changes `right` in place."""
-        x = select_samples(x, near)
-        try:
-            if self._twin is None:
-                self._twin = float64_copy(self._net.model)
-            device = next(self._twin.parameters(), first_of(x)).device
-            x, labels = move_batch(x, y[near], device, torch.float64)
-            decided = is_correct(self._logits_of(self._twin, x), labels)
-        except (RuntimeError, FaError):
-            # it cannot run in float64: a cast inside
-            return
-        right[near] = decided.to(right.device)
-
-
-def is_correct(logits: Tensor, y: Tensor) -> Tensor:
-    """Whether each prediction is correct; never for a sample with NaN.
-
-    Args:
-        logits: (..., C).
-        y: (...).
-
-    Returns:
-        (...) bool.
-    """
-    # max gives the first of equals, and NaN before all others
-    largest, predicted = logits.max(dim=-1)
-    return (predicted == y) & (largest == largest)
+from fa_core.measure.isolate import Device, Inputs, call_model, detached_inputs, eval_mode
+from fa_core.measure.loss import is_correct
+from fa_core.measure.taps import States, guess_taps
+from fa_core.report.provenance import DepthAblation
 
 
 def accuracy(model: nn.Module, batches: Iterable[object]) -> float:
@@ -130,38 +36,110 @@ def accuracy(model: nn.Module, batches: Iterable[object]) -> float:
     >>> accuracy(net, [(torch.eye(2), torch.tensor([0, 1])), (torch.eye(2), torch.tensor([1, 1]))])
     0.75
     """
-    right = torch.cat(run_accuracy(model, batches).right)
+    right = torch.cat(run_accuracy(model, batches))
     return int(right.sum()) / len(right)
 
 
-def run_accuracy(
-    model: nn.Module,
-    batches: Iterable[object],
-    dtype: str | None = None,
-    on_batch: Progress | None = None,
-) -> AccuracyMeter:
-    """Classify every sample: `accuracy` before the division.
+def _run_tapped(
+    modules: Sequence[str], model: nn.Module, x: Inputs, without: Collection[int]
+) -> States:
+    """A network whose modules return the states: block l is the module of h_{l+1}. Or one that adds
+    ``h + block(h)``: block l reads h_l, the last module is the readout."""
+    stream: list[Tensor] = []
+    reading = modules[-1].endswith(READS)
 
-    Args:
-        model: the network, which is left as `diagnose` leaves it.
-        batches: (x, y) pairs.
-        dtype: as for `diagnose`.
-        on_batch: called with (done, total) after every batch.
+    def tap(name: str, state: Tensor) -> Tensor:
+        block = len(stream) - 1
+        if not reading and block in without and stream[-1].shape == state.shape:
+            state = stream[-1]
+        stream.append(state)
+        return state
+
+    def exchange(module: nn.Module, args: Args, output: object) -> object:
+        branch = first_tensor(output)
+        if not reading or len(stream) - 1 not in without or branch is None:
+            return None
+        return replace_first_tensor(output, torch.zeros_like(branch))
+
+    with tapped(model, modules, tap), ExitStack() as handles:
+        for name in modules:
+            module = model.get_submodule(name.removesuffix(READS))
+            handles.enter_context(module.register_forward_hook(exchange))
+        return read_logits(call_model(model, x)), stream
+
+
+def _states_of(model: nn.Module, taps: str | Sequence[str] | None, x: Inputs) -> list[str]:
+    """Modules that read or give the states.
 
     Raises:
-        MeasureError: batches that cannot be used.
+        TapError: names that match nothing, or a network whose stream cannot be guessed.
+        UsageError: a mix of inputs and outputs, but for h_0 as an input.
     """
-    batches = as_batches(batches)
-    with eval_mode(model, dtype) as net, net.rng.isolated_over(batches):
-        meter = AccuracyMeter(net, plain_logits)
-        for index, batch in enumerate(batches):
-            where = f"eval batch {index}"
-            x, y = to_device(batch, index, net)
-            with net.rng.isolated():
-                with as_pass_failed(x, where):
-                    logits = plain_logits(net.model, x)
-                check_logits(logits, y, where)
-                meter.update(x, y, logits)
-            if on_batch is not None:
-                on_batch(index + 1, len(batches))
-        return meter
+    modules = match_modules(model, guess_taps(model, x) if taps is None else taps)
+    first, *reads = [name.endswith(READS) for name in modules]
+    if len({*reads}) > 1 or first < modules[-1].endswith(READS):
+        hint = "name inputs alone, e.g. blocks.*:in,head:in, or outputs after h_0"
+        raise UsageError("taps at inputs and at outputs", hint=hint)
+    return modules
+
+
+def depth_ablation(
+    model: nn.Module,
+    eval_batches: Iterable[object],
+    taps: str | Sequence[str] | None = None,
+    dtype: str | None = None,
+    device: Device = None,
+) -> DepthAblation:
+    """Accuracy with every block taken out in turn.
+
+    For a stream h_{l+1} = h_l + f_l(h_l), l = 0..L-1, with readout r:
+
+        without block l:     h_{l+1} = h_l
+
+    One forward pass per block; no gradient. Nothing is a verdict: an accuracy that hardly
+    falls shows that the other blocks, or the readout, do without this one.
+
+    Args:
+        model: any network whose stream can be tapped at modules; left as `diagnose` leaves it.
+        eval_batches: as `diagnose` takes them.
+        taps: names of modules, as `diagnose` takes them; None = a guess.
+        dtype: as `diagnose` takes it.
+        device: as `diagnose` takes it.
+
+    Returns:
+        Accuracies, fractions.
+
+    Raises:
+        TapError: the stream cannot be tapped at modules.
+        UsageError: taps at inputs and at outputs.
+        MeasureError: batches that cannot be used.
+
+    Source: docs/protocol.md, *Depth without retraining*. Removing blocks: Veit, Wilber and
+    Belongie, Residual networks behave like ensembles of relatively shallow networks, NeurIPS 2016.
+    """
+    batches = as_batches(eval_batches)
+    with eval_mode(model, dtype, device) as net, net.rng.isolated_over(batches):
+        ready = [to_device(batch, index, net) for index, batch in enumerate(batches)]
+        modules = _states_of(net.model, taps, ready[0][0])
+
+        def measured(without: Collection[int]) -> tuple[float | None, list[Tensor]]:
+            """Accuracy, None where the identity does not fit a block; the last batch's stream."""
+            hits: list[Tensor] = []
+            stream: list[Tensor] = []
+            for x, y in ready:
+                inputs = detached_inputs(net.model, x)
+                logits, stream = _run_tapped(modules, net.model, inputs, without)
+                if not all(torch.equal(stream[l], stream[l + 1]) for l in without):
+                    return None, stream
+                hits.append(is_correct(logits, y)[y != IGNORED])
+            right = torch.cat(hits)
+            return int(right.sum()) / len(right), stream
+
+        accuracy, stream = measured(())
+        assert accuracy is not None, "nothing is taken out"
+        blocks = len(stream) - 1
+        return DepthAblation(
+            accuracy=accuracy,
+            accuracy_without=[measured([l])[0] for l in range(blocks)],
+            samples=sum(int((y != IGNORED).sum()) for _, y in ready),
+        )

@@ -14,11 +14,16 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fa_core.errors import MeasureError
-from fa_core.measure.gradients import IGNORED
 from fa_core.measure.isolate import EvalNetwork, Inputs, first_of, tensors_of, tree_map
 
 Batch: TypeAlias = tuple[Inputs, Tensor]
 """(x, y)."""
+
+Progress: TypeAlias = Callable[[int, int], object]
+"""Called with (batches done, batches in total)."""
+
+IGNORED = -100
+"""Labels (B, T) of this value are ignored, as by `torch.nn.functional.cross_entropy`."""
 
 _NEXT_TOKEN = re.compile("CausalLM|LMHead")
 """Model-hub classes that take the tokens themselves as labels, and predict the next one."""

@@ -112,11 +112,11 @@ def _reduced(checkpoint: Checkpoint, fits: list[Choice]) -> Checkpoint:
     notes[1:1] = [f"{one.place!r} fits too (--weights {one.place})" for one in others[:MOST_SAID]]
     places = tuple(dotted(choice.place) for choice in fits if choice.place)
     beside = checkpoint.mappings.get("", ()) if place else ()
-    unused = [
-        name
-        for name in (*checkpoint.contents, *beside, *state.others)
-        if not name.startswith(places) and not any(one.startswith(f"{name}.") for one in places)
-    ]
+    unused = []
+    for name in (*checkpoint.contents, *beside, *state.others):
+        holds_one = any(place.startswith(f"{name}.") for place in places)
+        if not holds_one and not name.startswith(places):
+            unused.append(name)
     if unused:
         notes.append(f"not used: {listed(unused, 6)}")
     taken = sanitize("; ".join(filter(None, notes)))
@@ -154,29 +154,21 @@ def _renamings(place: str, state: State, own: Collection[str]) -> Iterator[Choic
 def _prefixes(names: Collection[str], known: Collection[str]) -> list[str]:
     """Prefixes, with their dots, without which many of the names are known."""
     longest = max((name.count(".") for name in known), default=0) + 1
-    found = Counter(
-        dotted(".".join(parts[:end]))
-        for parts in (name.split(".") for name in names)
-        for end in range(max(1, len(parts) - longest), len(parts))
-        if ".".join(parts[end:]) in known
-    )
+    found: Counter[str] = Counter()
+    for name in names:
+        parts = name.split(".")
+        for end in range(max(1, len(parts) - longest), len(parts)):
+            if ".".join(parts[end:]) in known:
+                found[dotted(".".join(parts[:end]))] += 1
     most = max(found.values(), default=0)
     return [prefix for prefix, count in found.items() if 2 * count >= most]
 
 
-def network_for(
+def loaded(
     checkpoint: Checkpoint,
     manifest: Manifest | None = None,
     model: str | None = None,
     as_is: bool = False,
-) -> nn.Module:
-    """The network of `loaded`."""
-    network, _ = loaded(checkpoint, manifest, model, as_is)
-    return network
-
-
-def loaded(
-    checkpoint: Checkpoint, manifest: Manifest | None, model: str | None, as_is: bool
 ) -> tuple[nn.Module, Checkpoint]:
     """Build the network of a checkpoint and load its weights.
 

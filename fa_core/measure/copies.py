@@ -15,11 +15,6 @@ from torch.overrides import TorchFunctionMode
 from fa_core.errors import MeasureError, first_line
 
 
-def floating(model: nn.Module) -> list[Tensor]:
-    """Floating-point parameters and buffers."""
-    return [t for t in chain(model.parameters(), model.buffers()) if t.is_floating_point()]
-
-
 class _Copying(TorchFunctionMode):
     """Lets `copy.deepcopy` move and convert tensors, and copy those of a graph without it.
 
@@ -30,7 +25,8 @@ class _Copying(TorchFunctionMode):
         self, model: nn.Module, device: torch.device | None, dtype: torch.dtype | None
     ) -> None:
         super().__init__()
-        self._own = {tensor.dtype for tensor in floating(model)}
+        tensors = chain(model.parameters(), model.buffers())
+        self._own = {tensor.dtype for tensor in tensors if tensor.is_floating_point()}
         self._device = device
         self._dtype = dtype
 

@@ -15,6 +15,7 @@ from fa_core.files.decode import Json
 from fa_core.measure.isolate import to_float64
 from fa_core.measure.norms import (
     Signal,
+    each,
     gamma,
     mean_over,
     mean_where,
@@ -148,13 +149,8 @@ def credit_entries(
     Source: docs/protocol.md §4.
     """
     gammas = list(map(gamma, signal, gradients))
-    credit = {"gamma": gammas, "zeros": zeros_of(signal), "free_layers": list(free)}
+    credit = {"gamma": gammas, "zeros": each(share_of_zeros, signal), "free_layers": list(free)}
     return {**credit, **deep_entries(credit), "gamma_L": gammas[-1], "samples": samples}
-
-
-def zeros_of(signal: Signal) -> Series:
-    """The share of zeros of every layer with credit."""
-    return [None if a is None else share_of_zeros(a) for a in signal]
 
 
 def pooled_gamma(credit: Signal, gradients: Sequence[Tensor]) -> dict[str, float | None]:
@@ -226,7 +222,7 @@ class NullGamma:
     def std(self) -> float | None:
         """Sample standard deviation over draws (n − 1); NaN if a draw is not finite, None for fewer
         than two."""
-        if not _all_finite(self.deep):
+        if not all(map(math.isfinite, self.deep)):
             return math.nan
         if len(self.deep) < 2:
             return None
@@ -246,7 +242,7 @@ class NullGamma:
         """
         if self.observed is None or not self.deep:
             return None
-        if not _all_finite([self.observed, *self.deep]):
+        if not all(map(math.isfinite, [self.observed, *self.deep])):
             return None
         draws = len(self.deep)
         reached = sum(value >= self.observed for value in self.deep)
@@ -263,10 +259,6 @@ class NullGamma:
             "rank": self.rank,
             "gamma": self.layers,
         }
-
-
-def _all_finite(values: list[float]) -> bool:
-    return all(map(math.isfinite, values))
 
 
 SHUFFLES = 200
@@ -315,7 +307,7 @@ def shuffled_null(credit: Signal, gradients: Sequence[Tensor], seed: int = 0) ->
             by_layer.append([None] * (SHUFFLES + 1))
             continue
         by_layer.append(_gammas_in_order(a, g, [same, *orders]))
-    zeros = zeros_of(credit)
+    zeros = each(share_of_zeros, credit)
     deep = []
     for gammas in zip(*by_layer, strict=True):
         value = deep_gamma({"gamma": list(gammas), "zeros": zeros})

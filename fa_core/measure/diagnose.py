@@ -13,22 +13,28 @@ from torch import Tensor, nn
 
 from fa_core.errors import FaError, UsageError
 from fa_core.measure.accumulator import Accumulator
-from fa_core.measure.accuracy import AccuracyMeter, Progress
-from fa_core.measure.batch_input import BatchLog, as_batches, label_note, to_device
+from fa_core.measure.batch_input import BatchLog, Progress, as_batches, label_note, to_device
 from fa_core.measure.credit import credit_quality
 from fa_core.measure.gradients import microbatches
-from fa_core.measure.hooks import LogitsChoice, choosing_logits
+from fa_core.measure.hooks import LogitsChoice, choosing_logits, plain_logits
 from fa_core.measure.isolate import DREW, Device, eval_mode
-from fa_core.measure.loss import CE, Loss, LossChoice
+from fa_core.measure.loss import CE, AccuracyMeter, Loss, LossChoice
 from fa_core.measure.norms import PER_TOKEN
-from fa_core.measure.passes import DEFAULTS, CreditFunction, PassOptions, PassRunner
+from fa_core.measure.passes import (
+    DEFAULTS,
+    CreditFunction,
+    PassOptions,
+    PassRunner,
+    as_pass_failed,
+    check_logits,
+)
 from fa_core.measure.reference_precision import reference_precision
 from fa_core.measure.taps import Tapped, Taps, guess_note, resolve_taps
 from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.diagnostics import DIAGNOSTICS
 from fa_core.report.intervals import share_interval
-from fa_core.report.numbers import as_float
 from fa_core.report.provenance import LOSS, ReferencePrecision
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds, as_float
 
 PRECISION = "reference_precision"
 """Key of a report's ``unmeasured`` for a missing reference precision."""
@@ -199,7 +205,10 @@ def of_logits(loss: LossChoice, logits: LogitsChoice) -> LossChoice:
 
 def needs_precision(report: DiagnosticReport) -> bool:
     """Whether (b)'s finite number is below the floor, so that the reference is to be checked."""
-    return "b" in report.by_numbers and "b" not in report.nonfinite
+    norms = report.bp_grad_norms
+    if not norms or not all(map(math.isfinite, norms)):
+        return False
+    return DIAGNOSTICS["b"].fires(norms[-1], report.thresholds)
 
 
 def with_precision(
@@ -270,6 +279,39 @@ def run_diagnosis(
         numbers = _with_credit(numbers, net.model, first_batch, replace(how, loss=runner.loss))
         notes.append((numbers.credit or {}).get("note", ""))
         return Diagnosis(numbers, meter.right, notes, first_batch, runner.loss)
+
+
+def run_accuracy(
+    model: nn.Module,
+    batches: Iterable[object],
+    dtype: str | None = None,
+    on_batch: Progress | None = None,
+) -> list[Tensor]:
+    """Which samples are classified correctly, (B,) bool per batch: `accuracy` before the division.
+
+    Args:
+        model: the network, which is left as `diagnose` leaves it.
+        batches: (x, y) pairs.
+        dtype: as for `diagnose`.
+        on_batch: called with (done, total) after every batch.
+
+    Raises:
+        MeasureError: batches that cannot be used.
+    """
+    batches = as_batches(batches)
+    with eval_mode(model, dtype) as net, net.rng.isolated_over(batches):
+        meter = AccuracyMeter(net, plain_logits)
+        for index, batch in enumerate(batches):
+            where = f"eval batch {index}"
+            x, y = to_device(batch, index, net)
+            with net.rng.isolated():
+                with as_pass_failed(x, where):
+                    logits = plain_logits(net.model, x)
+                check_logits(logits, y, where)
+                meter.update(x, y, logits)
+            if on_batch is not None:
+                on_batch(index + 1, len(batches))
+        return meter.right
 
 
 def _with_credit(

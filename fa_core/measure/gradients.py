@@ -11,15 +11,13 @@ from torch import Tensor
 from torch.autograd.graph import GradientEdge
 
 from fa_core.errors import MeasureError, TapError
+from fa_core.measure.batch_input import IGNORED
 from fa_core.measure.graph import SELECTIONS
 from fa_core.measure.isolate import Inputs, InputsT, first_of, select_samples, to_float64
 from fa_core.measure.loss import CE, CrossEntropy, Loss
 from fa_core.measure.norms import Signal, by_position, positions, vector_norms
 from fa_core.measure.stream import Stream
 from fa_core.zoo.methods.base import output_error
-
-IGNORED = -100
-"""Labels (B, T) of this value are ignored, as by `torch.nn.functional.cross_entropy`."""
 
 _BY_INDEX = {"IndexBackward0", "IndexSelectBackward0", "GatherBackward0"}
 """Such nodes that select by tensors of places."""

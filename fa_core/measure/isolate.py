@@ -27,7 +27,7 @@ from torch import Generator, Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from fa_core.errors import MeasureError, UsageError, first_line
-from fa_core.measure.copies import copied, floating
+from fa_core.measure.copies import copied
 from fa_core.zoo import models
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -488,6 +488,11 @@ def uncompiled(model: nn.Module) -> nn.Module:
     """The module that `torch.compile` wrapped; any other module itself."""
     original: nn.Module = getattr(model, "_orig_mod", model)
     return original
+
+
+def floating(model: nn.Module) -> list[Tensor]:
+    """Floating-point parameters and buffers."""
+    return [t for t in chain(model.parameters(), model.buffers()) if t.is_floating_point()]
 
 
 def target_dtype(model: nn.Module, dtype: str | torch.dtype | None = None) -> torch.dtype | None:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
@@ -44,12 +44,13 @@ MOST_DRAWS = 2000
 _DRAWN_UP_TO = 200
 """Maximum samples that are drawn one by one."""
 
+_Made = TypeVar("_Made")
 Signal: TypeAlias = Sequence[Tensor | None]
 """a_0..a_L; None for a layer without credit."""
 
 
-def each(change: Callable[[Tensor], Tensor], signal: Signal) -> list[Tensor | None]:
-    """A signal with every layer's credit changed."""
+def each(change: Callable[[Tensor], _Made], signal: Signal) -> list[_Made | None]:
+    """What a function makes of every layer's credit."""
     return [None if a is None else change(a) for a in signal]
 
 

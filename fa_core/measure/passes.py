@@ -37,7 +37,7 @@ from fa_core.measure.isolate import (
 from fa_core.measure.loss import CE, Loss, LossChoice, check_loss, settled
 from fa_core.measure.norms import Flattening, Signal, check_states, each
 from fa_core.measure.proven_credit import CreditProof
-from fa_core.measure.stream import Proof, Stream, prove
+from fa_core.measure.stream import Proof, Stream, Trials, prove
 from fa_core.measure.taps import (
     Tapped,
     Taps,
@@ -46,7 +46,6 @@ from fa_core.measure.taps import (
     working_taps,
 )
 from fa_core.measure.tracing import STRAIGHT_THROUGH, OwnBackward, agreeing
-from fa_core.measure.trials import Trials
 
 IN_PLACE = "modified by an inplace operation"
 """In torch's message if the backward pass needs a value that was overwritten."""
@@ -284,25 +283,21 @@ class PassRunner:
         if not is_gradient and own.steps and not own.why:
             own.give_up()
         if true is None or own.why:
-            if is_gradient:
-                self._own = None
-                return done
-            return replace(done, own_backward=own.names, gradient_unknown=own.why)
-        if is_gradient and not own.certain:
-            self._own = None
-            return done
-        proof = CreditProof(self._tapped, self._model, own, batch.x, batch.y, self.loss)
-        if is_gradient and proof.is_derivative(true.gradients):
-            self._own = None
-            return done
-        credit, why = proof.credit()
-        return replace(
-            true,
-            names=done.names,
-            own_backward=own.names,
-            credit=credit,
-            no_credit=why,
-        )
+            if not is_gradient:
+                return replace(done, own_backward=own.names, gradient_unknown=own.why)
+        elif own.certain or not is_gradient:
+            proof = CreditProof(self._tapped, self._model, own, batch.x, batch.y, self.loss)
+            if not is_gradient or not proof.is_derivative(true.gradients):
+                credit, why = proof.credit()
+                return replace(
+                    true,
+                    names=done.names,
+                    own_backward=own.names,
+                    credit=credit,
+                    no_credit=why,
+                )
+        self._own = None
+        return done
 
     def _derived(self, batch: _Batch) -> Pass | None:
         """The pass by the derivative of the forward; None if not needed or not possible."""

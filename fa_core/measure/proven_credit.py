@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
-from fa_core.measure.gradients import IGNORED, loss_gradient
+from fa_core.measure.batch_input import IGNORED
+from fa_core.measure.gradients import loss_gradient
 from fa_core.measure.graph import SELECTIONS
 from fa_core.measure.isolate import Inputs, RngState, tree_map
 from fa_core.measure.loss import CE, Loss

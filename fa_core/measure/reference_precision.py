@@ -51,7 +51,9 @@ def reference_precision(
     layers = []
     for g, exact_g in zip(measured.gradients, exact.gradients, strict=True):
         layers.append(_compared(flattening.vectors(g), flattening.vectors(exact_g)))
-    series: dict[str, Any] = {name: [layer[name] for layer in layers] for name in layers[0]}
+    series: dict[str, Any] = {}
+    for name in layers[0]:
+        series[name] = [layer[name] for layer in layers]
     samples = len(flattening.vectors(exact.gradients[0]))
     return ReferencePrecision(**series, samples=samples, dtype=measured.dtype)
 

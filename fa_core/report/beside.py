@@ -4,9 +4,10 @@ verdict."""
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from fa_core.report.diagnostics import StreamScale, stream_scale
+from fa_core.report.diagnostics import NORM_RATIO_EPS, block_growths
 from fa_core.report.gamma import null_gamma, null_of, within_null
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.method_style import known_method
@@ -85,21 +86,8 @@ def cause_of_floor(run: JudgedRun) -> str | None:
     return "undetermined"
 
 
-class FailureModes(NamedTuple):
-    """Failure modes of a run; ``""`` for none.
-
-    Attributes:
-        failure: ``"scale failure"``, ``"direction failure"`` or ``"depth unused"``.
-        direction: of the gradient over batches: ``"drift"``, ``"noise"`` or ``"neither drift nor
-            noise"``.
-    """
-
-    failure: str
-    direction: str
-
-
-def failure_modes(run: JudgedRun) -> FailureModes:
-    """The failure modes of a run; a control, which makes no claim, has none.
+def failure_mode(run: JudgedRun) -> str:
+    """The causes of a failure, ``""`` for none; a control, which makes no claim, has none.
 
     *Scale*: (a) fires, or (b) does under CE while there is an error to send back. *Depth unused*:
     (d) fires while (a) and (b) are decided and do not fail so. It is a *direction* failure only
@@ -111,26 +99,27 @@ def failure_modes(run: JudgedRun) -> FailureModes:
 
     Source: docs/protocol.md §9, modes.
 
-    >>> failure_modes(JudgedRun(residual_norms=[1, 400], cross_batch_stability=0.02))
-    FailureModes(failure='scale failure', direction='')
-    >>> failure_modes(JudgedRun(bp_grad_norms=[5e-8], provenance={"loss": "mse"})).failure
+    >>> failure_mode(JudgedRun(residual_norms=[1, 400], bp_grad_norms=[4e-10],
+    ...     cross_batch_stability=0.992))
+    'scale failure; drift'
+    >>> failure_mode(JudgedRun(bp_grad_norms=[5e-8], provenance={"loss": "mse"}))
     ''
-    >>> failure_modes(JudgedRun("random_init", residual_norms=[1, 400]))
-    FailureModes(failure='', direction='')
+    >>> failure_mode(JudgedRun("random_init", residual_norms=[1, 400]))
+    ''
+    >>> failure_mode(JudgedRun("", "", [1, 2], [4e-3], headline_acc=0.36,
+    ...     frozen_baseline_acc=0.349))
+    'depth unused'
     """
     if run.is_control:
-        return FailureModes("", "")
+        return ""
     floored = "b" in run.flags and run.loss == CE and cause_of_floor(run) != "converged"
     decided = set(run.coverage) - run.undecided
+    failure = ""
     if "a" in run.flags or floored:
         failure = "scale failure"
-    elif "d" not in run.flags or not {"a", "b"} <= decided:
-        failure = ""
-    elif _credit_is_chance(run):
-        failure = "direction failure"
-    else:
-        failure = "depth unused"
-    return FailureModes(failure, _direction(run))
+    elif "d" in run.flags and {"a", "b"} <= decided:
+        failure = "direction failure" if _credit_is_chance(run) else "depth unused"
+    return "; ".join(filter(None, [failure, _direction(run)]))
 
 
 def _direction(run: JudgedRun) -> str:
@@ -231,6 +220,44 @@ def mean_error_text(run: JudgedRun) -> str:
     return f"{found.cosine:+.3f} of it by the mean error (‖ē_T‖ {brief(found.norm, 2)})"
 
 
+class StreamScale(NamedTuple):
+    """The growth of a stream.
+
+    Attributes:
+        block: l of the largest growth ‖h_{l+1}‖/‖h_l‖, the first of several.
+        largest: that growth.
+        deep: the largest growth over l ≥ 1.
+        total: ‖h_L‖/‖h_0‖.
+    """
+
+    block: int
+    largest: float
+    deep: float
+    total: float
+
+
+def stream_scale(norms: Sequence[float]) -> StreamScale | None:
+    """Where the stream grows, and how much in all.
+
+    Args:
+        norms: ‖h_l‖, l = 0..L.
+
+    Returns:
+        None for fewer than two blocks, and where a norm is not finite or below 1e-30.
+
+    Source: docs/protocol.md, *Scale without units*.
+
+    >>> stream_scale([0.01, 5.0, 10.0])
+    StreamScale(block=0, largest=500.0, deep=2.0, total=1000.0)
+    """
+    if len(norms) < 3 or not all(map(math.isfinite, norms)) or min(norms) < NORM_RATIO_EPS:
+        return None
+    growths = block_growths(norms)
+    largest = max(growths)
+    total = norms[-1] / norms[0]
+    return StreamScale(growths.index(largest), largest, max(growths[1:]), total)
+
+
 def scale_text(run: JudgedRun) -> str:
     """What (a)'s number alone does not show: a small embedding, a smooth explosion, a vanishing
     stream; ``""`` for none.
@@ -247,13 +274,12 @@ def scale_text(run: JudgedRun) -> str:
         return ""
     if found.largest > limit:
         return _first_block_text(run, found, limit)
+    whole = f"‖h_L‖ is {brief(found.total, 2)}·‖h_0‖"
     if found.total > limit:
-        whole = f"‖h_L‖ is {brief(found.total, 2)}·‖h_0‖"
         if found.total >= found.largest**2:
             whole += ", a smooth explosion"
         return f"{whole}: over the limit in all, no one block is, so it does not fire"
     if found.total < 1 / limit:
-        whole = f"‖h_L‖ is {brief(found.total, 2)}·‖h_0‖"
         return f"{whole}: a vanishing stream, which does not fire"
     return ""
 
@@ -306,27 +332,11 @@ def floor_text(run: JudgedRun) -> str:
 
 def _gain_text(run: JudgedRun) -> str:
     """γ_L, or the missing inputs."""
-    missing = []
-    if run.batch_size is None:
-        missing.append("B")
-    if run.error_norm is None:
-        missing.append("‖e_T‖")
+    recorded = {"B": run.batch_size, "‖e_T‖": run.error_norm}
+    missing = [name for name, value in recorded.items() if value is None]
     if missing:
         return f"{' and '.join(missing)} not recorded"
     deepest = backward_gain(run)[-1]
     if deepest is None:
         return "γ_L N/A"
     return f"γ_L {brief(deepest, 2)}"
-
-
-def failure_mode(run: JudgedRun) -> str:
-    """The failure modes of a run (`failure_modes`); ``""`` for none.
-
-    >>> failure_mode(JudgedRun(residual_norms=[1, 400], bp_grad_norms=[4e-10],
-    ...     cross_batch_stability=0.992))
-    'scale failure; drift'
-    >>> failure_mode(JudgedRun("", "", [1, 2], [4e-3], headline_acc=0.36,
-    ...     frozen_baseline_acc=0.349))
-    'depth unused'
-    """
-    return "; ".join(filter(None, failure_modes(run)))

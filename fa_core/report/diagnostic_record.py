@@ -14,7 +14,14 @@ from fa_core.report.beside import (
     reference_text,
     scale_text,
 )
-from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, judged_text
+from fa_core.report.diagnostics import (
+    DIAGNOSTICS,
+    FIRES,
+    LETTERS,
+    NOT_MEASURED,
+    Diagnostic,
+    judged_text,
+)
 from fa_core.report.gamma import per_layer
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.notes import (
@@ -30,7 +37,6 @@ from fa_core.report.notes import (
 )
 from fa_core.report.numbers import brief, exact, short
 from fa_core.report.quantities import JUDGED, Quantity
-from fa_core.report.verdict import FIRES, NOT_MEASURED
 from fa_core.report.verdict_text import flips_texts, verdict_words
 
 
@@ -189,7 +195,7 @@ def report_text(run: JudgedRun) -> str:
     if cause:
         lines.append(f"cause of (b): {cause}")
     if mode:
-        lines.append(f"mode: {mode}")
+        lines.append(f"cause: {mode}")
     lines += [f"to flip: {flip}" for flip in flips_texts(run)]
     lines += _layers("‖h_l‖", run.by_layer("residual_norms"))
     lines += _layers("‖g_l‖", run.by_layer("bp_grad_norms"))

@@ -7,7 +7,7 @@ Python, so that the first screen needs no NumPy.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -18,10 +18,8 @@ from fa_core.files.decode import Json
 from fa_core.report.diagnostic_record import records_of, report_text
 from fa_core.report.gamma import deep_gamma, null_gamma
 from fa_core.report.judged_run import JudgedRun
-from fa_core.report.numbers import as_json
 from fa_core.report.provenance import Credit, Provenance
-from fa_core.report.report_facts import NO_REASON, ReportFacts
-from fa_core.report.thresholds import refuse_changes
+from fa_core.report.report_facts import NO_REASON, NORMS, ReportFacts, as_json, refuse_changes
 from fa_core.report.verdict_text import verdict_words
 from fa_core.sanitize import sanitize
 
@@ -33,36 +31,27 @@ COSINE_SLACK = 1e-6
 """Tolerance for the rounding of a mean cosine beyond ±1."""
 
 
-def longest_list(facts: ReportFacts) -> int:
-    """Length of a report's longest list by layer."""
-    longest = max(len(facts.residual_norms), len(facts.bp_grad_norms))
-    if not facts.credit:
-        return longest
-    lists = list(facts.credit.values())
-    null = facts.credit.get("null")
+def _longest_list(credit: Json) -> int:
+    """Length of the longest list by layer."""
+    lists = list(credit.values())
+    null = credit.get("null")
     if isinstance(null, Mapping):
         lists += null.values()
     lengths = (len(values) for values in lists if isinstance(values, (list, tuple)))
-    return max([longest, *lengths])
+    return max(lengths, default=0)
 
 
 def _check_layers(facts: ReportFacts, where: str) -> None:
-    longest = longest_list(facts)
+    h = len(facts.residual_norms)
+    g = len(facts.bp_grad_norms)
+    longest = max(h, g, _longest_list(facts.credit) if facts.credit else 0)
     if longest > MOST_LAYERS:
         what = f"{longest:,} values where there is one for each layer"
         raise InvalidReport(what, where=where, hint=f"up to {MOST_LAYERS:,} layers are read")
-    h = len(facts.residual_norms)
-    g = len(facts.bp_grad_norms)
     if h and g and h != g and not facts.layers:
         what = f"layers of unequal number: {h} residual_norms, {g} bp_grad_norms"
         hint = "both must list h_0..h_L; leave one out if it was not measured"
         raise InvalidReport(what, where=where, hint=hint)
-
-
-def _check_norms(norms: Sequence[float], name: str, where: str) -> None:
-    for layer, norm in enumerate(norms):
-        if norm < 0:
-            _check_norm(norm, f"{name}[{layer}]", where)
 
 
 def _check_norm(norm: float, name: str, where: str) -> None:
@@ -82,13 +71,13 @@ def _check_accuracy(acc: float | None, name: str, where: str) -> None:
     raise InvalidReport(f"{name} is {acc}", where=where, hint=hint)
 
 
-def _check_members(found: Mapping[str, object], kind: object, name: str, where: str) -> None:
+def _check_members(found: Mapping[str, object], kind: type, where: str) -> None:
     """Refuse fields of another type than in a ``TypedDict``."""
     try:
         msgspec.convert(found, kind)
     except msgspec.ValidationError as error:
         what, _, place = str(error).partition(" - at `$")
-        member = name + place.rstrip("`")
+        member = kind.__name__.lower() + place.rstrip("`")
         raise InvalidReport(f"{member}: {what}", where=where) from error
 
 
@@ -171,7 +160,7 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
         Raises:
             FaError: it cannot be written.
         """
-        write_json(Path(path), self.to_dict())
+        write_json(Path(path), self.to_dict(), typed=True)
 
     def check(self, where: str = "") -> DiagnosticReport:
         """Check for contradictory numbers; returns the report.
@@ -188,8 +177,10 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
                 `Credit` and `Provenance`.
         """
         _check_layers(self, where)
-        _check_norms(self.residual_norms, "residual_norms", where)
-        _check_norms(self.bp_grad_norms, "bp_grad_norms", where)
+        for name in NORMS:
+            for layer, norm in enumerate(getattr(self, name)):
+                if norm < 0:
+                    _check_norm(norm, f"{name}[{layer}]", where)
         if self.growth_bound is not None:
             _check_norm(self.growth_bound, "growth_bound", where)
         _check_accuracy(self.headline_acc, "headline_acc", where)
@@ -198,10 +189,9 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
             if not low <= high:
                 what = f"intervals.{name} is [{low}, {high}]"
                 raise InvalidReport(what, where=where, hint="low end first, no NaN")
-        if self.credit:
-            _check_members(self.credit, Credit, "credit", where)
-        if self.provenance:
-            _check_members(self.provenance, Provenance, "provenance", where)
+        for found, kind in ((self.credit, Credit), (self.provenance, Provenance)):
+            if found:
+                _check_members(found, kind, where)
         return _with_cosine(self, where)
 
     def to_dict(self) -> Json:
@@ -239,14 +229,12 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
             if str(fields["cross_batch_stability"]) != str(data[SOURCE_DRIFT]):
                 raise InvalidReport(f"two values of {SOURCE_DRIFT}", where=where)
         try:
-            report = _converted(fields)
+            report = _converted(fields).as_recorded()  # no file assumes a baseline
         except ValueError as error:
             what, _, place = str(error).partition(" - at `$")
             place = where + place.rstrip("`")
             hint = "see docs/protocol.md, report fields"
             raise InvalidReport(what, where=place, hint=hint) from error
-        if report.assumed_baseline_acc is not None:  # no file may
-            report = report.as_recorded()
         report = report.check(where)
         kept = data.get("recorded_verdict")
         if isinstance(kept, str) and not report.recorded_differs:

@@ -11,7 +11,7 @@ from fa_core.report.intervals import t_quantile
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.method_style import known_method
 from fa_core.report.names import canonical_method
-from fa_core.report.numbers import as_float
+from fa_core.report.report_facts import as_float
 
 Credit: TypeAlias = Json | None
 """A report's ``credit`` table."""
@@ -149,11 +149,11 @@ def lost_layers(credit: Credit, method: str = "") -> list[int]:
     free = free_layers(credit, method)
     gamma = per_layer(credit)
     zeros = per_layer(credit, "zeros")
-    lost = []
-    for l, (cosine, share) in enumerate(zip(gamma, zeros, strict=False)):
-        if l and l not in free and cosine is None and share is not None:
-            lost.append(l)
-    return lost
+    return [
+        l
+        for l, (cosine, share) in enumerate(zip(gamma, zeros, strict=False))
+        if l and l not in free and cosine is None and share is not None
+    ]
 
 
 def deep_entries(credit: Json) -> Json:

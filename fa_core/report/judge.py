@@ -21,8 +21,8 @@ from fa_core.report.diagnostics import (
     finite,
     mask_of,
 )
-from fa_core.report.judged_run import JudgedRun, nonfinite_in, numbers_of, reach_of
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.judged_run import JudgedRun
+from fa_core.report.report_facts import DiagnosticThresholds
 
 ALL = mask_of(LETTERS)
 
@@ -81,8 +81,8 @@ class Judge:
     Attributes:
         coverage: measured diagnostics.
         nonfinite: diagnostics that fire at every threshold, for a NaN or ±inf.
-        ends: letter → per run, the end that fires for sure and the one that may (`reach_of`); NaN
-            where the diagnostic was not measured.
+        ends: letter → per run, the end that fires for sure and the one that may
+            (`JudgedRun.reach`); NaN where the diagnostic was not measured.
     """
 
     def __init__(self, runs: Sequence[JudgedRun]) -> None:
@@ -92,32 +92,25 @@ class Judge:
         def unmeasured() -> array[float]:
             return array("d", [math.nan]) * len(runs)
 
-        columns = {x: (unmeasured(), unmeasured(), unmeasured()) for x in LETTERS}
+        columns = {letter: unmeasured() for letter in LETTERS}
+        self.ends = {letter: (unmeasured(), unmeasured()) for letter in LETTERS}
         for place, run in enumerate(runs):
-            # functions instead of the run's cached properties: 10,000 caches take 10 MB
-            numbers = numbers_of(run)
-            nonfinite = nonfinite_in(run)
-            reach = reach_of(run, numbers, nonfinite)
-            self.coverage[place] = mask_of(reach)
-            self.nonfinite[place] = mask_of(nonfinite)
-            for letter, number in zip(LETTERS, numbers, strict=True):
-                if letter in reach:
-                    if number is None or letter in nonfinite:
-                        known = math.nan
-                    else:
-                        known = number
-                    values, sure, possible = columns[letter]
-                    values[place] = known
-                    sure[place], possible[place] = reach[letter]
-        self.ends = {letter: (sure, possible) for letter, (_, sure, possible) in columns.items()}
+            self.coverage[place] = mask_of(run.reach)
+            self.nonfinite[place] = mask_of(run.nonfinite)
+            for letter, reach in run.reach.items():
+                sure, possible = self.ends[letter]
+                sure[place], possible[place] = reach
+                number = run.numbers[letter]
+                if number is not None and letter not in run.nonfinite:
+                    columns[letter][place] = number
         self._rising: dict[str, list[tuple[float, int]]] = {}
         self._orders: dict[str, list[Order]] = {}
-        for letter, (values, *ends) in columns.items():
+        for letter, values in columns.items():
             measured = [
                 pair for pair in zip(values, count()) if self.coverage[pair[1]] & BIT[letter]
             ]
             self._rising[letter] = sorted(measured, key=lambda one: (math.isnan(one[0]), one[0]))
-            self._orders[letter] = [Order(DIAGNOSTICS[letter], column) for column in ends]
+            self._orders[letter] = [Order(DIAGNOSTICS[letter], ends) for ends in self.ends[letter]]
 
     def at(self, thresholds: DiagnosticThresholds) -> tuple[bytearray, bytearray]:
         """Per run, the diagnostics that fire, and those that neither fire nor pass."""

@@ -7,34 +7,30 @@ equal.
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TypeAlias
 
 from fa_core.report.diagnostics import (
     ASSUMED,
     BOUND,
     DIAGNOSTICS,
+    FIRES,
     LETTERS,
     NORM_RATIO_EPS,
-    largest_growth,
-)
-from fa_core.report.intervals import noise_scale
-from fa_core.report.names import is_control
-from fa_core.report.provenance import BATCH_SIZES, OTHER_BASELINES, Interval
-from fa_core.report.quantities import JUDGED
-from fa_core.report.report_facts import ReportFacts
-from fa_core.report.thresholds import refuse_changes
-from fa_core.report.verdict import (
-    FIRES,
     NOT_MEASURED,
     PASSES,
     UNDECIDED,
     cell_text,
     judgement_of,
+    largest_growth,
     recorded_flags,
     verdict_text,
 )
+from fa_core.report.intervals import noise_scale
+from fa_core.report.names import is_control
+from fa_core.report.provenance import BATCH_SIZES, OTHER_BASELINES, Interval
+from fa_core.report.quantities import JUDGED
+from fa_core.report.report_facts import ReportFacts, refuse_changes
 
 
 def margin_over(headline: float | None, baseline: float | None) -> float | None:
@@ -48,90 +44,6 @@ def margin_over(headline: float | None, baseline: float | None) -> float | None:
     return round(100.0 * (headline - baseline), 9)
 
 
-def numbers_of(facts: ReportFacts) -> tuple[float | None, ...]:
-    """The numbers that (a) to (d) judge, in order; None if unmeasured.
-
-    >>> numbers_of(ReportFacts(residual_norms=[1.0, 2.0], bp_grad_norms=[0.5, 0.25]))
-    (2.0, 0.25, None, None)
-    """
-    deepest = None
-    if facts.bp_grad_norms:
-        deepest = facts.bp_grad_norms[-1]
-    return (
-        largest_growth(facts.residual_norms, facts.growth_bound),
-        deepest,
-        facts.cross_batch_stability,
-        margin_over(facts.headline_acc, facts.baseline_acc),
-    )
-
-
-def nonfinite_in(facts: ReportFacts) -> dict[str, str]:
-    """Diagnostic letter → its first value that is NaN or ±inf, as text.
-
-    >>> nonfinite_in(ReportFacts(residual_norms=[1.0, math.inf]))
-    {'a': 'residual norm at layer 1 is inf'}
-    """
-    scalars = (
-        ("a", "growth bound", facts.growth_bound),
-        ("c", "cross-batch stability", facts.cross_batch_stability),
-        ("d", "headline accuracy", facts.headline_acc),
-        ("d", "frozen baseline accuracy", facts.baseline_acc),
-    )
-    streams = (
-        ("a", "residual norm", facts.residual_norms),
-        ("b", "BP gradient norm", facts.bp_grad_norms),
-    )
-    total = sum(facts.residual_norms) + sum(facts.bp_grad_norms)
-    for _, _, value in scalars:
-        total += value or 0.0
-    # a sum is finite only if all terms are
-    if math.isfinite(total):
-        return {}
-    found: dict[str, str] = {}
-    for letter, name, norms in streams:
-        for layer, norm in enumerate(norms):
-            if not math.isfinite(norm):
-                found.setdefault(letter, f"{name} at layer {layer} is {norm}")
-    for letter, name, value in scalars:
-        if value is not None and not math.isfinite(value):
-            found.setdefault(letter, f"{name} is {value}")
-    return found
-
-
-Reach: TypeAlias = dict[str, Interval]
-"""Measured letter → (sure, possible), between which a threshold leaves the diagnostic undecided."""
-
-
-def reach_of(run: JudgedRun, numbers: Iterable[float | None], nonfinite: Container[str]) -> Reach:
-    """The ends that decide each measured diagnostic.
-
-    It fires if *sure* lies beyond the threshold, passes if *possible* does not, and is undecided
-    between them. They are the ends of its interval, or its number twice where it has none. A
-    non-finite value fires at every threshold; what is `inconclusive` passes at none.
-
-    Args:
-        run: whose thresholds are not used.
-        numbers: `numbers_of` the run.
-        nonfinite: `nonfinite_in` the run.
-    """
-    inconclusive = run.inconclusive
-    found = {}
-    for diagnostic, number in zip(DIAGNOSTICS.values(), numbers, strict=True):
-        letter = diagnostic.letter
-        if letter in nonfinite:
-            found[letter] = (diagnostic.always, diagnostic.always)
-        elif number is not None:
-            low, high = run.interval(letter) or (number, number)
-            if diagnostic.fires_above:
-                sure, possible = low, high
-            else:
-                sure, possible = high, low
-            if letter in inconclusive:
-                possible = diagnostic.always
-            found[letter] = (sure, possible)
-    return found
-
-
 def _fires(letter: str) -> property:
     """Whether a diagnostic fires; None if it was not measured or is undecided."""
     return property(lambda run: {FIRES: True, PASSES: False}.get(run.states[letter]))
@@ -143,8 +55,18 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
 
     @cached_property
     def numbers(self) -> dict[str, float | None]:
-        """Diagnostic letter → the number it judges; None if unmeasured."""
-        return dict(zip(LETTERS, numbers_of(self), strict=True))
+        """Diagnostic letter → the number it judges; None if unmeasured.
+
+        >>> JudgedRun(residual_norms=[1.0, 2.0], bp_grad_norms=[0.5, 0.25]).numbers
+        {'a': 2.0, 'b': 0.25, 'c': None, 'd': None}
+        """
+        norms = self.bp_grad_norms
+        return {
+            "a": largest_growth(self.residual_norms, self.growth_bound),
+            "b": norms[-1] if norms else None,
+            "c": self.cross_batch_stability,
+            "d": margin_over(self.headline_acc, self.baseline_acc),
+        }
 
     @property
     def max_per_block_growth(self) -> float | None:
@@ -163,13 +85,62 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
 
     @cached_property
     def nonfinite(self) -> dict[str, str]:
-        """Diagnostic letter → its first value that is NaN or ±inf, as text."""
-        return nonfinite_in(self)
+        """Diagnostic letter → its first value that is NaN or ±inf, as text.
+
+        >>> JudgedRun(residual_norms=[1.0, math.inf]).nonfinite
+        {'a': 'residual norm at layer 1 is inf'}
+        """
+        scalars = (
+            ("a", "growth bound", self.growth_bound),
+            ("c", "cross-batch stability", self.cross_batch_stability),
+            ("d", "headline accuracy", self.headline_acc),
+            ("d", "frozen baseline accuracy", self.baseline_acc),
+        )
+        streams = (
+            ("a", "residual norm", self.residual_norms),
+            ("b", "BP gradient norm", self.bp_grad_norms),
+        )
+        total = sum(self.residual_norms) + sum(self.bp_grad_norms)
+        for _, _, value in scalars:
+            total += value or 0.0
+        # a sum is finite only if all terms are
+        if math.isfinite(total):
+            return {}
+        found: dict[str, str] = {}
+        for letter, name, norms in streams:
+            for layer, norm in enumerate(norms):
+                if not math.isfinite(norm):
+                    found.setdefault(letter, f"{name} at layer {layer} is {norm}")
+        for letter, name, value in scalars:
+            if value is not None and not math.isfinite(value):
+                found.setdefault(letter, f"{name} is {value}")
+        return found
 
     @cached_property
-    def reach(self) -> Reach:
-        """The ends that decide each measured diagnostic (`reach_of`)."""
-        return reach_of(self, self.numbers.values(), self.nonfinite)
+    def reach(self) -> dict[str, Interval]:
+        """Measured letter → (sure, possible), between which a threshold leaves the diagnostic
+        undecided.
+
+        It fires if *sure* lies beyond the threshold, passes if *possible* does not. They are the
+        ends of its interval, or its number twice where it has none. A non-finite value fires at
+        every threshold; what is `inconclusive` passes at none.
+        """
+        inconclusive = self.inconclusive
+        found = {}
+        for letter, number in self.numbers.items():
+            diagnostic = DIAGNOSTICS[letter]
+            if letter in self.nonfinite:
+                found[letter] = (diagnostic.always, diagnostic.always)
+            elif number is not None:
+                low, high = self.interval(letter) or (number, number)
+                if diagnostic.fires_above:
+                    sure, possible = low, high
+                else:
+                    sure, possible = high, low
+                if letter in inconclusive:
+                    possible = diagnostic.always
+                found[letter] = (sure, possible)
+        return found
 
     @cached_property
     def coverage(self) -> str:

@@ -20,6 +20,7 @@ import msgspec
 from fa_core.errors import UnreadableInput
 from fa_core.files.decode import Json, loads, reading
 from fa_core.files.opening import is_file, read_file
+from fa_core.report.report_facts import Axis
 
 MANIFEST = "manifest.json"
 WEIGHTS = "model.safetensors"
@@ -84,7 +85,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     seed: int
     method_args: Json = {}
     recipe: Json = {}
-    axes: dict[str, str | int | float | bool | None] = {}
+    axes: dict[str, Axis] = {}
     headline_acc: float | None = None
     epochs_done: int = 0
     stopped: str | None = None
@@ -110,3 +111,19 @@ def read_manifest(folder: Path) -> Manifest:
             hint = f"this version reads {FORMAT}"
             raise UnreadableInput(f"run format {data['format']!r} is not known here", hint=hint)
         return msgspec.convert(data, Manifest)
+
+
+def stopped_after(facts: Json) -> str:
+    """Where a training stopped before its last epoch; ``""`` if it did not.
+
+    Args:
+        facts: of the run's manifest, or the provenance of its audit.
+
+    >>> stopped_after({"epochs_done": 3, "recipe": {"epochs": 10}})
+    'epoch 3 of 10'
+    """
+    done, recipe = facts.get("epochs_done"), facts.get("recipe")
+    epochs = recipe.get("epochs") if isinstance(recipe, dict) else None
+    if isinstance(done, int) and isinstance(epochs, int) and done < epochs:
+        return f"epoch {done} of {epochs}"
+    return ""

@@ -178,8 +178,8 @@ class Name(NamedTuple):
     axes: Json
 
 
-_NUMBERED = r"(?:epoch|ep|step|iter|iteration|ckpt|checkpoint)"
-_EPOCH = re.compile(rf"(?:^|[_-]){_NUMBERED}[_=-]?(\d{{1,18}})(?=[_-]|$)", re.I)
+_COUNTED = r"(epoch|ep|step|iter|iteration|ckpt|checkpoint)"
+_COUNT = re.compile(rf"(?:^|[_-]){_COUNTED}[_=-]?(\d{{1,18}})(?=[_-]|$)", re.I)
 _OF_WEIGHTS = r"safetensors|pt|pt2|pth|ckpt|bin|tar"
 _SUFFIX = re.compile(rf"\.(?:json|jsonl|ndjson|csv|tsv|({_OF_WEIGHTS}))(?:\.(?:tar|gz))?$", re.I)
 _ROLES = frozenset(
@@ -217,13 +217,13 @@ def role_of(name: str) -> tuple[int, int] | None:
     """
     plain = _SUFFIX.sub("", name).lower()
     words = set(re.findall(r"[^\W\d_]+", _PAIR.sub("", plain)))
-    epoch = _EPOCH.search(plain)
-    if not words <= _ROLES or not (words or epoch):
+    count = _COUNT.search(plain)
+    if not words <= _ROLES or not (words or count):
         return None
     if "best" in words:
         return 3, 0
-    if epoch:
-        return 0, int(epoch[1])
+    if count:
+        return 0, int(count[2])
     if re.search(r"\d", plain):
         return None
     return 1 + (not words.isdisjoint(("last", "latest", "final"))), 0
@@ -285,8 +285,8 @@ def name_of(path: str) -> Name:
     for _, _, own in said[top::-1]:
         axes |= own
     for part in parts[:at]:
-        if epoch := _EPOCH.search(part):
-            axes["epoch"] = int(epoch[1])
+        if count := _COUNT.search(part.lower()):
+            axes["epoch" if count[1] == "ep" else count[1]] = int(count[2])
         if network := _ARCH.fullmatch(canonical_method(part)):
             axes["arch"] = network[1]
     key = "/".join(parts[top::-1])

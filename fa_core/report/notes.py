@@ -99,9 +99,7 @@ def other_margins_text(run: JudgedRun) -> str:
     'by frozen blocks of other rules: dfa +6.30 pp'
     """
     margins = [f"{rule} {margin:+.2f}" for rule, margin in run.margins_by_rule.items()]
-    if margins:
-        return f"by frozen blocks of other rules: {', '.join(margins)} pp"
-    return ""
+    return f"by frozen blocks of other rules: {', '.join(margins)} pp" if margins else ""
 
 
 def batch_texts(run: JudgedRun, letter: str) -> list[str]:
@@ -131,9 +129,7 @@ def batch_texts(run: JudgedRun, letter: str) -> list[str]:
 def reduction_text(run: JudgedRun) -> str:
     """The positions of a language model's norms; ``""`` for other networks."""
     reduction = run.provenance.get("reduction")
-    if reduction:
-        return f"norms {reduction}"
-    return ""
+    return f"norms {reduction}" if reduction else ""
 
 
 def own_backward_text(run: JudgedRun) -> str:
@@ -163,13 +159,8 @@ def own_backward_text(run: JudgedRun) -> str:
 
 
 def _gammas(run: JudgedRun) -> str:
-    texts = []
-    for gamma in per_layer(run.credit):
-        if gamma is None:
-            texts.append("N/A")
-        else:
-            texts.append(f"{gamma:+.3f}")
-    return " ".join(texts)
+    gammas = per_layer(run.credit)
+    return " ".join("N/A" if gamma is None else f"{gamma:+.3f}" for gamma in gammas)
 
 
 def caveats(run: JudgedRun, *, only_decisive: bool = False) -> list[str]:

@@ -1,84 +1,19 @@
-"""Conversion of numbers of any type to floats and text, and back; counts and lists as text."""
+"""Numbers as text, and back; counts and lists as text."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from itertools import islice
 from typing import TypeGuard
 
-from fa_core.errors import UsageError
-
 MISSING = "N/A"
-
-
-def as_float(value: object, name: str = "number") -> float:
-    """A number of any type as a Python float: int, NumPy scalar, 0-d array or tensor, Fraction,
-    Decimal.
-
-    Python floats compare, print and encode alike everywhere; ``np.float64(2) > 1 is True`` is
-    False.
-
-    Args:
-        value: the number; NaN and ±inf are allowed.
-        name: its name, for the message.
-
-    Raises:
-        UsageError: a bool, a text, an array of several numbers, or another type.
-
-    >>> from fractions import Fraction
-    >>> as_float(3), as_float(Fraction(1, 4))
-    (3.0, 0.25)
-    >>> as_float("0.31", "headline_acc")
-    Traceback (most recent call last):
-    fa_core.errors.UsageError: headline_acc is '0.31'; give a number
-    """
-    if type(value) is float:
-        return value
-    try:
-        if hasattr(value, "item"):
-            number = value.item()
-        else:
-            number = value
-        if not isinstance(number, (bool, str, bytes)):
-            return float(number)
-    except (TypeError, ValueError, ArithmeticError, RuntimeError):
-        pass
-    raise UsageError(f"{name} is {value!r:.60}", hint="give a number")
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
     """Whether a decoded value is a number, including NaN and infinity, but not a bool."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def as_floats(values: Iterable[object], name: str = "numbers") -> list[float]:
-    """A list, tuple, array or tensor of numbers as a list of Python floats.
-
-    Raises:
-        UsageError: as `as_float`, or not iterable.
-    """
-    try:
-        listed = list(values)
-    except TypeError:
-        raise UsageError(f"{name} is {values!r:.60}", hint="give a list of numbers") from None
-    return [
-        value if type(value) is float else as_float(value, f"{name}[{place}]")
-        for place, value in enumerate(listed)
-    ]
-
-
-def as_json(value: object) -> object:
-    """A JSON value for other types: a number, a list, or text."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, (bool, int, float, str, list)):
-        return value
-    try:
-        return as_float(value)
-    except UsageError:
-        return str(value)
 
 
 def significant(value: float | None, digits: int = 4) -> str:

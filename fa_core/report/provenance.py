@@ -75,22 +75,6 @@ class Provenance(TypedDict, total=False):
     versions: Json
 
 
-def stopped_after(facts: Json) -> str:
-    """Where a training stopped before its last epoch; ``""`` if it did not.
-
-    Args:
-        facts: of the run's manifest, or the provenance of its audit.
-
-    >>> stopped_after({"epochs_done": 3, "recipe": {"epochs": 10}})
-    'epoch 3 of 10'
-    """
-    done, recipe = facts.get("epochs_done"), facts.get("recipe")
-    epochs = recipe.get("epochs") if isinstance(recipe, dict) else None
-    if isinstance(done, int) and isinstance(epochs, int) and done < epochs:
-        return f"epoch {done} of {epochs}"
-    return ""
-
-
 Interval: TypeAlias = tuple[float, float]
 """Low and high end."""
 

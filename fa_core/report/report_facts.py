@@ -1,15 +1,17 @@
-"""The measurements of a run, as in its file. Immutable and not judged."""
+"""The measurements of a run, as in its file, and its thresholds. Immutable and not judged."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+import math
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TypeAlias, TypeVar
 
 import msgspec
+from msgspec.structs import force_setattr, replace
 
 from fa_core.errors import UsageError
 from fa_core.files.decode import Json
-from fa_core.report.numbers import as_float, as_floats
+from fa_core.report.numbers import brief
 from fa_core.report.provenance import (
     CE,
     LOSS,
@@ -18,10 +20,152 @@ from fa_core.report.provenance import (
     MeanError,
     ReferencePrecision,
 )
-from fa_core.report.thresholds import DiagnosticThresholds, refuse_changes
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+
+def as_float(value: object, name: str = "number") -> float:
+    """A number of any type as a Python float: int, NumPy scalar, 0-d array or tensor, Fraction,
+    Decimal.
+
+    Python floats compare, print and encode alike everywhere; ``np.float64(2) > 1 is True`` is
+    False.
+
+    Args:
+        value: the number; NaN and ±inf are allowed.
+        name: its name, for the message.
+
+    Raises:
+        UsageError: a bool, a text, an array of several numbers, or another type.
+
+    >>> from fractions import Fraction
+    >>> as_float(3), as_float(Fraction(1, 4))
+    (3.0, 0.25)
+    >>> as_float("0.31", "headline_acc")
+    Traceback (most recent call last):
+    fa_core.errors.UsageError: headline_acc is '0.31'; give a number
+    """
+    if type(value) is float:
+        return value
+    try:
+        if hasattr(value, "item"):
+            number = value.item()
+        else:
+            number = value
+        if not isinstance(number, (bool, str, bytes)):
+            return float(number)
+    except (TypeError, ValueError, ArithmeticError, RuntimeError):
+        pass
+    raise UsageError(f"{name} is {value!r:.60}", hint="give a number")
+
+
+def as_floats(values: Iterable[object], name: str = "numbers") -> list[float]:
+    """A list, tuple, array or tensor of numbers as a list of Python floats.
+
+    Raises:
+        UsageError: as `as_float`, or not iterable.
+    """
+    try:
+        listed: list[Any] = list(values)
+    except TypeError:
+        raise UsageError(f"{name} is {values!r:.60}", hint="give a list of numbers") from None
+    for place, value in enumerate(listed):
+        if type(value) is not float:
+            listed[place] = as_float(value, f"{name}[{place}]")
+    return listed
+
+
+def as_json(value: object) -> object:
+    """A JSON value for other types: a number, a list, or text."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, (bool, int, float, str, list)):
+        return value
+    try:
+        return as_float(value)
+    except UsageError:
+        return str(value)
+
+
+Frozen = TypeVar("Frozen", bound=type[Any])
+
+
+def refuse_changes(cls: Frozen) -> Frozen:
+    """Class decorator: the error of setting or deleting an attribute points to `with_thresholds`.
+
+    Each subclass needs the decorator, since msgspec overrides these methods in every frozen class.
+    """
+    cls.__setattr__ = _refuse
+    cls.__delattr__ = _refuse  # type: ignore[assignment]  # one refusal for both
+    return cls
+
+
+def _refuse(instance: object, name: str, value: object = None) -> NoReturn:
+    hint = (
+        "report.with_thresholds(DiagnosticThresholds(...)) gives a report that is judged by others"
+    )
+    raise AttributeError(f"{name} cannot be changed, reports and thresholds are immutable; {hint}")
+
+
+NEVER_NEGATIVE: Mapping[str, str] = {
+    "g_norm_floor": "a gradient norm",
+    "h_norm_explosion_ratio": "growth per block",
+}
+"""Threshold that must not be negative → name of its number, which never is."""
+
+_FromZero = Annotated[float, msgspec.Meta(ge=0.0)]
+"""Type of these thresholds for decoders, which report the location."""
+
+
+@refuse_changes
+class DiagnosticThresholds(msgspec.Struct, frozen=True):
+    """The four thresholds. Comparisons are strict: a value equal to its threshold does not fire.
+
+    Numbers of any type are taken; they become floats.
+
+    Attributes:
+        g_norm_floor: (b) fires below this ‖g_L‖ (batch-averaged CE, so it carries 1/B).
+        h_norm_explosion_ratio: (a) fires above this growth per block (a ratio).
+        stability_drift_ceiling: (c) fires above this mean pairwise cosine (in [-1, 1]).
+        frozen_acc_margin_pp: (d) fires below this margin over the frozen baseline (percentage
+            points).
+
+    Raises:
+        ValueError: if a threshold is NaN, or negative where that makes no sense (`NEVER_NEGATIVE`).
+        UsageError: if a threshold is no number.
+
+    >>> DiagnosticThresholds(1e-8, 12.0).h_norm_explosion_ratio
+    12.0
+    """
+
+    g_norm_floor: _FromZero = 1e-7
+    h_norm_explosion_ratio: _FromZero = 50.0
+    stability_drift_ceiling: float = 0.30
+    frozen_acc_margin_pp: float = 2.0
+
+    def __post_init__(self) -> None:
+        # runs for each report of a file: faster than over `numbers`
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if type(value) is float and value > 0:
+                continue
+            # equal thresholds are written alike: -0.0 equals 0.0
+            value = as_float(value, f"threshold {name}") or 0.0
+            force_setattr(self, name, value)
+            if math.isnan(value):
+                raise ValueError(f"threshold {name} is NaN: give a number")
+            if value < 0 and name in NEVER_NEGATIVE:
+                why = f"{NEVER_NEGATIVE[name]} is never negative"
+                raise ValueError(f"threshold {name} is {brief(value)}: {why}")
+
+    def numbers(self) -> dict[str, float]:
+        """The thresholds by name."""
+        return msgspec.structs.asdict(self)
+
+
+PROTOCOL = DiagnosticThresholds()
+"""The protocol's thresholds (docs/protocol.md §3)."""
 
 Axis: TypeAlias = str | int | float | bool | None
 """A run's coordinate along an axis of a sweep."""
@@ -43,18 +187,12 @@ NO_REASON = "not in the source"
 UNSTATED = DiagnosticThresholds()
 """Thresholds of a report without recorded ones."""
 
-_SCALARS = (
-    "cross_batch_stability",
-    "headline_acc",
-    "frozen_baseline_acc",
-    "error_norm",
-    "growth_bound",
-    "assumed_baseline_acc",
-)
-"""The fields with one number."""
-
-_COUNTS = ("stability_layer", "seed", "batch_size", "n_batches", "norm_batches")
-"""The fields with a whole number."""
+_SCALARS = {
+    **dict.fromkeys(("cross_batch_stability", "headline_acc", "frozen_baseline_acc"), float),
+    **dict.fromkeys(("error_norm", "growth_bound", "assumed_baseline_acc"), float),
+    **dict.fromkeys(("stability_layer", "seed", "batch_size", "n_batches", "norm_batches"), int),
+}
+"""Fields with one number → its type."""
 
 
 def layers_in_order(layers: Iterable[str]) -> list[str]:
@@ -163,15 +301,16 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
     assumed_baseline_acc: float | None = msgspec.field(default=None, name=WHAT_IF)
 
     def __post_init__(self) -> None:
-        plain: Json = {name: as_floats(getattr(self, name), name) for name in NORMS}
-        for names, convert in ((_SCALARS, as_float), (_COUNTS, _as_count)):
-            for name in names:
-                value = getattr(self, name)
-                if value is not None:
-                    plain[name] = convert(value, name)
-        plain["intervals"] = {name: _ends(name, ends) for name, ends in self.intervals.items()}
-        for name, value in plain.items():
-            msgspec.structs.force_setattr(self, name, value)
+        for name in NORMS:
+            force_setattr(self, name, as_floats(getattr(self, name), name))
+        for name, kind in _SCALARS.items():
+            value = getattr(self, name)
+            if value is not None and type(value) is not kind:
+                convert = _whole if kind is int else as_float
+                force_setattr(self, name, convert(value, name))
+        if self.intervals:
+            ends = {name: _ends(name, both) for name, both in self.intervals.items()}
+            force_setattr(self, "intervals", ends)
 
     @property
     def baseline_acc(self) -> float | None:
@@ -207,9 +346,7 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
         >>> partial.by_layer("bp_grad_norms")
         {'2': 2.0}
         """
-        norms = self.residual_norms
-        if field == "bp_grad_norms":
-            norms = self.bp_grad_norms
+        norms: list[float] = getattr(self, field)
         if field in self.layers or (len(norms) == 1 and not self.tap_names):
             return {self.layers.get(field, "?"): norm for norm in norms[:1]}
         return {str(layer): norm for layer, norm in enumerate(norms)}
@@ -226,7 +363,7 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
         """The measurements judged by these thresholds."""
         if self.thresholds == thresholds:
             return self
-        return msgspec.structs.replace(self, thresholds=thresholds)
+        return replace(self, thresholds=thresholds)
 
     def with_frozen_baseline(self, acc: float) -> Self:
         """The measurements with another measured frozen baseline (a fraction)."""
@@ -234,20 +371,20 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
         reasons.pop("d", None)
         intervals = dict(self.intervals)
         intervals.pop("margin_pp", None)
-        return msgspec.structs.replace(
-            self, frozen_baseline_acc=acc, unmeasured=reasons, intervals=intervals
-        )
+        return replace(self, frozen_baseline_acc=acc, unmeasured=reasons, intervals=intervals)
 
     def with_assumed_baseline(self, acc: float) -> Self:
         """The measurements with (d) judged by an assumed frozen baseline (a fraction).
 
         `frozen_baseline_acc` and `to_dict` are unchanged.
         """
-        return msgspec.structs.replace(self, assumed_baseline_acc=acc)
+        return replace(self, assumed_baseline_acc=acc)
 
     def as_recorded(self) -> Self:
         """The report without an assumed baseline."""
-        return msgspec.structs.replace(self, assumed_baseline_acc=None)
+        if self.assumed_baseline_acc is None:
+            return self
+        return replace(self, assumed_baseline_acc=None)
 
 
 def _ends(name: str, interval: Iterable[object]) -> Interval:
@@ -255,9 +392,7 @@ def _ends(name: str, interval: Iterable[object]) -> Interval:
     return low, high
 
 
-def _as_count(value: object, name: str) -> int:
-    if type(value) is int:
-        return value
+def _whole(value: object, name: str) -> int:
     number = as_float(value, name)
     if not number.is_integer():
         raise UsageError(f"{name} is {number}", hint="give a whole number")

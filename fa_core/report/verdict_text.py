@@ -9,17 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from fa_core.files.decode import Json
-from fa_core.report.diagnostics import ASSUMED, BOUND, DIAGNOSTICS, LETTERS, PROXY
-from fa_core.report.gamma import has_gamma
-from fa_core.report.judged_run import JudgedRun
-from fa_core.report.notes import baseline_text, left_out_text
-from fa_core.report.numbers import brief, count_text, exact, just_past
-from fa_core.report.provenance import BASELINE_FROM, stopped_after
-from fa_core.report.report_facts import TRAINING, UNSTATED
-from fa_core.report.thresholds import NEVER_NEGATIVE, DiagnosticThresholds
-from fa_core.report.verdict import (
+from fa_core.report.diagnostics import (
+    ASSUMED,
+    BOUND,
     CONTROL,
+    DIAGNOSTICS,
+    LETTERS,
     NOT_MEASURED,
+    PROXY,
     SUCCESSOR,
     TRUSTWORTHY,
     UNDECIDED,
@@ -27,6 +24,13 @@ from fa_core.report.verdict import (
     recorded_flags,
     verdict_text,
 )
+from fa_core.report.gamma import has_gamma
+from fa_core.report.judged_run import JudgedRun
+from fa_core.report.manifest import stopped_after
+from fa_core.report.notes import baseline_text, left_out_text
+from fa_core.report.numbers import brief, count_text, exact, just_past
+from fa_core.report.provenance import BASELINE_FROM
+from fa_core.report.report_facts import NEVER_NEGATIVE, TRAINING, UNSTATED, DiagnosticThresholds
 
 _BY = {PROXY: "by proxy", ASSUMED: "by an assumed baseline", BOUND: "by a bound"}
 
@@ -118,6 +122,7 @@ def recorded_text(run: JudgedRun, recorded_by: DiagnosticThresholds) -> str:
     'recorded as “trustworthy”, judged there at deepest ‖g_L‖ < 1e-10'
     """
     words = f"recorded as “{run.recorded_verdict}”"
+    run = run.as_recorded()  # an assumed baseline is said apart
     recorded = recorded_flags(run.recorded_verdict)
     if recorded_by is UNSTATED or recorded is None:
         return words
@@ -182,21 +187,42 @@ class Flip(msgspec.Struct, frozen=True):
         judgement: the other one.
         limits: letter → how its threshold must compare with which number (``>=``, ``<=``, ``<`` or
             ``>``), all at once; the other thresholds stay.
+        before: letter → the number at which its threshold would give a third judgement.
     """
 
     judgement: str
     limits: dict[str, tuple[str, float]]
+    before: dict[str, float] = {}
 
     @property
     def text(self) -> str:
         """The limits, e.g. ``a ≥ 2044 and b ≤ 4.066e-9``."""
-        return " and ".join(_limit_text(letter, *limit) for letter, limit in self.limits.items())
+        return " and ".join(map(self._limit_text, self.limits))
 
     def moved(self, thresholds: DiagnosticThresholds) -> DiagnosticThresholds:
         """The threshold set with these limits, each a short number."""
-        for letter, limit in self.limits.items():
-            thresholds = DIAGNOSTICS[letter].moved(thresholds, _just_there(*limit))
+        for letter in self.limits:
+            thresholds = DIAGNOSTICS[letter].moved(thresholds, self._short(letter))
         return thresholds
+
+    def _limit_text(self, letter: str) -> str:
+        sign, end = self.limits[letter]
+        quantity = DIAGNOSTICS[letter].quantity
+        number = brief(end, _DIGITS) if _is_short(end) else exact(self._short(letter))
+        sign = {">=": "≥", "<=": "≤"}.get(sign, sign)
+        return f"{letter} {sign} {number}{'' if quantity.log else quantity.suffix}"
+
+    def _short(self, letter: str) -> float:
+        """The end of a limit where it is short and holds, else a short number just past it."""
+        sign, end = self.limits[letter]
+        if sign[-1] == "=" and _is_short(end):
+            return end
+        upward = sign[0] == ">"
+        towards = math.inf if upward else -math.inf
+        past = just_past(end, upward, self.before.get(letter, towards), _DIGITS)
+        if past is None:
+            return math.nextafter(end, towards)
+        return past
 
     def to_dict(self) -> Json:
         """The flip for JSON."""
@@ -231,11 +257,12 @@ def _flips(run: JudgedRun) -> Iterator[Flip]:
         yield Flip(TRUSTWORTHY, {x: _passing(x, possible[x]) for x in open_or_fires})
     fires = [letter for letter in run.coverage if letter in run.flags]
     if fires and (run.undecided or any(sure[x] != possible[x] for x in fires)):
-        yield Flip(UNDECIDED, {x: _passing(x, sure[x]) for x in fires})
+        before = {x: possible[x] for x in fires if sure[x] != possible[x]}
+        yield Flip(UNDECIDED, {x: _passing(x, sure[x]) for x in fires}, before)
     if run.judgement == TRUSTWORTHY:
         for letter in run.coverage:
             if sure[letter] != possible[letter]:
-                yield Flip(UNDECIDED, {letter: _firing(letter, possible[letter])})
+                yield Flip(UNDECIDED, {letter: _firing(letter, possible[letter])}, sure)
     if not fires:
         for letter in run.coverage:
             yield Flip(WALKS_BACK, {letter: _firing(letter, sure[letter])})
@@ -274,28 +301,6 @@ def _is_short(end: float) -> bool:
     return float(brief(end, _DIGITS)) == end
 
 
-def _just_there(sign: str, end: float) -> float:
-    """The end where it is short and holds, else a short number just past it."""
-    if sign[-1] == "=" and _is_short(end):
-        return end
-    upward = sign[0] == ">"
-    towards = math.inf if upward else -math.inf
-    past = just_past(end, upward, towards, _DIGITS)
-    if past is None:
-        return math.nextafter(end, towards)
-    return past
-
-
-def _limit_text(letter: str, sign: str, end: float) -> str:
-    quantity = DIAGNOSTICS[letter].quantity
-    if _is_short(end):
-        number = brief(end, _DIGITS)
-    else:
-        number = exact(_just_there(sign, end))
-    sign = {">=": "≥", "<=": "≤"}.get(sign, sign)
-    return f"{letter} {sign} {number}{'' if quantity.log else quantity.suffix}"
-
-
 PASS = "PASS"
 
 
@@ -309,20 +314,23 @@ def second_reading(report: JudgedRun) -> str:
     Source: docs/protocol.md §3.2.
 
     >>> second_reading(JudgedRun(residual_norms=[1.0, 100.0], bp_grad_norms=[1e-9, 1e-9]))
-    'FAIL(D1+D2); Γ missing'
+    'FAIL(D1+D2); D3, Γ missing'
     """
     failed = [check for check, letter in SUCCESSOR.items() if letter in report.flags]
     doubtful = [check for check, letter in SUCCESSOR.items() if letter in report.undecided]
+    missing = [check for check, letter in SUCCESSOR.items() if letter not in report.coverage]
     if report.is_control:
         return CONTROL
+    if len(missing) == len(SUCCESSOR):
+        return NOT_MEASURED
     if failed:
         notes = [f"FAIL({'+'.join(failed)})"]
-    elif not set(SUCCESSOR.values()) & set(report.coverage):
-        return NOT_MEASURED
     else:
         notes = [] if doubtful else [PASS]
     if doubtful:
         notes.append(f"undecided on {', '.join(doubtful)}")
     if not has_gamma(report.credit):
-        notes.append("Γ missing")
+        missing.append("Γ")
+    if missing:
+        notes.append(f"{', '.join(missing)} missing")
     return "; ".join(notes)

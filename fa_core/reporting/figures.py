@@ -18,7 +18,7 @@ from fa_core.report.diagnostics import BIT
 from fa_core.report.method_style import MethodStyle, published_name
 from fa_core.report.numbers import brief
 from fa_core.report.quantities import BY_NAME, JUDGED, Quantity, named
-from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
+from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 from fa_core.reporting import panels
 from fa_core.reporting.panels import (
     Look,

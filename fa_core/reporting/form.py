@@ -27,7 +27,7 @@ from fa_core.formats.rows import AuditRow
 from fa_core.formats.table import AuditTable
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.names import homes
-from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
+from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 from fa_core.reporting.blocks import (
     Block,
     Bullets,
@@ -251,13 +251,14 @@ def _collection(
 
 def paper_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> str:
     """The LaTeX table of a paper, one per file: methods over their seeds, without controls."""
+    unmeasured = table.unmeasured_notes
     table = _measured(_in_order(table))
     claiming = without_controls(table)
     left_out = table.controls_notes if len(claiming) < len(table) else ()
     parts = [
         "% needs \\usepackage{booktabs,siunitx}",
         "\\sisetup{detect-weight=true,output-exponent-marker=e}",
-        *map("% {}".format, left_out),
+        *map("% {}".format, (*left_out, *unmeasured)),
     ]
     for home, mine in _per_collection(claiming):
         analysis = over_seeds(mine, thresholds)
@@ -312,7 +313,7 @@ def write_report(
         content = paper_tables(table, thresholds).encode()
     else:
         content = to_csv(table, thresholds).encode()
-    write_bytes(path, content)
+    write_bytes(path, content, typed=True)
     return [path]
 
 
@@ -331,7 +332,7 @@ def write_blocks(path: Path, blocks: list[Block]) -> list[Path]:
         FaError: the file cannot be written.
     """
     if known_ending(path, TEXTS) == ".html":
-        write_bytes(path, to_html(blocks).encode())
+        write_bytes(path, to_html(blocks).encode(), typed=True)
         return [path]
     figures = {}
     for block in blocks:
@@ -339,7 +340,7 @@ def write_blocks(path: Path, blocks: list[Block]) -> list[Path]:
             figures[path.with_name(f"{path.stem}-{block.name}.svg")] = block
     names = {block.name: quote(file.name) for file, block in figures.items()}
     # the text first: what it cannot replace leaves no figure behind
-    write_bytes(path, to_markdown(blocks, names).encode())
+    write_bytes(path, to_markdown(blocks, names).encode(), typed=True)
     for file, block in figures.items():
         write_bytes(file, rendered(block.draw()))
     return [path, *figures]

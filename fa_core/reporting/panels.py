@@ -21,7 +21,7 @@ from fa_core.report.method_style import MethodStyle, method_styles
 from fa_core.report.names import differing_axes
 from fa_core.report.numbers import exact, power_of_ten, with_axes
 from fa_core.report.quantities import Quantity
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.sanitize import one_line
 
 Look: TypeAlias = Mapping[str, Any]

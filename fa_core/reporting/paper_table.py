@@ -23,7 +23,7 @@ from fa_core.report.numbers import (
     with_axes,
 )
 from fa_core.report.quantities import Quantity
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.sanitize import one_line
 
 COLUMNS = [number for number in AVERAGED if number.name != "h_L"]
@@ -125,9 +125,14 @@ def _letters(group: SeedGroup) -> str:
 
 
 def _coverage(group: SeedGroup) -> str:
-    """Letters that were measured, on how many seeds if not on all of them."""
+    """Letters that were measured, on how many seeds if not on all of them; marked if not exact."""
+    seeds = len(group.seeds)
     measured = group.measured.items()
-    return "".join(_on(letter, runs, len(group.seeds)) for letter, runs in measured if runs)
+    return "".join(_mark(group, x) + _on(x, runs, seeds) for x, runs in measured if runs)
+
+
+def _mark(group: SeedGroup, letter: str) -> str:
+    return _MARKS.get(group.evidence.get(letter, ""), "")
 
 
 def _on(letter: str, hits: int, seeds: int) -> str:
@@ -142,7 +147,7 @@ def _cell(group: SeedGroup, column: Quantity, thresholds: DiagnosticThresholds) 
     if not number:
         return ""
     letter = column.letter
-    number = _MARKS.get(group.evidence.get(letter, ""), "") + number
+    number = _mark(group, letter) + number
     if letter and group.fired[letter] and group.fired[letter] == group.measured[letter]:
         return f"\\textbf{{{number}}}"
     return number

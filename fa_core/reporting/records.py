@@ -21,7 +21,7 @@ from fa_core.formats.table import AuditTable
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.gamma import CREDIT, credit_numbers
 from fa_core.report.quantities import named
-from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
+from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 from fa_core.sanitize import in_json, one_line
 
 _WITH_INTERVALS = named("acc", "growth", "g_L", "drift", "margin")
@@ -98,10 +98,8 @@ def known_ending(path: Path, known: Sequence[str]) -> str:
 
 
 def _record(row: AuditRow, report: DiagnosticReport) -> Json:
-    inexact = []
-    for letter, kind in sorted(report.kinds.items()):
-        if letter in report.coverage:
-            inexact.append(f"{letter}={kind}")
+    kinds = sorted(report.kinds.items())
+    inexact = [f"{letter}={kind}" for letter, kind in kinds if letter in report.coverage]
     record = {
         **recorded(row, report),
         "residual_norms": list(report.residual_norms),

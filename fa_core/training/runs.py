@@ -19,7 +19,7 @@ from fa_core.files.decode import Json
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import is_run
 from fa_core.report.method_style import FROZEN
-from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
+from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 from fa_core.training.plan import RunPlan, there_already
 from fa_core.training.train import Training, steps_per_epoch, train_run
 from fa_core.zoo.data import DataSet, load_data

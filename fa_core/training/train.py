@@ -26,7 +26,7 @@ from fa_core.files.decode import Json, loads, reading
 from fa_core.files.opening import read_file
 from fa_core.formats.audit_table import printable_drift
 from fa_core.formats.rows import row_of_manifest, with_baselines
-from fa_core.formats.run_progress import ProgressFiles
+from fa_core.formats.run_folder import ProgressFiles
 from fa_core.formats.trace import trace_entry
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.credit import method_gamma
@@ -36,7 +36,7 @@ from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import diagnostic_letters
 from fa_core.report.manifest import AUDIT, RESUME, TRACE, Manifest, is_run, read_manifest
 from fa_core.report.method_style import FROZEN
-from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
+from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 from fa_core.training.plan import Recipe, RunPlan, there_already
 from fa_core.training.run_files import ResumeState, RunWriter, load_state, save_state
 from fa_core.zoo.data import DataSet, eval_batches
@@ -475,7 +475,7 @@ def train_run(
         finished = run.start_or_resume(resume=resume, overwrite=overwrite)
         if finished is not None:
             return Trained(folder=folder, manifest=finished, report=None)
-        with ProgressFiles() as files, files.of(folder, "training"):
+        with ProgressFiles() as files, files.of(folder):
             letters = diagnostic_letters(stop_on, "--stop-on")
             run.train(letters, files, progress or JobProgress())
             report = run.audit()

@@ -33,7 +33,7 @@ from fa_core.reporting.sections.analyses import (
 from fa_tui import options
 from fa_tui.commands import inputs, output
 from fa_tui.commands.verdict_table import judged
-from fa_tui.option_groups import ChosenOptions
+from fa_tui.options import ChosenOptions
 
 
 def seeds_command(

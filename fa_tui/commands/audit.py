@@ -17,13 +17,13 @@ from fa_core.errors import UsageError
 from fa_core.files.decode import Json
 from fa_core.formats.rows import AuditRow, with_given_baseline
 from fa_core.report.method_style import FROZEN
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui import options
 from fa_tui.commands import inputs, output
 from fa_tui.commands.progress import AuditProgress, stoppable
 from fa_tui.commands.verdict_table import judged, print_rows
-from fa_tui.option_groups import Chosen, Criteria, CriteriaOptions, ExecutionOptions
-from fa_tui.views.words import labels, with_seed
+from fa_tui.options import Chosen, Criteria, CriteriaOptions, ExecutionOptions
+from fa_tui.views.words import names_of
 
 if TYPE_CHECKING:
     from fa_core.audit.verify import Verification
@@ -158,10 +158,7 @@ def audit_command(  # noqa: PLR0913 (options of a command)
 
     rows = inputs.selected(found, Chosen(as_recorded, filter=filter))
     targets = in_part(measurable(rows), shard)
-    names = {
-        str(row.checkpoint): with_seed(label, row)
-        for label, row in zip(labels(targets), targets, strict=True)
-    }
+    names = dict(zip([str(row.checkpoint) for row in targets], names_of(targets), strict=True))
     with stoppable() as stop, AuditProgress(names, criteria.thresholds) as progress:
         how = Measuring(workers.execution(), progress, progress.plan, progress.notice)
         result = audit(
@@ -170,17 +167,14 @@ def audit_command(  # noqa: PLR0913 (options of a command)
     inputs.report_failures(result.failures, progress.said)
     print_rows(result.rows, format, as_recorded)
     if result.interrupted:
-        kept = (
-            f"{out} holds what is finished, --resume goes on"
-            if out.exists()
-            else "no run was finished"
-        )
+        kept = "no run was finished"
+        if out.exists():
+            kept = f"{out} holds what is finished, --resume goes on"
         output.complain(f"{stop}; {kept}")
         raise typer.Exit(stop.exit_code)
     if out.exists():
         output.say_written(out)
-    incomplete = result.failures or found.problems
-    raise typer.Exit(3 if incomplete else 0)
+    raise typer.Exit(3 if result.failures or found.problems else 0)
 
 
 def number_of_batches(text: str | None) -> int | Literal["auto"] | None:
@@ -276,7 +270,7 @@ def verify_command(
         check_options(typed)
         result = verify(rows, how, typed)
     inputs.report_failures([*result.skipped, *result.failures], progress.said)
-    names = labels([run.row for run in result.runs])
+    names = names_of([run.row for run in result.runs])
     lines = chain.from_iterable(map(verification_lines, result.runs, names))
     output.print_result(format, list(map(verification_record, result.runs)), lines)
     if result.interrupted:
@@ -289,10 +283,10 @@ def verify_command(
     raise typer.Exit(4 if unchecked or result.skipped else 0)
 
 
-def verification_lines(run: Verification, label: str) -> Iterator[str]:
-    """The outcome for a run (`labels`) as text: agreement, then all differences."""
+def verification_lines(run: Verification, name: str) -> Iterator[str]:
+    """The outcome for a run (`names_of`) as text: agreement, then all differences."""
     comparison = run.comparison
-    yield f"{with_seed(label, run.row)} ({run.row.source}): {comparison.headline}"
+    yield f"{name} ({run.row.source}): {comparison.headline}"
     for line in comparison.lines():
         yield f"  {line}"
 

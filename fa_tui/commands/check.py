@@ -16,17 +16,15 @@ from fa_core.formats.rows import AuditRow, Problem, recorded
 from fa_core.report.baseline import GIVE_ONE
 from fa_core.report.diagnostic_record import records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import diagnostic_letters
+from fa_core.report.diagnostics import TRUSTWORTHY, WALKS_BACK, diagnostic_letters
 from fa_core.report.notes import why_inexact
-from fa_core.report.verdict import TRUSTWORTHY, WALKS_BACK
 from fa_core.report.verdict_text import PASS, counted, known_text, recorded_text, second_reading
 from fa_core.reporting.sections.runs import claim_line, counts_of_claims
 from fa_tui import options
 from fa_tui.commands import check_forms, inputs, output
 from fa_tui.commands.check_forms import FAILED, OPEN, PASSED, Case, Checked
-from fa_tui.commands.verdict_remarks import NotesByRun, all_counts_text, doubts_of
-from fa_tui.commands.verdict_table import judged, named
-from fa_tui.option_groups import ChosenOptions, Criteria
+from fa_tui.commands.verdict_table import NotesByRun, all_counts_text, doubts_of, judged, named
+from fa_tui.options import ChosenOptions, Criteria
 from fa_tui.views.words import runs_words, with_seed
 
 _Require = Annotated[
@@ -66,11 +64,11 @@ def check_command(
     if it does on every seed, and is printed with their numbers. The last line counts runs, says on
     which diagnostics they are trustworthy, and counts the letters that fire. An undecided
     diagnostic walks nothing back. With --protocol v2 the successor's verdict
-    decides: 1 if a run's is FAIL, 4 if one is undecided or lacks Γ per layer, which it requires.
+    decides: 1 if a run's is FAIL, 4 if one is undecided or lacks a check or Γ per layer.
 
     Examples:
 
-        fa-tui check audit_table.json && echo "every run is trustworthy"
+        fa-tui check audit_table.json && echo "trustworthy on what was measured"
 
         fa-tui check audit_table.json --require abd
 

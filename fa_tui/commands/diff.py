@@ -12,7 +12,7 @@ from fa_core.reporting.blocks import Grid
 from fa_tui import options
 from fa_tui.commands import inputs, output
 from fa_tui.commands.verdict_table import judged
-from fa_tui.option_groups import ChosenOptions
+from fa_tui.options import ChosenOptions
 from fa_tui.views.differences import difference_grid, difference_summary
 
 _BEFORE = typer.Argument(metavar="A", help="A file or folder.", parser=options.typed_path)

@@ -21,8 +21,7 @@ from fa_core.report.names import canonical_method
 from fa_core.report.numbers import count_text, listed
 from fa_core.reporting.blocks import Block, bullets
 from fa_tui.commands.output import complain
-from fa_tui.option_groups import Chosen
-from fa_tui.options import numbers, split_list
+from fa_tui.options import Chosen, numbers, split_list
 from fa_tui.samples import default_paths
 from fa_tui.views.epochs import traces_of
 from fa_tui.views.filters import ViewState, arranged
@@ -30,7 +29,6 @@ from fa_tui.views.words import left_out_words, runs_words
 
 if TYPE_CHECKING:
     from fa_core.formats import Scan, Trace
-    from fa_core.formats.table import AuditTable
 
 TRACES_HINT = "`fa-tui timeline` reads traces"
 _PROBLEMS_SHOWN = 20

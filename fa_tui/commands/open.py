@@ -11,7 +11,7 @@ import typer
 from fa_core.audit.jobs import MeasureOptions, check_options
 from fa_tui import options
 from fa_tui.jobs.measuring import Setup
-from fa_tui.option_groups import Chosen, CriteriaOptions, ExecutionOptions, Log
+from fa_tui.options import Chosen, CriteriaOptions, ExecutionOptions, Log
 from fa_tui.terminal import abilities
 from fa_tui.views.columns import CELLS
 from fa_tui.views.filters import CELL_LETTERS, ViewState

@@ -26,7 +26,7 @@ from rich.progress import (
 
 from fa_core.audit.jobs import JobState, JobView
 from fa_core.report.numbers import with_axes
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.sanitize import one_line
 from fa_tui.commands.inputs import cause_of
 from fa_tui.commands.output import say

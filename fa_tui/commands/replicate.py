@@ -71,7 +71,7 @@ def replicate_command(
 
 def _run(words: list[str]) -> int:
     """Run another command in this process; its exit code."""
-    from fa_tui.typer_app import build  # imports the commands
+    from fa_tui.typer_app import command_of  # imports the commands
 
-    code: int | None = build(words[:1])(words, standalone_mode=False)
+    code: int | None = command_of(words[:1])(words, standalone_mode=False)
     return code or 0

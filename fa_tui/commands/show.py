@@ -7,7 +7,7 @@ import typer
 from fa_core.report.verdict_text import second_reading, verdict_words
 from fa_tui import options
 from fa_tui.commands.verdict_table import print_paths
-from fa_tui.option_groups import ChosenOptions
+from fa_tui.options import ChosenOptions
 from fa_tui.views.filters import ViewState
 
 

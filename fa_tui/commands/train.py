@@ -20,7 +20,7 @@ from fa_core.training.plan import Recipe, check_names, plan_runs
 from fa_tui import options
 from fa_tui.commands import output
 from fa_tui.commands.progress import TrainingProgress, stoppable
-from fa_tui.option_groups import ThresholdOptions
+from fa_tui.options import ThresholdOptions
 
 if TYPE_CHECKING:
     from fa_core.training.plan import RunPlan

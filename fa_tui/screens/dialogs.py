@@ -18,7 +18,7 @@ from fa_core.formats import scan
 from fa_core.option_values import check_data_set, network_spec
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS
 from fa_core.report.numbers import listed
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.options import parse_frozen_baseline
 from fa_tui.screens.help import ReadScreen
 from fa_tui.screens.questions import Choice, Dismissed, EntryScreen, ask, choose

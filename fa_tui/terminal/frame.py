@@ -195,14 +195,16 @@ def _runs(was: _Line, now: _Line) -> Iterator[tuple[int, list[Cell]]]:
 
 def _by_colour(x: int, run: Sequence[Cell]) -> Iterator[tuple[int, Codes, str]]:
     """The texts of a run, each in one colour; a character of unusual width is one."""
-    start, text, pen = x, "", PLAIN
+    start, text, pen, was_simple = x, "", PLAIN, True
     for place, (sign, codes) in enumerate(run, start=x):
         fits = codes == pen or (sign == " " and same_blank(codes, pen))
-        if text and not (fits and _is_simple(text) and _is_simple(sign)):
+        is_simple = _is_simple(sign)
+        if text and not (fits and was_simple and is_simple):
             yield start, pen, text
             text = ""
         if not text:
             start, pen = place, codes
+        was_simple = is_simple
         text += sign
     if text:
         yield start, pen, text

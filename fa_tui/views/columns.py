@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias
@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from fa_core.errors import UsageError
 from fa_core.formats.rows import AuditRow
-from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import ASSUMED, BOUND, PROXY, block_growths
+from fa_core.report.diagnostics import block_growths
 from fa_core.report.numbers import axis_sign, plain, scientific, short
 from fa_core.report.quantities import BY_NAME, QUANTITIES, Quantity
 from fa_core.sanitize import sanitize
@@ -21,6 +20,7 @@ from fa_tui.session import Runs, Scope, Session
 from fa_tui.views.grid import own_axes, rank
 from fa_tui.views.scale import drawable
 from fa_tui.views.text import cut_start, width_of
+from fa_tui.views.words import mark_before
 
 
 def magnitude(value: float, cells: int = 8) -> str:
@@ -89,9 +89,6 @@ NORMS = replace(BY_NAME["h_L"], name="norms", label="‖h‖ ‖g‖ by layer")
 NUMBER_CELLS = 8
 """Width of a number in a column, without its sign of `MARKS`."""
 
-MARKS = {BOUND: "≥", PROXY: "≈", ASSUMED: "?"}
-"""Signs before a number that is not exact, by its kind."""
-
 
 @lru_cache(maxsize=16)
 def format_in(scope: Scope, quantity: Quantity) -> Write:
@@ -106,20 +103,9 @@ def format_in(scope: Scope, quantity: Quantity) -> Write:
     return one_format(numbers, NUMBER_CELLS)
 
 
-def values_of(quantity: Quantity, session: Session, rows: Iterable[int]) -> Iterator[float | None]:
-    """The numbers of some runs; None if not measured."""
-    return (quantity.of(session.rows[row].report) for row in rows)
-
-
 def value_of(quantity: Quantity, session: Session, row: int) -> float | None:
     """The number of one run."""
     return quantity.of(session.rows[row].report)
-
-
-def mark_before(quantity: Quantity, report: DiagnosticReport) -> str:
-    """The sign before a report's number; ``""`` where it is exact."""
-    letter = "d" if quantity.name == "frozen" else quantity.letter
-    return MARKS.get(report.kinds.get(letter, ""), "")
 
 
 def number_text(quantity: Quantity, session: Session, row: int) -> str:

@@ -223,7 +223,7 @@ def _section(
     if parting:
         title += f": diverge at {noun} {name_of(parting.layer)}"
     elif ratios:
-        title += f": agree within ×{short(max(ratios))}"
+        title += f": within ×{short(max(ratios))}"
     lines = [ComparedLine("heading", title + remark)]
     for layer in layers:
         lines.append(ComparedLine(kind, name_of(layer.layer), layer, layer is parting))

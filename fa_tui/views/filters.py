@@ -27,10 +27,9 @@ from typing import NamedTuple
 
 from fa_core.errors import UsageError
 from fa_core.formats.rows import AuditRow
-from fa_core.report.diagnostics import LETTERS, mask_of
+from fa_core.report.diagnostics import LETTERS, TRUSTWORTHY, UNDECIDED, WALKS_BACK, mask_of
 from fa_core.report.quantities import BY_NAME, QUANTITIES
-from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.report.verdict import TRUSTWORTHY, UNDECIDED, WALKS_BACK
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.session import Session
 from fa_tui.views.columns import CELLS, every_column, ordered, own, seed_of, value_of
 from fa_tui.views.grid import own_axes
@@ -241,7 +240,7 @@ def _fails(test: Test, session: Session, row: int) -> bool:
 def _names_hold(text: str, session: Session, row: int) -> bool:
     """Whether the method, the key or the source of a run contains a text."""
     run = session.rows[row]
-    return any(text in name.lower() for name in (run.method, run.key, run.source))
+    return text in "\n".join((run.method, run.key, run.source)).lower()
 
 
 def _known(name: str, axes: Collection[str], term: str) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import lru_cache
+from itertools import chain
 from pathlib import PurePath
 from typing import NamedTuple
 
-from fa_core.formats.rows import AuditRow, axes_of_methods, value_on_axis
+from fa_core.formats.rows import AuditRow, axes_of_methods
 from fa_core.report.names import differing_axes, homes, is_file_name, short_paths
-from fa_core.report.numbers import with_axes
+from fa_tui.views.words import named_with
 
 
 def own_axes(rows: Iterable[AuditRow]) -> list[str]:
@@ -88,70 +89,78 @@ def build_grid(rows: Sequence[AuditRow], shown: Iterable[int] | None = None) -> 
     that does not of the heading. Runs that agree on every axis get further lines (``dfa``,
     ``dfa #2``).
     """
+    runs, labels = _placed(rows, shown)
+    groups = _apart(runs)
+    headings = _headings(runs) if len(groups) > 1 else {}
+    lines: list[GridLine] = []
+    places: dict[int, tuple[int, int]] = {}
+    for home, members in groups.items():
+        if headings:
+            lines.append(GridLine(headings[home], {}))
+        for label, cells in members.items():
+            for column, row in cells.items():
+                places[row] = (len(lines), column)
+            lines.append(GridLine(label, dict(sorted(cells.items()))))
+    return Grid(labels, lines, places)
+
+
+def labels_of(rows: Sequence[AuditRow], shown: Iterable[int] | None = None) -> dict[int, str]:
+    """The label of each run's line; with its heading's home where several have that line."""
+    groups = _apart(_placed(rows, shown)[0])
+    alike = Counter(chain.from_iterable(groups.values()))
+    found = {}
+    for home, members in groups.items():
+        for label, cells in members.items():
+            name = f"{label} {home}" if alike[label] > 1 else label
+            found.update(dict.fromkeys(cells.values(), name))
+    return found
+
+
+def _placed(
+    rows: Sequence[AuditRow], shown: Iterable[int] | None
+) -> tuple[list[_Placed], list[str]]:
+    """The runs with their places, and the labels of the columns."""
     # of all runs, so that a filter renames no heading
     headings = homes_of([row.source for row in rows])
-    if shown is None:
-        shown = range(len(rows))
-    indices = list(shown)
+    indices = list(range(len(rows)) if shown is None else shown)
     seeds = sorted({rows[index].seed for index in indices}, key=rank)
     column_of = {seed: column for column, seed in enumerate(seeds)}
-    runs = []
-    for index in indices:
-        row = rows[index]
-        runs.append(_Placed(index, row, headings[index], column_of[row.seed]))
-    labels = ["no seed" if seed is None else f"s{seed}" for seed in seeds]
+    runs = [
+        _Placed(index, rows[index], headings[index], column_of[rows[index].seed])
+        for index in indices
+    ]
+    return runs, ["no seed" if seed is None else f"s{seed}" for seed in seeds]
+
+
+def _apart(runs: Sequence[_Placed]) -> _Groups:
+    """Cells of at most one run; a further run gets its own line."""
     varying = differing_axes((run.home, run.row.axes) for run in runs)
     named = axes_of_methods([run.row for run in runs])
-    return _assemble(labels, _apart(runs, varying, named), _headings(runs, varying))
-
-
-def _apart(
-    runs: Sequence[_Placed],
-    varying: Mapping[str, Collection[str]],
-    named: Mapping[str, Collection[str]],
-) -> _Groups:
-    """Cells of at most one run; a further run gets its own line."""
     groups: _Groups = defaultdict(lambda: defaultdict(dict))
     copies: Counter[tuple[str, str, int]] = Counter()
     for run in runs:
         lines = groups[run.home]
         # what of a recipe differs is no axis of the run's own
-        recipe = [x for x in named[run.row.method] if x not in run.row.axes]
-        name = label = named_with(run.row.method, run.row, {*varying[run.home], *recipe})
-        copy = (run.home, name, run.column)
+        row = run.row
+        axes = varying[run.home] + [x for x in named[row.method] if x not in row.axes]
+        name = label = named_with(row.method, row, axes) if axes else row.method
         while run.column in lines[label]:
+            copy = (run.home, name, run.column)
             copies[copy] += 1
             label = f"{name} #{copies[copy] + 1}"
         lines[label][run.column] = run.run
     return groups
 
 
-def _assemble(columns: list[str], groups: _Groups, headings: Mapping[str, str]) -> Grid:
-    lines: list[GridLine] = []
-    places: dict[int, tuple[int, int]] = {}
-    for home, members in groups.items():
-        if len(groups) > 1:
-            lines.append(GridLine(headings[home], {}))
-        for label, cells in members.items():
-            for column, row in cells.items():
-                places[row] = (len(lines), column)
-            lines.append(GridLine(label, dict(sorted(cells.items()))))
-    return Grid(columns, lines, places)
-
-
-def _headings(runs: Sequence[_Placed], varying: Mapping[str, Collection[str]]) -> dict[str, str]:
+def _headings(runs: Sequence[_Placed]) -> dict[str, str]:
     """Home → its heading: the home and the axes that its runs share."""
+    varying = differing_axes((run.home, run.row.axes) for run in runs)
     headings: dict[str, str] = {}
     for run in runs:
         if run.home not in headings:
             shared = {*run.row.axes}.difference(varying[run.home])
             headings[run.home] = named_with(f"{run.home} ", run.row, shared).rstrip()
     return headings
-
-
-def named_with(name: str, row: AuditRow, chosen: Iterable[str]) -> str:
-    """A name with the row's values on some axes."""
-    return with_axes(name, {axis: value_on_axis(row, axis) for axis in chosen})
 
 
 @lru_cache(maxsize=4)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from fa_core.report.diagnostics import BIT
-from fa_core.report.verdict import TRUSTWORTHY, UNDECIDED, WALKS_BACK
+from fa_core.report.diagnostics import BIT, TRUSTWORTHY, UNDECIDED, WALKS_BACK
 from fa_tui.session import Session
 from fa_tui.views.glyphs import Glyphs
 

@@ -1,24 +1,36 @@
-"""Names of runs, the line about what is open, and the count of walk-backs. Pure."""
+"""Names of runs, signs of numbers, the line about what is open, the count of walk-backs. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from fa_core.formats.rows import AuditRow, axes_of_methods
-from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, letters_of
+from fa_core.formats.rows import AuditRow, axes_of_methods, value_on_axis
+from fa_core.report.diagnostics import (
+    ASSUMED,
+    BOUND,
+    DIAGNOSTICS,
+    LETTERS,
+    PROXY,
+    Diagnostic,
+    cell_text,
+    letters_of,
+)
+from fa_core.report.judged_run import JudgedRun
 from fa_core.report.names import is_file_name, run_place, unique_names
-from fa_core.report.numbers import count_text, listed, short
-from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.report.verdict import cell_text
+from fa_core.report.numbers import count_text, exact, listed, with_axes
+from fa_core.report.quantities import Quantity
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.sanitize import sanitize
 from fa_tui.session import Flip, RunFilter, Session
-from fa_tui.views.grid import named_with
 from fa_tui.views.text import width_of
 
 Pieces = list[tuple[str, str]]
+
+MARKS = {BOUND: "≥", PROXY: "≈", ASSUMED: "?"}
+"""Signs before a number that is not exact, by its kind."""
 
 FIRST_VIEW = "source:audit_table,sample_runs/main -is:control"
 """A filter: of the sample runs the published table and its methods trained again, which have
@@ -112,16 +124,13 @@ def flipped_words(session: Session) -> str:
 
 def moved_words(now: DiagnosticThresholds, before: DiagnosticThresholds) -> str:
     """The thresholds that moved, with their new values: ``a > 6.1``."""
-    moved = []
-    for diagnostic in DIAGNOSTICS.values():
-        if diagnostic.limit(before) != diagnostic.limit(now):
-            moved.append(limit_words(diagnostic, now))
-    return ", ".join(moved)
+    moved = (one for one in DIAGNOSTICS.values() if one.limit(before) != one.limit(now))
+    return ", ".join(limit_words(one, now) for one in moved)
 
 
 def limit_words(one: Diagnostic, thresholds: DiagnosticThresholds) -> str:
     """The rule of a diagnostic: ``a > 50``."""
-    return f"{one.letter} {one.sign} {short(one.limit(thresholds))}"
+    return f"{one.letter} {one.sign} {exact(one.limit(thresholds))}"
 
 
 def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3) -> str:
@@ -250,6 +259,11 @@ def with_seed(label: str, row: AuditRow) -> str:
     return f"{label} seed {row.seed}"
 
 
+def names_of(rows: Sequence[AuditRow]) -> list[str]:
+    """The label of every row with its seed."""
+    return list(map(with_seed, labels(rows), rows))
+
+
 _NAMED = 6
 """Methods named in a sentence."""
 
@@ -281,3 +295,14 @@ def left_out_words(
             yield f"The filter leaves out every {group} run{all_runs}."
     if partly:
         yield f"Only some runs of a method pass the filter: {listed(partly, _NAMED)}."
+
+
+def named_with(name: str, row: AuditRow, chosen: Iterable[str]) -> str:
+    """A name with the row's values on some axes."""
+    return with_axes(name, {axis: value_on_axis(row, axis) for axis in chosen})
+
+
+def mark_before(quantity: Quantity, run: JudgedRun) -> str:
+    """The sign before a report's number; ``""`` where it is exact."""
+    letter = "d" if quantity.name == "frozen" else quantity.letter
+    return MARKS.get(run.kinds.get(letter, ""), "")

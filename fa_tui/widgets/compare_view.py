@@ -13,10 +13,10 @@ from fa_core.report.numbers import short
 from fa_core.report.quantities import Quantity
 from fa_tui.session import Session
 from fa_tui.views import comparison
-from fa_tui.views.columns import NUMBER_CELLS, Write, mark_before, one_format, written
+from fa_tui.views.columns import NUMBER_CELLS, Write, one_format, written
 from fa_tui.views.looks import Look, letter_tone
 from fa_tui.views.text import cut, cut_middle, padded, told_apart, width_of
-from fa_tui.views.words import place_label
+from fa_tui.views.words import mark_before, place_label
 from fa_tui.widgets.painted import Row
 from fa_tui.widgets.run_cells import verdict_row
 from fa_tui.widgets.table import LineTable

@@ -14,7 +14,7 @@ from fa_core.formats.rows import AuditRow
 from fa_core.report.beside import failure_mode
 from fa_core.report.diagnostic_record import record_of
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import LETTERS, block_growths
+from fa_core.report.diagnostics import LETTERS, NOT_MEASURED, UNDECIDED, WALKS_BACK, block_growths
 from fa_core.report.gamma import (
     aggregation,
     deep_gamma,
@@ -25,9 +25,7 @@ from fa_core.report.gamma import (
 )
 from fa_core.report.notes import baseline_text
 from fa_core.report.numbers import percent, short, with_axes
-from fa_core.report.report_facts import layers_in_order
-from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.report.verdict import NOT_MEASURED, WALKS_BACK
+from fa_core.report.report_facts import DiagnosticThresholds, layers_in_order
 from fa_core.report.verdict_text import flips_texts, known_text, recorded_text
 from fa_tui.session import Session
 from fa_tui.views.columns import peak_block
@@ -250,7 +248,9 @@ class RunPage:
             return [self._say(report.words)]
         fire = "fires" if len(report.flags) == 1 else "fire"
         short = f"needs {WALKS_BACK}"
-        return [f"{short}: {', '.join(sorted(report.flags))} {fire}", short]
+        words = f"{short}: {', '.join(sorted(report.flags))} {fire}"
+        _, *doubt = report.words.partition(f"; {UNDECIDED}")
+        return ["".join([words, *doubt]), words, short]
 
     def _seed(self, room: int) -> str:
         if self._row.seed is None:

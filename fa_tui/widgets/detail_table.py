@@ -16,15 +16,15 @@ from fa_core.report.baseline import GIVE_ONE
 from fa_core.report.beside import floor_text
 from fa_core.report.diagnostic_record import DiagnosticRecord, record_of
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import BOUND, DIAGNOSTICS, PROXY
+from fa_core.report.diagnostics import BOUND, DIAGNOSTICS, NOT_MEASURED, PROXY
 from fa_core.report.notes import basis_text
 from fa_core.report.numbers import brief
 from fa_core.report.quantities import JUDGED
-from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.report.verdict import NOT_MEASURED
-from fa_tui.views.columns import mark_before, peak_block
+from fa_core.report.report_facts import DiagnosticThresholds
+from fa_tui.views.columns import peak_block
 from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.text import cut, cut_paths, fitted, width_of
+from fa_tui.views.words import mark_before
 from fa_tui.widgets.painted import Piece, Row
 
 _HEADINGS = ("number", "fires if", "how far", "95 % interval")

@@ -11,7 +11,7 @@ from fa_core.analysis.timeline import Timeline
 from fa_core.formats.trace import common_unit
 from fa_core.report.diagnostics import DIAGNOSTICS
 from fa_core.report.quantities import BY_NAME, Quantity, named
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.looks import Look
 from fa_tui.views.scale import Scale, axis_of

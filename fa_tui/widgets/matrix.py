@@ -8,8 +8,8 @@ from collections.abc import Collection
 from textual.binding import Binding
 from textual.geometry import Size
 
+from fa_core.report.diagnostics import CONTROL, MIXED, UNDECIDED, WALKS_BACK, common_judgement
 from fa_core.report.quantities import QUANTITIES, Quantity
-from fa_core.report.verdict import CONTROL, MIXED, UNDECIDED, WALKS_BACK, common_judgement
 from fa_tui.session import Session
 from fa_tui.views.columns import NORMS
 from fa_tui.views.glyphs import Glyphs

@@ -16,7 +16,7 @@ from fa_tui.views.columns import (
     NUMBER_CELLS,
     format_in,
     number_text,
-    values_of,
+    value_of,
 )
 from fa_tui.views.epochs import cell_so_far
 from fa_tui.views.glyphs import Glyphs
@@ -277,7 +277,10 @@ class RunCells:
 
     def known(self, quantity: Quantity) -> int:
         """Number of runs with the quantity."""
-        return sum(value is not None for value in values_of(quantity, self.session, self._rows))
+        return sum(value is not None for value in self._values(quantity))
+
+    def _values(self, quantity: Quantity) -> Iterable[float | None]:
+        return (value_of(quantity, self.session, row) for row in self._rows)
 
     def paint(self, row: int, quantity: Quantity | None, width: int) -> Row:
         """A run's cell, at most `width` wide."""
@@ -293,8 +296,7 @@ class RunCells:
 
     def legend(self, quantity: Quantity) -> Row:
         """What the numbers are, and from where to where they go."""
-        numbers = values_of(quantity, self.session, self._rows)
-        known = sorted(drawable(numbers, log=False))
+        known = sorted(drawable(self._values(quantity), log=False))
         span = fires = ""
         if known:
             write = format_in(self.session.seen, quantity)

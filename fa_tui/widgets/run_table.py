@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from itertools import accumulate, product
 
@@ -12,7 +11,7 @@ from textual.binding import Binding
 
 from fa_tui.session import Session
 from fa_tui.views.columns import Column, columns_of, ordered
-from fa_tui.views.grid import build_grid
+from fa_tui.views.grid import labels_of
 from fa_tui.views.looks import SeedLooks, letter_tone
 from fa_tui.views.text import cut, fitted, padded, padded_left, told_apart, width_of
 from fa_tui.widgets.painted import Row, row_width
@@ -88,15 +87,8 @@ class RunTable(RunsView):
         self.looks = SeedLooks(session.rows, self._glyphs)
         self._columns = [column for column in columns_of(session.runs) if column.name != "verdict"]
         # what tells runs apart belongs to the name: axes, and where several hold the same, the home
-        lines = build_grid(session.rows, session.scope).lines
-        alike = Counter(line.label for line in lines)
-        home, self._names = "", {}
-        for line in lines:
-            if line.is_heading:
-                home, _, _ = line.label.partition("  ")
-            place = f" {home}" if alike[line.label] > 1 else ""
-            name = self._glyphs.say(line.label + place)
-            self._names.update(dict.fromkeys(line.runs(), name))
+        labels = labels_of(session.rows, session.scope)
+        self._names = {row: self._glyphs.say(label) for row, label in labels.items()}
         seeds = {str(row.seed) for row in session.scoped}
         # at least as wide as a heading with its arrow
         method = max(7, min(METHOD_LIMIT, _longest(self._names.values()))) + 2

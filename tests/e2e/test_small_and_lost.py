@@ -1,30 +1,12 @@
 """Small screens, dragged windows and dropped connections."""
 
 import json
-import re
 import signal
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.synthetic import PUBLISHED, unmeasured_runs
-
-ASCII_ONLY = {"LC_ALL": "C", "TERM": "vt100", "COLORTERM": None, "NO_COLOR": "1"}
-
-
-def test_eighty_by_twenty_four_keeps_matrix_verdict_and_the_slider_in_use_on_screen(
-    open_explorer,
-):
-    terminal = open_explorer(PUBLISHED, columns=80, lines=24, env=ASCII_ONLY)
-    names = ("growth per block", "fires < 1e-7", "drift", "margin")
-    for letter, name in zip("abcd", names, strict=True):
-        terminal.press(letter)
-        text = terminal.text()
-        assert re.search(r"dfa +3/3 +\S?[✗!]ab-d", text), "the matrix"
-        assert "trustworthy on a, b, c" in text, "the verdict"
-        assert "9 of 15 need walk-back" in text
-        assert name in text, "the slider"
-    assert terminal.text().isascii()
+from tests.e2e.synthetic import unmeasured_runs
 
 
 @pytest.mark.parametrize("lost", ["the connection", "the explorer"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from textual._context import visible_screen_stack
@@ -21,6 +23,15 @@ SIZE = (120, 40)
 def app_on(session: Session) -> ExplorerApp:
     """An explorer in a terminal that can show everything."""
     return ExplorerApp(session, title="runs", terminal=COLOURFUL)
+
+
+@asynccontextmanager
+async def running(app: ExplorerApp, size: tuple[int, int] = SIZE) -> AsyncIterator[Pilot[int]]:
+    """The explorer in a terminal of this size, once it takes keys."""
+    async with app.run_test(size=size) as pilot:
+        await until(pilot, lambda: app.explorer.takes_keys)
+        await pilot.pause()
+        yield pilot
 
 
 def stepped(session: Session, **changes: object) -> Session:
@@ -73,9 +84,19 @@ def strips_of(app: ExplorerApp) -> list[Strip]:
     return app.screen._compositor.render_strips(app.screen.size)
 
 
+def said(app: ExplorerApp) -> str:
+    """What the status line says."""
+    return app.explorer.status.text
+
+
 def screen_text(app: ExplorerApp) -> str:
     """What is on screen, as lines."""
     return "\n".join(strip.text.rstrip() for strip in strips_of(app))
+
+
+async def shows(pilot: Pilot[Any], words: str) -> None:
+    """Wait until the screen shows these words."""
+    await until(pilot, lambda: words in screen_text(pilot.app))  # type: ignore[arg-type]
 
 
 def below_tabs(app: ExplorerApp) -> str:

@@ -146,65 +146,49 @@ def trace(method: str, seed: int, rate: float, epochs: int = EPOCHS) -> Trace:
     )
 
 
-class StagedJobs:
-    """Jobs in every state, none of which moves."""
-
-    def listed(self) -> list[Listed]:
-        return [
-            Listed(
-                id="1",
-                name="bp s42",
-                state="done",
-                device="cuda:0",
-                done=10,
-                total=10,
-                took=42.0,
-                words="saved in results.json",
-            ),
-            Listed(
-                id="2",
-                name="dfa s42",
-                state="failed",
-                device="cuda:0",
-                done=1,
-                total=10,
-                took=0.4,
-                words="the weights are empty; train the run again",
-                error="runs/dfa_s42/model.safetensors: the weights are empty; train the run again",
-            ),
-            Listed(
-                id="3", name="ep s42", state="running", device="cuda:0", done=4, total=10, left=73.0
-            ),
-            Listed(
-                id="4", name="state_bridge s42", state="running", device="cpu", done=0, total=10
-            ),
-            Listed(id="5", name="credit_bridge s42", state="queued"),
-            Listed(id="6", name="ep s123", state="cancelled", words="cancelled"),
-            Listed(id="7", name="ep s456", state="queued"),
-            Listed(
-                id="8",
-                name="train --method dfa --arch resmlp --seeds 42",
-                state="running",
-                device="cpu",
-                done=3,
-                total=20,
-                left=4000.0,
-                words="epoch 3: loss 1.72, accuracy 41.3 %, growth 3.1",
-            ),
-        ]
-
-    def cancel(self, job_id: str) -> bool:
-        return False
-
-    def retry(self, job_id: str) -> None:
-        return None
-
-    def move(self, job_id: str, step: int) -> bool:
-        return False
+STAGED_JOBS = [
+    Listed(
+        id="1",
+        name="bp s42",
+        state="done",
+        device="cuda:0",
+        done=10,
+        total=10,
+        took=42.0,
+        words="saved in results.json",
+    ),
+    Listed(
+        id="2",
+        name="dfa s42",
+        state="failed",
+        device="cuda:0",
+        done=1,
+        total=10,
+        took=0.4,
+        words="the weights are empty; train the run again",
+        error="runs/dfa_s42/model.safetensors: the weights are empty; train the run again",
+    ),
+    Listed(id="3", name="ep s42", state="running", device="cuda:0", done=4, total=10, left=73.0),
+    Listed(id="4", name="state_bridge s42", state="running", device="cpu", done=0, total=10),
+    Listed(id="5", name="credit_bridge s42", state="queued"),
+    Listed(id="6", name="ep s123", state="cancelled", words="cancelled"),
+    Listed(id="7", name="ep s456", state="queued"),
+    Listed(
+        id="8",
+        name="train --method dfa --arch resmlp --seeds 42",
+        state="running",
+        device="cpu",
+        done=3,
+        total=20,
+        left=4000.0,
+        words="epoch 3: loss 1.72, accuracy 41.3 %, growth 3.1",
+    ),
+]
+"""Jobs in every state, none of which moves."""
 
 
 async def jobs_in_every_state(pilot: Pilot[Any], app: ExplorerApp) -> None:
-    app.jobs.listed = StagedJobs().listed  # type: ignore[method-assign]
+    app.jobs.listed = lambda: STAGED_JOBS  # type: ignore[method-assign]
     app.explorer.jobs_changed(app.jobs.listed())
     await pilot.press("J")
     await until(pilot, lambda: app.explorer.page.id == "Jobs" and app.explorer.page.is_mounted)
@@ -212,7 +196,7 @@ async def jobs_in_every_state(pilot: Pilot[Any], app: ExplorerApp) -> None:
 
 
 async def jobs_on_the_status_line(pilot: Pilot[Any], app: ExplorerApp) -> None:
-    app.explorer.jobs_changed(StagedJobs().listed())
+    app.explorer.jobs_changed(STAGED_JOBS)
     app.say("bp s42 measured, saved in results.json", "good")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,26 +10,15 @@ from msgspec.structs import replace
 
 from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities
-from fa_core.formats import scan
 from fa_core.reporting.blocks import Block, Grid
 from fa_core.reporting.sections.analyses import seeds_blocks, sensitivity_blocks
 from fa_tui.app import ExplorerApp
 from fa_tui.follow import Reading
 from fa_tui.session import Session
 from fa_tui.views.printed import lines_of
-from tests.fa_tui.looks import app_on, opened, settled
+from tests.fa_tui.looks import app_on, opened, running, settled
 from tests.fa_tui.looks import below_tabs as screen_text
 from tests.fa_tui.waiting import until
-
-
-@pytest.fixture
-def session(published_table: Path) -> Session:
-    return Session(scan([published_table]).rows)
-
-
-@pytest.fixture
-def app(session: Session) -> ExplorerApp:
-    return app_on(session)
 
 
 def grids_of(blocks: Iterable[Block]) -> list[Grid]:
@@ -56,7 +44,7 @@ def test_no_number_is_cut_at_any_width(session: Session, width: int) -> None:
 
 
 async def test_number_keys_and_clicks_open_what_the_commands_print(app: ExplorerApp) -> None:
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with running(app) as pilot:
         screen = await _open(pilot, "2")
         means, ranges = grids_of(seeds_blocks(over_seeds(app.session.table)))
         for shown, *printed in zip(screen.table.text[1:], means.rows, ranges.rows, strict=True):
@@ -69,7 +57,7 @@ async def test_number_keys_and_clicks_open_what_the_commands_print(app: Explorer
 
 
 async def test_thresholds_and_runs_that_change_are_followed(app: ExplorerApp) -> None:
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with running(app) as pilot:
         screen = await _open(pilot)
         assert "(1.935) 0/6" in screen.text.text
         await pilot.press("a", "5", "enter")
@@ -84,8 +72,7 @@ async def test_thresholds_and_runs_that_change_are_followed(app: ExplorerApp) ->
 async def test_the_analyses_are_of_the_runs_in_scope_and_say_what_the_filter_takes_from_them(
     app: ExplorerApp,
 ) -> None:
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.explorer.sliders is not None)
+    async with running(app) as pilot:
         await pilot.press("slash", *"seed<100 method:dfa", "enter")
         await until(pilot, lambda: app.session.scope is not None)
         screen = await _open(pilot, "2")
@@ -107,8 +94,7 @@ async def test_where_there_is_nothing_to_analyse_it_says_so(
     app: ExplorerApp, filtered: bool, said: str
 ) -> None:
     app = app if filtered else app_on(Session([]))
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
+    async with running(app, (80, 24)) as pilot:
         if filtered:
             await pilot.press("slash", *"growth>1e30", "enter")
             await until(pilot, lambda: app.session.scope == [])

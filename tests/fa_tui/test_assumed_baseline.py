@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from fa_core.analysis.seeds import over_seeds
 from fa_core.formats import scan
 from fa_core.formats.rows import with_given_baseline
 from fa_core.report.baseline import FrozenBaseline
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.reporting.blocks import Grid
+from fa_core.reporting.paper_table import paper_table
 from fa_core.reporting.sections.runs import beyond_table
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
@@ -23,8 +25,7 @@ from fa_tui.views.comparison import compared_lines
 from fa_tui.views.filters import ViewState
 from fa_tui.views.glyphs import UNICODE
 from fa_tui.widgets.detail import RunPage
-from tests.fa_tui.looks import screen_text
-from tests.fa_tui.waiting import until
+from tests.fa_tui.looks import running, screen_text, shows
 
 USUAL = DiagnosticThresholds()
 BOTH = FrozenBaseline(0.349, {"dfa": 0.1})
@@ -204,14 +205,16 @@ def test_the_long_view_and_the_report_mark_a_number_by_an_assumed_baseline(
         False,
     ]
     assert ("assumed" in grid.caption) == assumed
+    table = paper_table(over_seeds(session.table), USUAL, "audit")
+    assert "All four were measured" not in table and table.count("& abc?d &") == 3 * assumed
 
 
 async def test_the_matrix_marks_a_number_by_an_assumed_baseline(published_table: Path) -> None:
     app = ExplorerApp(
         Session(scan([published_table]).rows, baseline=BOTH), look=ViewState(show="margin")
     )
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: "?+26.59" in screen_text(app))
+    async with running(app) as pilot:
+        await shows(pilot, "?+26.59")
         lines = {line.split()[0]: line for line in screen_text(app).splitlines() if line.strip()}
         assert "?" not in lines["state_bridge"] and lines["dfa"].count("?") == 3
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from pathlib import Path
 
 import pytest
 
-from fa_core.formats import scan
 from fa_core.formats.rows import AuditRow
 from fa_core.report.numbers import short
 from fa_tui.app import ExplorerApp
@@ -16,19 +14,14 @@ from fa_tui.session import Session
 from fa_tui.views.scale import Scale
 from fa_tui.widgets.chart import Canvas, Curve, layer_chart
 from tests.fa_tui.compared_runs import row_of, ten_seeds
-from tests.fa_tui.looks import app_on, opened, settled
+from tests.fa_tui.looks import app_on, opened, running, settled
 from tests.fa_tui.looks import below_tabs as screen_text
 from tests.fa_tui.waiting import until
 
 
-@pytest.fixture
-def app(published_table: Path) -> ExplorerApp:
-    return app_on(Session(scan([published_table]).rows))
-
-
 async def test_every_seed_of_a_method_is_scrolled_to_and_then_ratio_and_mean() -> None:
     app = app_on(ten_seeds())
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with running(app, (80, 24)) as pilot:
         screen = await opened(pilot, "C")
         title, names, *_ = screen_text(app).splitlines()
         assert "10 runs" in title and "○ s1" in names and "s10" not in names
@@ -42,7 +35,7 @@ async def test_every_seed_of_a_method_is_scrolled_to_and_then_ratio_and_mean() -
 
 async def test_ratio_spread_and_parting_are_of_all_seeds_on_screen_or_not() -> None:
     app = app_on(ten_seeds())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with running(app) as pilot:
         screen = await opened(pilot, "C")
         text = screen_text(app)
         assert "diverge at layer 2" in text and "a 1 of 10" in text
@@ -61,7 +54,7 @@ async def test_ratio_spread_and_parting_are_of_all_seeds_on_screen_or_not() -> N
 
 
 async def test_c_opens_on_the_method_under_the_cursor_and_tab_flips(app: ExplorerApp) -> None:
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with running(app) as pilot:
         await pilot.press("down")
         screen = await opened(pilot, "C")
         assert " dfa " in screen_text(app).splitlines()[0]
@@ -78,7 +71,7 @@ async def test_c_opens_on_the_method_under_the_cursor_and_tab_flips(app: Explore
 
 async def test_a_single_run_says_how_to_compare_it() -> None:
     app = app_on(Session([row_of("bp", 1, 1.0, 2.0)]))
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with running(app, (80, 24)) as pilot:
         await opened(pilot, "C")
         assert "nothing to compare it with" in screen_text(app)
         assert "max/min" not in screen_text(app).splitlines()[1]
@@ -93,14 +86,14 @@ async def test_no_runs_and_unmeasured_runs_are_said_not_drawn() -> None:
         ),
     ):
         app = app_on(Session(rows))
-        async with app.run_test(size=(80, 24)) as pilot:
+        async with running(app, (80, 24)) as pilot:
             await opened(pilot, "C")
             assert words in screen_text(app)
             await pilot.press("tab", "v", "down", "right")
 
 
 async def test_a_click_on_a_cell_says_its_value_and_source(app: ExplorerApp) -> None:
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with running(app) as pilot:
         screen = await opened(pilot, "C")
         await pilot.click("CompareView", offset=(40, 3))
         await settled(pilot, screen)
@@ -110,7 +103,7 @@ async def test_a_click_on_a_cell_says_its_value_and_source(app: ExplorerApp) -> 
 
 async def test_six_runs_fit_eighty_columns_and_stay_told_apart(app: ExplorerApp) -> None:
     app.history.now = app.session.but(marked=frozenset(set(range(6))))
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with running(app, (80, 24)) as pilot:
         await opened(pilot, "C")
         names = screen_text(app).splitlines()[1]
         for name in ("bp s42", "s42", "bp s123"):
@@ -127,7 +120,7 @@ def test_the_charts_hold_every_layer_of_every_run_on_one_scale() -> None:
 
 
 async def test_a_seed_has_its_mark_in_the_heading_and_at_its_curve(app: ExplorerApp) -> None:
-    async with app.run_test(size=(200, 60)) as pilot:
+    async with running(app, (200, 60)) as pilot:
         screen = await opened(pilot, "C", "tab")
         text = screen_text(app)
         assert "○ s42" in text and "△ s456" in text
@@ -140,7 +133,7 @@ async def test_runs_of_one_seed_have_its_mark_and_are_told_apart_by_name(app: Ex
     app.history.now = app.session.but(
         marked=frozenset({row for row, each in enumerate(app.session.rows) if each.seed == 123})
     )
-    async with app.run_test(size=(200, 60)) as pilot:
+    async with running(app, (200, 60)) as pilot:
         screen = await opened(pilot, "C")
         chart = screen.query(Canvas).last().chart
         assert {curve.style for curve in chart.curves} == {"curve-2"}
@@ -152,7 +145,7 @@ async def test_runs_of_one_seed_have_its_mark_and_are_told_apart_by_name(app: Ex
 async def test_v_shows_the_chart_instead_of_the_table_and_a_larger_screen_has_a_larger_one(
     app: ExplorerApp,
 ) -> None:
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with running(app, (80, 24)) as pilot:
         screen = await opened(pilot, "C", "v")
         before = screen.curves.size
         assert before.height * 2 >= 24 and not screen.view.size.height
@@ -176,7 +169,7 @@ def _deep() -> Session:
 
 async def test_a_layer_that_a_run_does_not_have_is_said_to_be_missing() -> None:
     app = app_on(_deep())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with running(app) as pilot:
         await opened(pilot, "C")
         await pilot.press(*["down"] * 5)
         await pilot.pause()
@@ -189,7 +182,7 @@ async def test_up_to_six_runs_fit_without_a_scrollbar(
     app: ExplorerApp, width: int, marked: int
 ) -> None:
     app.history.now = app.session.but(marked=frozenset(set(range(marked))))
-    async with app.run_test(size=(width, 40)) as pilot:
+    async with running(app, (width, 40)) as pilot:
         screen = await opened(pilot, "C")
         assert not screen.view.show_horizontal_scrollbar
 
@@ -198,7 +191,7 @@ async def test_whole_names_go_before_the_mean(
     app: ExplorerApp,
 ) -> None:
     bridges = {row for row, each in enumerate(app.session.rows) if each.method == "state_bridge"}
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with running(app, (80, 24)) as pilot:
         screen = await opened(pilot, "C", "tab", "tab")
         _, names, *lines = screen_text(app).splitlines()
         assert "mean, spread" in names and "1.16e7" in "".join(lines)
@@ -214,7 +207,7 @@ async def test_whole_names_go_before_the_mean(
 
 async def test_a_growth_of_many_digits_stays_in_its_column() -> None:
     app = app_on(Session([row_of("bp", seed, 1e-10, 1.2345e10, 1.0) for seed in range(6)]))
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with running(app, (80, 24)) as pilot:
         await opened(pilot, "C")
         growing = next(line for line in screen_text(app).splitlines() if "0→1" in line)
         assert growing.split()[1:-1] == ["1.2e20"] * 6
@@ -224,7 +217,7 @@ async def test_a_growth_of_many_digits_stays_in_its_column() -> None:
 async def test_p_means_presets_on_a_slider_and_the_method_before_elsewhere(
     app: ExplorerApp,
 ) -> None:
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with running(app) as pilot:
         await opened(pilot, "C")
         await pilot.press("shift+tab")
         assert " ep " in screen_text(app).splitlines()[0]
@@ -236,20 +229,11 @@ async def test_p_means_presets_on_a_slider_and_the_method_before_elsewhere(
         await until(pilot, lambda: app.screen is app.explorer)
 
 
-async def test_the_title_says_the_scope_and_f_widens_it_here_too(app: ExplorerApp) -> None:
-    async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("slash", *"seed:42", "enter")
-        await opened(pilot, "C")
-        assert "bp  1 run, method 1 of 5 (tab)  5 of 15 runs" in screen_text(app)
-        await pilot.press("f")
-        await until(pilot, lambda: "bp  3 runs, method 1 of 5 (tab)  15 runs" in screen_text(app))
-
-
 async def test_the_heading_names_no_place_that_all_share_and_a_mean_only_of_one_network(
     app: ExplorerApp,
 ) -> None:
     app.history.now = app.session.but(marked=frozenset({0, 3}))
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with running(app) as pilot:
         await opened(pilot, "C")
         _, names, first, *_ = screen_text(app).splitlines()
         assert "bp s42" in names and "mean" not in names and "verdict" in first

@@ -14,18 +14,13 @@ from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.session import Session, with_rows
 from tests.fa_tui.compared_runs import row_of
-from tests.fa_tui.looks import app_on, opened, settled
 from tests.fa_tui.looks import below_tabs as screen_text
+from tests.fa_tui.looks import opened, running, settled
 from tests.fa_tui.waiting import until
 
 
-@pytest.fixture
-def app(published_table: Path) -> ExplorerApp:
-    return app_on(Session(scan([published_table]).rows))
-
-
 async def test_marked_runs_come_first_and_a_slider_rejudges_every_column(app: ExplorerApp) -> None:
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with running(app) as pilot:
         await pilot.press("space", *["down"] * 4, "right", "space")
         screen = await opened(pilot, "C")
         assert "bp s42" in screen_text(app) and "ep s123" in screen_text(app)
@@ -42,8 +37,7 @@ async def test_marked_runs_come_first_and_a_slider_rejudges_every_column(app: Ex
 
 
 async def test_a_filter_on_verdicts_follows_the_thresholds(app: ExplorerApp) -> None:
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.explorer.sliders is not None)
+    async with running(app) as pilot:
         await pilot.press("slash", *"flag:b", "enter")
         await until(pilot, lambda: "filter flag:b, 9 of 15 runs" in screen_text(app))
         screen = await opened(pilot, "C")
@@ -61,7 +55,7 @@ async def test_a_filter_on_verdicts_follows_the_thresholds(app: ExplorerApp) -> 
 
 
 async def test_a_measured_run_appears_and_the_method_stays(app: ExplorerApp) -> None:
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with running(app) as pilot:
         screen = await opened(pilot, "C", "tab")
         index = next(n for n, row in enumerate(app.session.rows) if row.key == "dfa_s42")
         row = app.session.rows[index]

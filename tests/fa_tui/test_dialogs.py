@@ -13,38 +13,23 @@ from textual.widgets import Input
 
 from fa_core.formats.rows import Problem
 from fa_core.report.baseline import FrozenBaseline
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.app import ExplorerApp
 from fa_tui.follow import Reading
 from fa_tui.key_list import palette
 from fa_tui.screens.questions import ChoiceList, ChoiceScreen
 from fa_tui.session import Session
-from fa_tui.settings import Loaded, Presets, Settings, load_settings, remember_places
+from fa_tui.settings import Loaded, Presets, Settings, load_settings, remember_places, settings_file
 from fa_tui.terminal.abilities import Terminal
 from fa_tui.widgets.line import Line
-from tests.fa_tui.looks import screen_text, settled
+from tests.fa_tui.conftest import COLOURFUL
+from tests.fa_tui.looks import running, said, screen_text, settled, shows
 from tests.fa_tui.waiting import until
 
-SIZE = (120, 40)
-COLOURFUL = Terminal(term="xterm-256color", unicode=True, colours=1 << 24)
 STRICT = DiagnosticThresholds(h_norm_explosion_ratio=5)
 
 
-@pytest.fixture(autouse=True)
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A config folder and a working folder of the test's own."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    work = tmp_path / "work"
-    work.mkdir()
-    monkeypatch.chdir(work)
-    return work
-
-
-async def ready(pilot: Pilot[int]) -> ExplorerApp:
-    app = pilot.app
-    assert isinstance(app, ExplorerApp)
-    await until(pilot, lambda: app.explorer.sliders is not None and app.explorer.sliders.is_mounted)
-    return app
+pytestmark = pytest.mark.usefixtures("places")
 
 
 async def ask(pilot: Pilot[int], *keys: str) -> None:
@@ -56,16 +41,11 @@ async def ask(pilot: Pilot[int], *keys: str) -> None:
         await until(pilot, lambda before=before: (app.screen, app.explorer.page) != before)  # type: ignore[misc]
 
 
-def said(app: ExplorerApp) -> str:
-    return app.explorer.status.text
-
-
 async def test_y_copies_the_value_and_capital_y_the_command(
     app: ExplorerApp, copied: list[str]
 ) -> None:
     app.paths = [Path("my audits.json")]
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+    async with running(app) as pilot:
         await pilot.press("a", "5", "enter", "escape", "y")
         await until(pilot, lambda: said(app) == " copied, if the terminal allows it: ✓---·")
         await pilot.press("Y")
@@ -77,10 +57,9 @@ async def test_export_asks_for_a_name_and_says_where_it_saved(
     app: ExplorerApp, places: Path
 ) -> None:
     (places / "mine.csv").write_text("precious")
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+    async with running(app) as pilot:
         await pilot.press("slash", *"dfa", "enter")
-        await until(pilot, lambda: "filter dfa, 3 of 15 runs" in screen_text(app))
+        await shows(pilot, "filter dfa, 3 of 15 runs")
         await ask(pilot, "e")
         entry = app.screen
         assert entry.query_one(Input).value == "fa-tui.csv"
@@ -100,8 +79,7 @@ async def test_export_asks_for_a_name_and_says_where_it_saved(
 async def test_esc_and_ctrl_c_leave_every_dialog_without_a_trace(
     app: ExplorerApp, places: Path, leave: str
 ) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+    async with running(app) as pilot:
         before = said(app)
         for keys in (["e"], ["p", "2"], ["w"], ["o"], ["question_mark"], ["colon"]):
             await ask(pilot, *keys, leave)
@@ -117,8 +95,7 @@ async def test_o_completes_a_path_and_refuses_one_without_runs(
 ) -> None:
     mine = places / "mine.json"
     mine.write_text("no audit")
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+    async with running(app) as pilot:
         await ask(pilot, "o")
         await pilot.press("m")
         await until(pilot, lambda: "mine.json" in screen_text(app))
@@ -135,8 +112,7 @@ async def test_o_completes_a_path_and_refuses_one_without_runs(
 
 
 async def test_a_preset_is_saved_used_and_removed(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+    async with running(app) as pilot:
         await pilot.press("a", "5", "enter")
         await until(pilot, lambda: app.session.counts().walked == 11)
         await ask(pilot, "p", "2")
@@ -157,15 +133,13 @@ async def test_a_preset_is_saved_used_and_removed(app: ExplorerApp) -> None:
 async def test_a_broken_presets_file_is_told(app: ExplorerApp) -> None:
     Presets().path.parent.mkdir(parents=True)
     Presets().path.write_text("[mine]\nh_norm_explosion_ratio = 'x'\n")
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+    async with running(app) as pilot:
         await ask(pilot, "p")
         assert "mine.h_norm_explosion_ratio" in said(app)
 
 
 async def test_what_if_fills_in_a_baseline_and_says_what_flips(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+    async with running(app) as pilot:
         await ask(pilot, "w")
         await pilot.press(*"34.9")
         note = app.screen.note
@@ -186,8 +160,7 @@ async def test_what_if_fills_in_a_baseline_and_says_what_flips(app: ExplorerApp)
 
 
 async def test_the_count_above_the_sliders_follows_every_undo(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+    async with running(app) as pilot:
         line = app.explorer.query_one("#sliders-summary", Line)
         for keys in ("a", "{", "b", "}", "u", "u"):
             await pilot.press(keys)
@@ -199,8 +172,7 @@ async def test_the_count_above_the_sliders_follows_every_undo(app: ExplorerApp) 
 
 @pytest.mark.parametrize("focus", ["escape", "a"])
 async def test_a_what_if_is_undone_and_redone(app: ExplorerApp, focus: str) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+    async with running(app) as pilot:
         await pilot.press(focus, "u")
         await until(pilot, lambda: said(app) == " nothing to undo")
         await ask(pilot, "w")
@@ -223,8 +195,7 @@ async def test_a_what_if_is_undone_and_redone(app: ExplorerApp, focus: str) -> N
 
 
 async def test_a_change_takes_back_what_was_said_of_the_one_before(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+    async with running(app) as pilot:
         await pilot.press("u")
         await until(pilot, lambda: said(app) == " nothing to undo")
         await pilot.press("a", "right")
@@ -244,11 +215,10 @@ async def test_a_change_takes_back_what_was_said_of_the_one_before(app: Explorer
 
 
 async def test_what_flipped_is_of_the_last_change(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+    async with running(app) as pilot:
         await ask(pilot, "w")
         await pilot.press(*"0.349", "enter")
-        await until(pilot, lambda: "flipped: +d → ✗ ep" in screen_text(app))
+        await shows(pilot, "flipped: +d → ✗ ep")
         app.folders_changed([Reading("audit_table.json", app.session.rows[:1])])
         await until(pilot, lambda: "flipped: +d" not in screen_text(app))
         await ask(pilot, "w")
@@ -259,8 +229,7 @@ async def test_what_flipped_is_of_the_last_change(app: ExplorerApp) -> None:
 
 async def test_a_list_is_moved_through_by_arrows_and_taken_by_mouse(app: ExplorerApp) -> None:
     Presets().save("mine", STRICT)
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+    async with running(app) as pilot:
         await ask(pilot, "p")
         asked = app.screen
         assert isinstance(asked, ChoiceScreen)
@@ -276,8 +245,7 @@ async def test_settings_choose_theme_numbers_and_say_what_is_wrong(session: Sess
     settings = Settings(theme="fa-light", show="growth")
     wrong = [Problem("settings.toml", "settings.toml: line 3: them: unknown setting")]
     app = ExplorerApp(session, terminal=COLOURFUL, settings=Loaded(settings, wrong))
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+    async with running(app):
         assert app.current_theme.name == "fa-light"
         assert app.explorer.matrix.quantity is not None
         assert app.explorer.page.cell_text() == "1.00"
@@ -292,21 +260,20 @@ async def test_what_is_wrong_with_the_settings_is_whole_on_a_narrow_status_line(
     file.parent.mkdir()
     file.write_text("theme = 'nope'\n")
     app = ExplorerApp(session, terminal=COLOURFUL, settings=load_settings(file))
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with running(app, (80, 24)) as pilot:
         said = "settings.toml: theme: there is no 'nope'; defaults are used"
         await until(pilot, lambda: said in screen_text(app))
         assert str(file) in app.session.problems[0].message, "the list of problems says where it is"
 
 
 async def test_a_theme_is_remembered_and_where_it_cannot_be_the_colours_change_all_the_same(
-    app: ExplorerApp, places: Path, tmp_path: Path
+    app: ExplorerApp,
 ) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+    async with running(app):
         app.dress("fa-light")
         assert app.theme == "fa-light"
         assert "settings.toml" in said(app)
-        file = tmp_path / "config" / "fa-tui" / "settings.toml"
+        file = settings_file()
         assert file.read_text() == 'theme = "fa-light"\n'
         file.unlink()
         file.mkdir()
@@ -321,8 +288,7 @@ async def test_a_terminal_of_16_colours_is_offered_no_theme_that_it_cannot_show(
     app = ExplorerApp(
         session, terminal=Terminal("xterm", True, 16), settings=Loaded(Settings(theme="fa-light"))
     )
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+    async with running(app):
         assert app.theme == "fa-ansi"
         assert app.themes_here == ["fa-ansi"]
 
@@ -331,8 +297,7 @@ async def test_a_terminal_of_16_colours_is_offered_no_theme_that_it_cannot_show(
 async def test_a_page_in_the_palette_waits_until_its_list_is_laid_out(
     app: ExplorerApp, action: str
 ) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+    async with running(app) as pilot:
         shown = palette(app)
         await app.push_screen(shown)
         commands = shown.query_one(CommandList)

@@ -12,6 +12,7 @@ from fa_core.formats import scan
 from fa_tui.app import ExplorerApp
 from fa_tui.screens import dialogs
 from fa_tui.session import Session
+from tests.fa_tui.looks import running, shows
 
 from .looks import app_on, screen_text
 from .waiting import until
@@ -34,10 +35,10 @@ def explorer(*paths: Path) -> ExplorerApp:
 
 async def test_only_what_changed_is_listed_and_enter_goes_there(published_table, changed) -> None:
     app = explorer(published_table, changed)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with running(app) as pilot:
         await pilot.press("D")
         await until(pilot, lambda: app.explorer.page.id == "Diff")
-        await until(pilot, lambda: "14 the same" in screen_text(app))
+        await shows(pilot, "14 the same")
         text = screen_text(app)
         assert "15 runs in both: 1 changed, 14 the same" in text
         assert "✗ab-d  ✗-b-d  (a) growth 2043 → 1" in text
@@ -51,27 +52,27 @@ async def test_only_what_changed_is_listed_and_enter_goes_there(published_table,
 
 async def test_a_slider_moves_both_sides_and_tab_swaps_them(published_table, changed) -> None:
     app = explorer(published_table, changed)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with running(app) as pilot:
         await pilot.press("D")
         await until(pilot, lambda: app.explorer.page.id == "Diff")
         await pilot.press("tab")
-        await until(pilot, lambda: "✗-b-d  ✗ab-d  (a) growth 1 → 2043" in screen_text(app))
+        await shows(pilot, "✗-b-d  ✗ab-d  (a) growth 1 → 2043")
         await pilot.press("a", *"9000", "enter")
-        await until(pilot, lambda: "✗-b-d  ✗-b-d  (a) growth 1 → 2043" in screen_text(app))
+        await shows(pilot, "✗-b-d  ✗-b-d  (a) growth 1 → 2043")
 
 
 async def test_a_second_file_is_opened_beside_the_first_and_compared(
     published_table, changed, copied
 ) -> None:
     app = explorer(published_table)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with running(app) as pilot:
         await pilot.press("D")
-        await until(pilot, lambda: "O opens a second one beside it" in screen_text(app))
+        await shows(pilot, "O opens a second one beside it")
         await pilot.press("O")
         await until(pilot, lambda: isinstance(app.screen, dialogs.EntryScreen))
         app.screen.entry.value = str(changed)
         await pilot.press("enter")
-        await until(pilot, lambda: "15 runs in both: 1 changed" in screen_text(app))
+        await shows(pilot, "15 runs in both: 1 changed")
         await pilot.press("tab", "Y")
         await until(pilot, lambda: copied == [f"fa-tui diff {changed} {published_table}"])
 
@@ -80,14 +81,14 @@ async def test_the_two_are_chosen_from_a_list_and_exported_a_column_per_number(
     published_table, changed, tmp_path
 ) -> None:
     app = explorer(published_table, changed)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with running(app) as pilot:
         await pilot.press("D")
-        await until(pilot, lambda: f"A {published_table.name} ✗ 9 of 15" in screen_text(app))
+        await shows(pilot, f"A {published_table.name} ✗ 9 of 15")
         for key in "v21":
             before = app.screen
             await pilot.press(key)
             await until(pilot, lambda before=before: app.screen is not before)  # type: ignore[misc]
-        await until(pilot, lambda: f"A {changed.name} ✗ 9 of 15" in screen_text(app))
+        await shows(pilot, f"A {changed.name} ✗ 9 of 15")
         for name in ("d.csv", "d.md"):
             await pilot.press("e")
             await until(pilot, lambda: isinstance(app.screen, dialogs.EntryScreen))

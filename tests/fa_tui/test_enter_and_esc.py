@@ -7,7 +7,7 @@ import pytest
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.listing import Listed
 from fa_tui.views.words import parted
-from tests.fa_tui.looks import app_on, opened, screen_text
+from tests.fa_tui.looks import app_on, opened, running, screen_text, shows
 from tests.fa_tui.scenes import many
 from tests.fa_tui.waiting import until
 
@@ -17,15 +17,14 @@ from tests.fa_tui.waiting import until
 async def test_a_run_opens_on_all_of_the_width_with_its_four_lines(
     app: ExplorerApp, size: tuple[int, int], long: bool
 ) -> None:
-    async with app.run_test(size=size) as pilot:
+    async with running(app, size) as pilot:
         explorer = app.explorer
-        await until(pilot, lambda: explorer.takes_keys)
         await pilot.press(*["t"] * long, "down")
         await pilot.press("enter")
         await until(pilot, lambda: explorer.focused is explorer.page.detail)
         pane = explorer.page.detail
         await until(pilot, lambda: pane.size.width > size[0] - 8)
-        await until(pilot, lambda: "d margin" in screen_text(app))
+        await shows(pilot, "d margin")
         assert all(f" {letter} " in screen_text(app) for letter in "abcd")
         await pilot.press(*["down"] * 8, "escape")
         await until(pilot, lambda: explorer.focused is explorer.page.view)
@@ -35,24 +34,22 @@ async def test_a_run_opens_on_all_of_the_width_with_its_four_lines(
 
 
 async def test_a_double_click_opens_the_run(app: ExplorerApp) -> None:
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with running(app, (80, 24)) as pilot:
         explorer = app.explorer
-        await until(pilot, lambda: explorer.takes_keys)
         await pilot.click(explorer.page.view, offset=(30, 2), times=2)
         await until(pilot, lambda: explorer.focused is explorer.page.detail)
 
 
 async def test_enter_and_esc_typed_ahead_leave_the_runs(app: ExplorerApp) -> None:
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with running(app, (80, 24)) as pilot:
         explorer = app.explorer
-        await until(pilot, lambda: explorer.takes_keys)
         await pilot.press("t", "enter", "escape", "down")
         await pilot.pause(0.05)
         assert explorer.focused is explorer.page.view and explorer.page.view.line == 1
 
 
 async def test_enter_in_compare_goes_to_the_run_in_the_matrix(app: ExplorerApp) -> None:
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with running(app) as pilot:
         page = await opened(pilot, "C", "tab", "right")
         run = page.row
         assert run == page.group.rows[1]
@@ -63,7 +60,7 @@ async def test_enter_in_compare_goes_to_the_run_in_the_matrix(app: ExplorerApp) 
 
 async def test_enter_on_a_job_goes_to_its_run(app: ExplorerApp) -> None:
     app.jobs.listed = lambda: [Listed(id="7", name="a run", state="running")]  # type: ignore[method-assign]
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with running(app) as pilot:
         page = await opened(pilot, "J")
         assert page.row == 7
         await pilot.press("enter")
@@ -72,8 +69,7 @@ async def test_enter_on_a_job_goes_to_its_run(app: ExplorerApp) -> None:
 
 
 async def test_the_selected_run_is_common_to_all_pages(app: ExplorerApp) -> None:
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
+    async with running(app) as pilot:
         await pilot.press("down", "right", "t")
         await until(pilot, lambda: app.explorer.page.id == "Table")
         assert app.session.rows[app.explorer.page.row].key == "dfa_s123"
@@ -86,9 +82,8 @@ async def test_the_selected_run_is_common_to_all_pages(app: ExplorerApp) -> None
 
 
 async def test_esc_peels_slider_page_and_filter(app: ExplorerApp) -> None:
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with running(app) as pilot:
         explorer = app.explorer
-        await until(pilot, lambda: explorer.takes_keys)
         await pilot.press("slash", *"dfa", "enter")
         await until(pilot, lambda: explorer.takes_keys and app.session.filter is not None)
         page = await opened(pilot, "C")
@@ -108,9 +103,8 @@ async def test_esc_peels_slider_page_and_filter(app: ExplorerApp) -> None:
 async def test_the_sliders_fold_with_a_key_and_where_the_page_needs_the_lines(
     app: ExplorerApp,
 ) -> None:
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with running(app, (80, 24)) as pilot:
         explorer = app.explorer
-        await until(pilot, lambda: explorer.takes_keys)
         assert explorer.sliders is not None
 
         def lines() -> int:
@@ -133,9 +127,8 @@ async def test_the_sliders_fold_with_a_key_and_where_the_page_needs_the_lines(
 
 async def test_the_first_run_that_flips_comes_into_sight() -> None:
     app = app_on(many())
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with running(app, (80, 24)) as pilot:
         explorer = app.explorer
-        await until(pilot, lambda: explorer.takes_keys)
         await pilot.press("a", "right_curly_bracket")
         await pilot.pause()
         for _ in range(3):

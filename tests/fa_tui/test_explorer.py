@@ -11,42 +11,17 @@ from textual.command import CommandPalette
 
 from fa_core.formats import scan
 from fa_core.formats.rows import AuditRow, Problem
-from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.app import LARGEST_SCREEN, ExplorerApp
 from fa_tui.session import Session
 from fa_tui.widgets.line import KeyBar
-from tests.fa_tui.looks import SIZE, app_on, cell_at_cursor, screen_text, set_a_to
+from tests.fa_tui.looks import SIZE, app_on, cell_at_cursor, running, screen_text, shows
 from tests.fa_tui.waiting import until
-
-
-async def test_opens_on_the_matrix_with_every_verdict(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
-        text = screen_text(app)
-        assert "9 of 15 need walk-back" in text
-        for cell in ("✗ab-d", "✗abcd", "✓---·"):
-            assert cell in text
-        assert app.focused is app.explorer.matrix
-
-
-async def test_slider_a_at_five_flips_two_ep_seeds_and_home_restores(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await set_a_to(pilot, "5")
-        assert app.session.counts().walked == 11
-        text = screen_text(app)
-        assert "11 of 15 need walk-back" in text
-        assert "2/3 MIXED" in text
-        assert "+a → ✗ ep s123, +a → ✗ ep s456" in text
-        await pilot.press("home")
-        await pilot.pause()
-        assert "9 of 15 need walk-back" in screen_text(app)
-        assert "MIXED" not in screen_text(app)
 
 
 async def test_a_slider_step_that_flips_nothing_paints_no_cell_of_the_matrix(
     app: ExplorerApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         await pilot.press("a")
         await pilot.pause()
         painted: list[int] = []
@@ -62,7 +37,7 @@ async def test_a_slider_step_that_flips_nothing_paints_no_cell_of_the_matrix(
 
 
 async def test_arrows_and_hjkl_walk_the_matrix(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         matrix = app.explorer.matrix
         await pilot.press("down", "right")
         assert (matrix.line, matrix.column) == (1, 1)
@@ -74,16 +49,8 @@ async def test_arrows_and_hjkl_walk_the_matrix(app: ExplorerApp) -> None:
         assert matrix.line == 0
 
 
-async def test_the_detail_follows_the_cursor(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.press("down")
-        await pilot.pause(0.05)
-        assert "DFA  seed 42" in screen_text(app)
-        assert "residual stream exploded" in screen_text(app)
-
-
 async def test_a_click_moves_the_cursor_and_the_wheel_scrolls(app: ExplorerApp) -> None:
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with running(app, (80, 24)) as pilot:
         matrix = app.explorer.matrix
         offset = matrix.frozen_width + matrix.width_of(0) + 2
         await pilot.click(matrix, offset=(offset, 3))
@@ -91,9 +58,9 @@ async def test_a_click_moves_the_cursor_and_the_wheel_scrolls(app: ExplorerApp) 
         assert app.session.rows[matrix.row or 0].key == "state_bridge_s123"
 
 
-async def test_headings_are_never_under_the_cursor(sample_runs: Path, two_sources: Session) -> None:
+async def test_headings_are_never_under_the_cursor(two_sources: Session) -> None:
     app = ExplorerApp(two_sources)
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         for _ in range(12):
             await pilot.press("down")
             assert app.explorer.row is not None
@@ -102,17 +69,8 @@ async def test_headings_are_never_under_the_cursor(sample_runs: Path, two_source
             assert app.explorer.row is not None
 
 
-async def test_space_marks_and_the_title_counts(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.press("space", "space", "up")
-        await pilot.pause()
-        assert len(app.session.marked) == 2
-        assert "2 marked" in screen_text(app)
-        assert cell_at_cursor(app) == "✗ab-d•"
-
-
 async def test_v_shows_numbers_instead_of_letters_and_comes_round(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         await pilot.press("down", "v")
         assert cell_at_cursor(app) == "2043.33"
         await pilot.press("V")
@@ -126,7 +84,7 @@ async def test_v_shows_numbers_instead_of_letters_and_comes_round(app: ExplorerA
 
 
 async def test_a_column_has_one_format(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         await pilot.press("v")
         matrix = app.explorer.matrix
         growths = []
@@ -136,7 +94,7 @@ async def test_a_column_has_one_format(app: ExplorerApp) -> None:
 
 
 async def test_numbers_come_with_a_legend(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         await pilot.press("v")
         await pilot.pause()
         legend = app.explorer.status.text
@@ -155,8 +113,7 @@ async def test_numbers_come_with_a_legend(app: ExplorerApp) -> None:
 async def test_problems_are_counted_and_listed(session: Session) -> None:
     problems = [Problem("x.json", "x.json: truncated at line 3"), Problem("t.jsonl", "t.jsonl: x")]
     app = ExplorerApp(Session(session.rows, problems=problems))
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    async with running(app) as pilot:
         assert "2 problems (P)" in screen_text(app)
         await pilot.press("P")
         await pilot.pause()
@@ -164,12 +121,11 @@ async def test_problems_are_counted_and_listed(session: Session) -> None:
 
 
 async def test_the_key_line_names_what_works_now(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    async with running(app) as pilot:
         assert "space Mark" in screen_text(app)
         assert "Problems" not in screen_text(app), "there are none"
         await pilot.press("m")
-        await until(pilot, lambda: "no checkpoint here" in screen_text(app))
+        await shows(pilot, "no checkpoint here")
         await pilot.press("a")
         await pilot.pause()
         line = screen_text(app).splitlines()[-1]
@@ -177,29 +133,17 @@ async def test_the_key_line_names_what_works_now(app: ExplorerApp) -> None:
 
 
 async def test_a_click_on_the_key_line_presses_the_key(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         await pilot.click(KeyBar, offset=(3, 0))
         await pilot.pause()
         assert len(app.session.marked) == 1
-
-
-async def test_eighty_by_twenty_four_keeps_matrix_verdict_and_a_slider(app: ExplorerApp) -> None:
-    async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.pause()
-        text = screen_text(app)
-        assert "✓---·" in text
-        assert "trustworthy on a," in text
-        assert "fires > 50×" in text and "plateau 11…694" in text
-        assert "9 of 15 need walk-back" in text
-        assert not app.explorer.matrix.show_horizontal_scrollbar
 
 
 @pytest.mark.parametrize("size", [(20, 5), (39, 40), (120, 9)])
 async def test_a_tiny_terminal_is_told_so_and_comes_back(
     app: ExplorerApp, size: tuple[int, int]
 ) -> None:
-    async with app.run_test(size=size) as pilot:
-        await pilot.pause()
+    async with running(app, size) as pilot:
         assert "too small" in screen_text(app)
         await pilot.resize_terminal(*SIZE)
         await pilot.pause()
@@ -212,9 +156,9 @@ async def test_a_terminal_that_states_any_size_is_laid_out_up_to_a_limit(app: Ex
         assert app.size == app.screen.size == LARGEST_SCREEN
 
 
-async def test_an_empty_table_opens(tmp_path: Path) -> None:
+async def test_an_empty_table_opens() -> None:
     app = ExplorerApp(Session([]))
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         await pilot.press("down", "space", "t", "s", "down", "t", "v", "m", "a", "left")
         await pilot.pause()
         assert "0 of 0 need walk-back" in screen_text(app)
@@ -235,7 +179,7 @@ async def test_hundreds_of_methods_and_seeds_scroll_both_ways_and_paint_only_wha
         for seed in range(40)
     ]
     app = ExplorerApp(Session(rows))
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         matrix = app.explorer.matrix
         await pilot.press("end", *["right"] * 39)
         await pilot.pause()
@@ -265,9 +209,7 @@ def test_the_explorer_imports_neither_torch_nor_numpy_nor_heavy_widgets_before_t
 async def test_what_the_footer_has_no_room_for_is_reached_by_mouse_through_the_palette(
     app: ExplorerApp,
 ) -> None:
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.explorer.sliders is not None)
-        await pilot.pause()
+    async with running(app, (80, 24)) as pilot:
         line = screen_text(app).splitlines()[-1]
         assert "Analysis" not in line
         await pilot.click(KeyBar, offset=(line.index("More"), 0))
@@ -279,29 +221,17 @@ async def test_what_the_footer_has_no_room_for_is_reached_by_mouse_through_the_p
 async def test_what_flipped_stays_highlighted_until_the_next_step_and_is_walked(
     app: ExplorerApp,
 ) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
+    async with running(app) as pilot:
         await pilot.press("a", "left_curly_bracket")
-        await until(pilot, lambda: "at a > 10.9: +a → ✗ ep s123" in screen_text(app))
+        await shows(pilot, "at a > 10.9: +a → ✗ ep s123")
         assert "✗a--·◂" in screen_text(app)
         await pilot.press("n")
         assert app.session.rows[app.explorer.row or 0].key == "ep_s123"
-        await until(
-            pilot, lambda: "1 of 1 flipped: +a ep s123, needs walk-back" in screen_text(app)
-        )
+        await shows(pilot, "1 of 1 flipped: +a ep s123, needs walk-back")
         await pilot.press("left")
         await until(pilot, lambda: "◂" not in screen_text(app))
         await pilot.press("n")
-        await until(pilot, lambda: "no run flipped with the last step" in screen_text(app))
-
-
-async def test_the_count_follows_every_undo(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
-        await pilot.press("a", *["left_curly_bracket"] * 2)
-        await until(pilot, lambda: "11 of 15 need walk-back" in screen_text(app))
-        await pilot.press("u", "u")
-        await until(pilot, lambda: "9 of 15 need walk-back" in screen_text(app))
+        await shows(pilot, "no run flipped with the last step")
 
 
 async def test_the_first_flipped_cell_is_scrolled_to_and_named_in_front_of_the_counts(
@@ -314,10 +244,9 @@ async def test_the_first_flipped_cell_is_scrolled_to_and_named_in_front_of_the_c
         sample_runs / "wide",
     ]
     app = app_on(Session(scan(paths).rows))
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
+    async with running(app, (80, 24)) as pilot:
         await pilot.press("a", "left_square_bracket")
-        await until(pilot, lambda: " at a > 32.8: +a → ✗ ep s456" in screen_text(app))
+        await shows(pilot, " at a > 32.8: +a → ✗ ep s456")
         assert "◂" in screen_text(app)
 
 
@@ -328,17 +257,15 @@ async def test_the_cursor_starts_on_a_run_and_may_rest_on_an_empty_cell() -> Non
         for name, seed in names
     ]
     app = app_on(Session(runs))
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
+    async with running(app, (80, 24)) as pilot:
         assert app.explorer.row == 0 and "no run selected" not in screen_text(app)
         await pilot.press("left")
-        await until(pilot, lambda: "no run selected" in screen_text(app))
+        await shows(pilot, "no run selected")
         assert app.explorer.row is None
 
 
 async def test_a_drag_reports_all_that_flipped_since_it_began(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
+    async with running(app) as pilot:
         assert app.explorer.sliders is not None
         slider = app.explorer.sliders.slider("a")
         await pilot.mouse_down("#slider-a", offset=(50, 0))
@@ -355,16 +282,4 @@ async def test_a_drag_reports_all_that_flipped_since_it_began(app: ExplorerApp) 
         )
         slider._drag_to(50)
         await until(pilot, lambda: not app.session.flips)
-        await until(pilot, lambda: "9 of 15 need walk-back" in screen_text(app))
-
-
-async def test_the_protocol_s_preset_restores_all_thresholds(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
-        await pilot.press("plus")
-        assert app.session.marked == set(range(15))
-        await pilot.press("asterisk", "a", *"5", "enter", "c", "right", "p")
-        await until(pilot, lambda: "save as" in screen_text(app))
-        await pilot.press("1")
-        await until(pilot, lambda: app.session.thresholds == DiagnosticThresholds())
-        assert not app.session.marked
+        await shows(pilot, "9 of 15 need walk-back")

@@ -16,7 +16,7 @@ from fa_tui.views.grid import homes_of
 from fa_tui.views.words import FIRST_VIEW, SAMPLES
 from fa_tui.widgets.line import OPEN_TAB, TabBar
 from tests.fa_tui.conftest import COLOURFUL, PLAIN
-from tests.fa_tui.looks import screen_text
+from tests.fa_tui.looks import running, screen_text
 from tests.fa_tui.scenes import epochs
 from tests.fa_tui.waiting import until
 
@@ -25,8 +25,7 @@ from tests.fa_tui.waiting import until
 async def test_the_tab_bar_marks_the_open_screen_and_its_keys_work_on_each(
     app: ExplorerApp, key: str, name: str
 ) -> None:
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
+    async with running(app, (80, 24)) as pilot:
         assert marked_tab(app) == "Matrix"
         await pilot.press("t")
         assert marked_tab(app) == "Table"
@@ -40,8 +39,7 @@ async def test_the_tab_bar_marks_the_open_screen_and_its_keys_work_on_each(
 
 
 async def test_a_click_on_a_tab_opens_it(app: ExplorerApp) -> None:
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
+    async with running(app, (80, 24)) as pilot:
         for name in ("Compare", "Jobs", "Table", "Matrix"):
             bar = app.screen.query_one(TabBar)
             await pilot.click(bar, offset=(bar.render_line(0).text.index(name), 0))
@@ -57,8 +55,7 @@ def marked_tab(app: ExplorerApp) -> str:
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
 async def test_the_first_screen_needs_no_scrolling(app: ExplorerApp, size: tuple[int, int]) -> None:
-    async with app.run_test(size=size) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
+    async with running(app, size) as pilot:
         await pilot.press("down")
         await pilot.pause()
         shown = screen_text(app)
@@ -80,8 +77,7 @@ async def test_the_first_screen_needs_no_scrolling(app: ExplorerApp, size: tuple
 async def test_what_is_open_says_how_to_open_ones_own(session: Session) -> None:
     look = understood(ViewState(filter=FIRST_VIEW), session)
     app = ExplorerApp(session, title=SAMPLES, look=look, terminal=COLOURFUL)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
+    async with running(app, (80, 24)):
         said = screen_text(app).splitlines()[1]
         assert said == " sample runs: published table and main, 15 of 15 runs · o opens yours"
 
@@ -108,8 +104,7 @@ async def test_the_third_seed_of_many_runs_is_on_a_screen_of_eighty_columns() ->
                 )
                 rows.append(row)
     app = ExplorerApp(Session(rows), title="runs", terminal=COLOURFUL)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
+    async with running(app, (80, 24)):
         assert "s456" in screen_text(app).splitlines()[2]
         assert not app.explorer.matrix.show_horizontal_scrollbar
 
@@ -117,8 +112,7 @@ async def test_the_third_seed_of_many_runs_is_on_a_screen_of_eighty_columns() ->
 @pytest.mark.parametrize("key", "tCTAJD?")
 async def test_every_page_is_ascii_where_the_terminal_shows_no_more(key: str) -> None:
     app = ExplorerApp(epochs(), terminal=PLAIN)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
+    async with running(app, (80, 24)) as pilot:
         assert screen_text(app).isascii()
         before = (app.screen, app.explorer.page)
         await pilot.press(key)

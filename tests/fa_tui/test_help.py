@@ -15,12 +15,12 @@ from fa_core.formats.rows import Problem
 from fa_core.report.diagnostics import DIAGNOSTICS
 from fa_tui.app import ExplorerApp
 from fa_tui.key_list import help_lines
-from fa_tui.option_groups import ThresholdOptions
+from fa_tui.options import ThresholdOptions
 from fa_tui.pages.compare import ComparePage
 from fa_tui.screens import help as help_screen
 from fa_tui.screens.help import HelpScreen
 from fa_tui.session import Session
-from tests.fa_tui.looks import app_on, screen_text
+from tests.fa_tui.looks import app_on, running, screen_text
 from tests.fa_tui.waiting import until
 
 SCREENS = {
@@ -48,7 +48,6 @@ def app(sample_runs: Path) -> ExplorerApp:
 
 
 async def go(pilot: Any, app: ExplorerApp, *keys: str) -> None:
-    await until(pilot, lambda: app.explorer.sliders is not None)
     for key in keys:
         before, focused = app.screen, app.focused
         await pilot.press(key)
@@ -58,7 +57,7 @@ async def go(pilot: Any, app: ExplorerApp, *keys: str) -> None:
 
 @pytest.mark.parametrize("name", SCREENS)
 async def test_every_pane_explains_itself_before_its_keys(app: ExplorerApp, name: str) -> None:
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with running(app) as pilot:
         await go(pilot, app, *SCREENS[name])
         screen = app.screen
         panes = list(screen.focus_chain)
@@ -77,14 +76,14 @@ async def test_every_pane_explains_itself_before_its_keys(app: ExplorerApp, name
 
 @pytest.mark.parametrize("name", [name for name in SCREENS if name != "what if"])
 async def test_the_question_mark_opens_it(app: ExplorerApp, name: str) -> None:
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with running(app, (80, 24)) as pilot:
         await go(pilot, app, *SCREENS[name], "question_mark")
         assert isinstance(app.screen, HelpScreen)
         assert "esc Close" in screen_text(app), "the keys stay on screen however long the help is"
 
 
 async def test_where_a_question_mark_can_be_typed_f1_opens_it(app: ExplorerApp) -> None:
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with running(app, (80, 24)) as pilot:
         await go(pilot, app, "w", "f1")
         assert isinstance(app.screen, HelpScreen)
 

@@ -12,13 +12,14 @@ import fa_tui
 from fa_tui.app import ExplorerApp
 from fa_tui.key_list import every_key, help_lines
 from fa_tui.screens.help import HelpScreen, found_lines
+from tests.fa_tui.looks import running, shows
 
 from .looks import screen_text
 from .waiting import until
 
 
 async def test_page_one_says_what_this_is_and_names_the_parts_of_a_cell(app: ExplorerApp) -> None:
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with running(app, (80, 24)) as pilot:
         await pilot.press("question_mark")
         await until(pilot, lambda: isinstance(app.screen, HelpScreen))
         text = screen_text(app)
@@ -30,39 +31,38 @@ async def test_page_one_says_what_this_is_and_names_the_parts_of_a_cell(app: Exp
 
 
 async def test_what_is_typed_is_searched_in_all_of_the_help_and_every_key(app: ExplorerApp) -> None:
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with running(app, (80, 24)) as pilot:
         await pilot.press("question_mark", *"begin JOBS")
-        await until(pilot, lambda: "begin a failed or ended job again (jobs)" in screen_text(app))
+        await shows(pilot, "begin a failed or ended job again (jobs)")
         assert "What this is" not in screen_text(app)
         await pilot.press("q")
-        await until(pilot, lambda: "no match for begin JOBSq" in screen_text(app))
+        await shows(pilot, "no match for begin JOBSq")
         await pilot.press(*["backspace"] * 11, *"plateau")
-        await until(pilot, lambda: "the range of a threshold" in screen_text(app))
+        await shows(pilot, "the range of a threshold")
         await pilot.press(*["backspace"] * 7, "end")
         await until(pilot, lambda: app.screen.pane.is_vertical_scroll_end)
         assert "# Keys" not in screen_text(app)
         await pilot.press("home")
-        await until(pilot, lambda: "What this is" in screen_text(app))
+        await shows(pilot, "What this is")
 
 
 async def test_words_of_the_key_line_and_of_tables_are_found(app: ExplorerApp) -> None:
-    async with app.run_test(size=(80, 24)):
+    async with running(app, (80, 24)):
         lines = [*help_lines(app, app.screen, everywhere=True)]
     for word in ("export", "figure", "light", "nudge", "rho"):
         assert [*found_lines(lines, word)], word
 
 
 async def test_enter_on_a_key_of_another_page_opens_that(app: ExplorerApp) -> None:
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
+    async with running(app, (80, 24)) as pilot:
         await pilot.press("A", "ctrl+p", *"begin a failed")
-        await until(pilot, lambda: "begin a failed or ended job again" in screen_text(app))
+        await shows(pilot, "begin a failed or ended job again")
         await pilot.press("enter")
         await until(pilot, lambda: app.explorer.page.id == "Jobs")
 
 
 async def test_every_key_is_listed_once(app: ExplorerApp) -> None:
-    async with app.run_test(size=(80, 24)):
+    async with running(app, (80, 24)):
         lines = [*every_key(app, app.screen)]
         counts = Counter((line.key, line.does) for line in lines)
         assert max(counts.values()) == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.session import History, Session
 
 

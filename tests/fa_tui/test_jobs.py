@@ -12,8 +12,7 @@ from textual.pilot import Pilot
 
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.listing import Listed, Pace, progress_line
-from tests.fa_tui.looks import SIZE, opened, screen_text
-from tests.fa_tui.scenes import StagedJobs
+from tests.fa_tui.looks import opened, running, screen_text, shows
 from tests.fa_tui.waiting import until
 
 MakeApp = Callable[..., ExplorerApp]
@@ -65,10 +64,9 @@ def test_the_status_line_tells_the_time_left() -> None:
     assert "".join(text for text, _ in progress_line(jobs)) == "measuring dfa s42 3/10 14 s left"
 
 
-async def show_jobs(pilot: Pilot[Any], app: ExplorerApp, jobs: StagedJobs) -> Any:
+async def show_jobs(pilot: Pilot[Any], app: ExplorerApp, jobs: list[Listed]) -> Any:
     """Open the page of the jobs on these."""
-    for name in ("listed", "cancel", "retry"):
-        setattr(app.jobs, name, getattr(jobs, name))
+    app.jobs.listed = lambda: jobs  # type: ignore[method-assign]
     return await opened(pilot, "J")
 
 
@@ -115,7 +113,7 @@ async def test_the_cursor_is_on_the_job_that_is_at_work_when_the_screen_opens(
     measuring_app: MakeApp, tmp_path: Path
 ) -> None:
     app = measuring_app("first", "second", "wait", "last")
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         await pilot.press("asterisk", "m")
         await until(
             pilot,
@@ -134,7 +132,7 @@ async def test_only_the_keys_that_would_do_something_are_shown(
     measuring_app: MakeApp, tmp_path: Path
 ) -> None:
     app = measuring_app("wait", "two")
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         await pilot.press("asterisk", "m", "J")
         await until(pilot, lambda: app.explorer.page.id == "Jobs" and "running" in screen_text(app))
 
@@ -152,7 +150,7 @@ async def test_only_the_keys_that_would_do_something_are_shown(
         await pilot.press("x", "n")
         await until(pilot, lambda: app.explorer.page.id == "Jobs" and "x" in keys())
         await pilot.press("x")
-        await until(pilot, lambda: "End two s42?" in screen_text(app))
+        await shows(pilot, "End two s42?")
         await pilot.press("y")
         await until(pilot, lambda: app.explorer.page.check_action("retry", ()) is True)
         assert "x" not in keys(), "it is cancelled"
@@ -165,11 +163,11 @@ async def test_only_the_keys_that_would_do_something_are_shown(
     app.close_jobs()
 
 
-async def test_all_that_were_cancelled_begin_again_with_one_key_in_their_order(
-    measuring_app: MakeApp, tmp_path: Path
+async def test_one_key_ends_all_jobs_and_they_stay_in_their_order(
+    measuring_app: MakeApp,
 ) -> None:
     app = measuring_app("first", "wait", "two", "three")
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         await pilot.press("asterisk", "m", "J")
         await until(
             pilot, lambda: [job.state for job in app.jobs.listed()][:2] == ["done", "running"]
@@ -192,7 +190,7 @@ async def test_the_log_under_the_cursor_is_copied(
     measuring_app: MakeApp, copied: list[str]
 ) -> None:
     app = measuring_app("one")
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         await pilot.press("m", "J")
         await until(
             pilot,
@@ -205,33 +203,11 @@ async def test_the_log_under_the_cursor_is_copied(
     assert copied[0] in ("no log", "no log yet")
 
 
-class OnACluster(StagedJobs):
-    """A job that a cluster has, and from some moment on one of its machines."""
-
-    device = "ray"
-
-    def listed(self) -> list[Listed]:
-        return [
-            Listed(id="1", name="dfa s42", state="running", device=self.device, done=1, total=9)
-        ]
-
-
-class Given(StagedJobs):
-    """These jobs, none of which moves."""
-
-    def __init__(self, jobs: list[Listed]) -> None:
-        self._jobs = jobs
-
-    def listed(self) -> list[Listed]:
-        return self._jobs
-
-
 async def test_jobs_may_move_while_the_explorer_closes(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
+    async with running(app):
         # closing takes the widgets of a screen away before the screen
         await app.explorer.remove_children()
-        app.explorer.jobs_changed(OnACluster().listed())
+        app.explorer.jobs_changed([Listed(id="1", name="dfa s42", state="running")])
 
 
 async def test_what_runs_is_on_top_and_the_cursor_stays_on_its_job(app: ExplorerApp) -> None:
@@ -239,8 +215,8 @@ async def test_what_runs_is_on_top_and_the_cursor_stays_on_its_job(app: Explorer
         Listed(id=name, name=name, state=state)
         for name, state in (("x", "done"), ("y", "running"), ("z", "queued"))
     ]
-    async with app.run_test(size=SIZE) as pilot:
-        screen = await show_jobs(pilot, app, Given(jobs))
+    async with running(app) as pilot:
+        screen = await show_jobs(pilot, app, jobs)
         await until(pilot, lambda: screen.job is not None and screen.job.name == "y")
         assert [row[0] for row in screen.table.text[1:]] == ["y", "z", "x"]
         jobs[1:] = [replace(jobs[1], state="done"), replace(jobs[2], state="running")]
@@ -254,8 +230,8 @@ async def test_a_note_that_its_line_cuts_is_whole_in_the_log_and_so_is_its_proce
 ) -> None:
     note = "out of memory at 128 samples: measured again in batches of 64, which does not change any number"
     job = Listed(id="1", name="dfa s42", state="running", done=3, total=10, pid=4711, words=note)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await show_jobs(pilot, app, Given([job]))
+    async with running(app, (80, 24)) as pilot:
+        await show_jobs(pilot, app, [job])
         await until(pilot, lambda: note in " ".join(screen_text(app).split()))
         assert "process 4711" in screen_text(app)
 
@@ -266,8 +242,7 @@ async def test_a_note_that_its_line_cuts_is_whole_in_the_log_and_so_is_its_proce
 async def test_the_jobs_are_in_the_tab_bar_however_narrow(
     app: ExplorerApp, width: int, shows: str
 ) -> None:
-    async with app.run_test(size=(width, 24)) as pilot:
-        await pilot.pause()
+    async with running(app, (width, 24)):
         assert shows in screen_text(app).splitlines()[0]
 
 
@@ -283,7 +258,7 @@ async def test_more_runs_get_as_many_workers_as_the_command_line_has(
     monkeypatch.setattr("fa_tui.jobs.measuring.workers_for", workers_for)
     monkeypatch.setattr("fa_core.audit.audit.workers_for", workers_for)
     app = measuring_app("wait", "wait2")
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         await pilot.press("m")
         await until(pilot, lambda: len({job.pid for job in app.jobs.listed() if job.pid}) == 1)
         await pilot.press("asterisk", "m")

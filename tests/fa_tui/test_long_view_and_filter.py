@@ -17,7 +17,7 @@ from fa_tui.cli import main
 from fa_tui.follow import Reading
 from fa_tui.session import Session
 from fa_tui.widgets import filter_line, matrix
-from tests.fa_tui.looks import SIZE, app_on, screen_text, set_a_to
+from tests.fa_tui.looks import app_on, running, screen_text, set_a_to, shows
 from tests.fa_tui.waiting import until
 
 METHODS = ["bp", "dfa", "state_bridge", "credit_bridge", "ep"]
@@ -32,7 +32,7 @@ def methods_on_screen(app: ExplorerApp) -> list[str]:
 async def test_the_long_view_sorts_by_the_column_under_the_cursor_and_goes_to_the_top(
     app: ExplorerApp,
 ) -> None:
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         await pilot.press("down", "t")
         await pilot.pause()
         assert app.session.rows[app.explorer.row or 0].key == "dfa_s42"
@@ -52,11 +52,11 @@ async def test_the_long_view_sorts_by_the_column_under_the_cursor_and_goes_to_th
 
 
 async def test_the_long_view_sorts_by_method_then_by_seed(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         await pilot.press("t", "S")
-        await until(pilot, lambda: "by method ↑" in screen_text(app))
+        await shows(pilot, "by method ↑")
         await pilot.press("S")
-        await until(pilot, lambda: "by seed ↑" in screen_text(app))
+        await shows(pilot, "by seed ↑")
         seeds = [app.session.rows[row].seed for row in app.explorer.page.view._shown[::5]]
         assert seeds == [42, 123, 456]
 
@@ -65,7 +65,7 @@ async def test_the_copied_command_prints_the_runs_that_are_on_screen_in_their_or
     published_table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     app = ExplorerApp(Session(scan([published_table]).rows), paths=[published_table])
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         await set_a_to(pilot, "5")
         await pilot.press("escape", "slash", *"is:walkback -method:bridge", "enter", "t", "s", "s")
         await pilot.pause()
@@ -85,7 +85,7 @@ async def test_the_copied_command_prints_the_runs_that_are_on_screen_in_their_or
 async def test_no_number_is_cut_at_any_edge_and_the_header_tells_of_more(
     app: ExplorerApp, width: int
 ) -> None:
-    async with app.run_test(size=(width, 24)) as pilot:
+    async with running(app, (width, 24)) as pilot:
         await pilot.press("t")
         await pilot.pause()
         table = app.explorer.page.view
@@ -101,7 +101,7 @@ async def test_no_number_is_cut_at_any_edge_and_the_header_tells_of_more(
 
 
 async def test_a_filter_applies_while_typing_and_escape_drops_it(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         await pilot.press("slash", *"flag:c")
         await pilot.pause()
         assert app.explorer.matrix.line_count() == 3
@@ -114,7 +114,7 @@ async def test_a_filter_applies_while_typing_and_escape_drops_it(app: ExplorerAp
 
 
 async def test_a_live_filter_follows_the_slider(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         await pilot.press("slash", *"method:ep flag:a", "enter")
         await pilot.pause()
         assert app.explorer.matrix.line_count() == 0
@@ -128,7 +128,7 @@ async def test_a_live_filter_follows_the_slider(app: ExplorerApp) -> None:
 async def test_a_filter_that_means_nothing_is_not_taken_and_shows_what_the_terms_before_it_find(
     app: ExplorerApp,
 ) -> None:
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         await pilot.press("slash", *"method:dfa growht>3", "enter")
         await pilot.pause()
         assert "growht is not known; did you mean growth?" in screen_text(app)
@@ -140,7 +140,7 @@ async def test_a_filter_that_means_nothing_is_not_taken_and_shows_what_the_terms
 async def test_the_beginning_of_a_name_empties_no_screen_and_says_how_to_go_on(
     app: ExplorerApp,
 ) -> None:
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         await pilot.press("slash", *"growth")
         await pilot.pause()
         assert methods_on_screen(app) == METHODS
@@ -152,14 +152,14 @@ async def test_the_beginning_of_a_name_empties_no_screen_and_says_how_to_go_on(
 
 @pytest.mark.parametrize("view", ["matrix", "table"])
 async def test_no_run_to_show_says_why(app: ExplorerApp, view: str) -> None:
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         await pilot.press(*(["t"] if view == "table" else []), "slash", *"method:none", "enter")
         await pilot.pause()
         assert "no run matches; / changes the filter" in screen_text(app)
 
 
 async def test_a_filter_of_marks_follows_them(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         await pilot.press("t", "space", "space", "space", "slash", *"is:marked", "enter")
         await pilot.pause()
         assert "filter is:marked, 3 of 15 runs" in screen_text(app)
@@ -170,8 +170,7 @@ async def test_a_filter_of_marks_follows_them(app: ExplorerApp) -> None:
 
 
 async def test_closing_the_filter_leaves_the_sliders_as_they_were(app: ExplorerApp) -> None:
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
+    async with running(app, (80, 24)) as pilot:
         await pilot.press("slash", *"dfa", "enter")
         await until(pilot, lambda: not app.screen.query(Input))
         await pilot.pause()
@@ -180,8 +179,7 @@ async def test_closing_the_filter_leaves_the_sliders_as_they_were(app: ExplorerA
 
 
 async def test_short_names_take_no_room_from_the_columns(app: ExplorerApp) -> None:
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
+    async with running(app, (80, 24)) as pilot:
         await pilot.press("slash", *"method=bp", "enter")
         await until(pilot, lambda: not app.screen.query(Input))
         await pilot.pause()
@@ -192,8 +190,7 @@ async def test_short_names_take_no_room_from_the_columns(app: ExplorerApp) -> No
 async def test_the_key_line_names_no_key_that_would_be_typed_into_the_filter(
     app: ExplorerApp,
 ) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
+    async with running(app) as pilot:
         await pilot.press("slash")
         await until(pilot, lambda: app.focused is not app.explorer.matrix)
         await pilot.pause()
@@ -209,9 +206,9 @@ async def test_the_key_line_names_no_key_that_would_be_typed_into_the_filter(
 async def test_what_was_moved_on_another_screen_is_said_of_the_runs_that_are_shown_now(
     app: ExplorerApp,
 ) -> None:
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         await pilot.press("a", "left_square_bracket", "escape")
-        await until(pilot, lambda: "at a >" in screen_text(app))
+        await shows(pilot, "at a >")
         await pilot.press("slash", *"flag:a", "enter", "C", "a", *"1e9", "enter")
         await until(pilot, lambda: app.session.thresholds.h_norm_explosion_ratio == 1e9)
         await pilot.press("escape", "escape")
@@ -222,7 +219,7 @@ async def test_what_was_moved_on_another_screen_is_said_of_the_runs_that_are_sho
 async def test_f_goes_back_to_the_scope_before_a_filter_was_typed_and_taken_away(
     app: ExplorerApp,
 ) -> None:
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         await pilot.press("slash", *"method:dfa", "enter")
         await until(
             pilot,
@@ -231,7 +228,7 @@ async def test_f_goes_back_to_the_scope_before_a_filter_was_typed_and_taken_away
             ),
         )
         await pilot.press("slash", *" seed:42")
-        await until(pilot, lambda: "filter method:dfa seed:42, 1 of 15 runs" in screen_text(app))
+        await shows(pilot, "filter method:dfa seed:42, 1 of 15 runs")
         await pilot.press("escape")
         await until(
             pilot,
@@ -245,34 +242,30 @@ async def test_f_goes_back_to_the_scope_before_a_filter_was_typed_and_taken_away
         await until(pilot, lambda: app.explorer.takes_keys)
         assert ": 15 runs" in screen_text(app)
         await pilot.press("f")
-        await until(pilot, lambda: "filter method:dfa, 3 of 15 runs" in screen_text(app))
+        await shows(pilot, "filter method:dfa, 3 of 15 runs")
 
 
 async def test_a_filter_is_the_scope_of_every_screen_and_one_key_puts_it_aside(
     app: ExplorerApp,
 ) -> None:
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         await pilot.press("slash", *"method:bp", "enter", "a", "left_square_bracket")
-        await until(pilot, lambda: "at a > 1: +a → ✗ bp s42" in screen_text(app))
+        await shows(pilot, "at a > 1: +a → ✗ bp s42")
         assert "1 of 3 need walk-back" in screen_text(app)
         await pilot.press("A")
-        await until(pilot, lambda: "filter method:bp, 3 of 15 runs" in screen_text(app))
+        await shows(pilot, "filter method:bp, 3 of 15 runs")
         assert "1 of 3 need walk-back" in screen_text(app)
         await pilot.press("f")
-        await until(
-            pilot,
-            lambda: "13 of 15 need walk-back" in screen_text(app),
-        )
+        await shows(pilot, "13 of 15 need walk-back")
         await pilot.press("escape")
-        await until(pilot, lambda: ": 15 runs" in screen_text(app))
+        await shows(pilot, ": 15 runs")
         assert methods_on_screen(app) == ["bp", "dfa", "state_bridge", "credit_bridge", "ep"]
         await pilot.press("f")
         await until(pilot, lambda: methods_on_screen(app) == ["bp"])
 
 
 async def test_a_click_elsewhere_keeps_the_filter_and_closes_its_line(app: ExplorerApp) -> None:
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
+    async with running(app, (80, 24)) as pilot:
         await pilot.press("slash", *"method:ep")
         await until(pilot, lambda: methods_on_screen(app) == ["ep"])
         await pilot.click(app.explorer.matrix, offset=(30, 1))
@@ -291,16 +284,14 @@ async def test_a_click_elsewhere_keeps_the_filter_and_closes_its_line(app: Explo
 async def test_runs_are_marked_in_the_long_view_as_in_the_matrix_and_a_star_that_marks_none_says_why(
     app: ExplorerApp,
 ) -> None:
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         await pilot.press("slash", *"method:dfa", "enter", "t", "plus")
         await until(pilot, lambda: len(app.session.marked) == 3)
         assert screen_text(app).count("• dfa") == 3
         await pilot.press("asterisk")
         await until(pilot, lambda: not app.session.marked)
         await pilot.press("asterisk")
-        await until(
-            pilot, lambda: "every run here is measured or has no checkpoint" in screen_text(app)
-        )
+        await shows(pilot, "every run here is measured or has no checkpoint")
         await pilot.press("t", "asterisk")
         await until(pilot, lambda: app.explorer.page.id != "Table")
         assert "every run here is measured or has no checkpoint" in screen_text(app)
@@ -309,7 +300,7 @@ async def test_runs_are_marked_in_the_long_view_as_in_the_matrix_and_a_star_that
 async def test_what_is_typed_behind_a_filter_that_holds_is_a_term_of_its_own(
     app: ExplorerApp,
 ) -> None:
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         await pilot.press("slash", *"method:dfa", "enter", "slash", *"growth>1", "enter")
         await pilot.pause()
         assert app.session.scope_text == "method:dfa growth>1"
@@ -321,8 +312,7 @@ async def test_what_is_typed_behind_a_filter_that_holds_is_a_term_of_its_own(
 async def test_runs_that_lie_as_they_lay_are_not_laid_out_again(
     app: ExplorerApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    async with running(app) as pilot:
         laid_out = []
         build = matrix.build_grid
         monkeypatch.setattr(
@@ -345,7 +335,7 @@ async def test_runs_that_lie_as_they_lay_are_not_laid_out_again(
 async def test_the_matrix_shows_what_changed_while_the_long_view_was_on_screen(
     app: ExplorerApp, published_table: Path
 ) -> None:
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         await pilot.press("t", "slash", *"method:ep", "enter", "t")
         await pilot.pause()
         assert methods_on_screen(app) == ["ep"]
@@ -374,7 +364,7 @@ async def test_among_many_runs_a_filter_waits_until_no_letter_came_for_a_moment(
         return begun[-1]
 
     monkeypatch.setattr(later, "after", watched)
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         await pilot.press("slash", "d", "f", "a")
         await until(pilot, lambda: len(begun) == 3)
         assert [timer.cancelled() for timer in begun] == [True, True, False]
@@ -389,8 +379,7 @@ async def test_at_eighty_columns_runs_of_one_method_and_seed_do_not_look_alike(
 ) -> None:
     rows = [row for row in scan([sample_runs / "atlas"]).rows if not row.is_control]
     app = app_on(Session(rows))
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
+    async with running(app, (80, 24)) as pilot:
         await pilot.press("t")
         view = app.explorer.page.view
         starts = ["".join(text for text, _ in view.frozen(line))[:24] for line in range(len(rows))]

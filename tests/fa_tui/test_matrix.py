@@ -6,7 +6,7 @@ from fa_core.formats.rows import AuditRow
 from fa_tui.app import ExplorerApp
 from fa_tui.session import Session
 from tests.fa_tui.conftest import COLOURFUL
-from tests.fa_tui.looks import SIZE
+from tests.fa_tui.looks import running
 from tests.fa_tui.waiting import until
 
 
@@ -17,7 +17,7 @@ async def test_the_source_stays_in_view_when_its_heading_scrolls_away() -> None:
         for number in range(60)
     ]
     app = ExplorerApp(Session(rows), terminal=COLOURFUL)
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         matrix = app.explorer.matrix
         corner = lambda: matrix.frozen(None)[0][0].strip()  # noqa: E731
         assert corner().startswith("method")
@@ -33,7 +33,7 @@ async def test_the_cursor_stays_in_view_when_the_terminal_changes() -> None:
         for number in range(15)
     ]
     app = ExplorerApp(Session(rows), terminal=COLOURFUL)
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with running(app, (80, 24)) as pilot:
         matrix = app.explorer.matrix
         await pilot.press("end")
         await pilot.resize_terminal(80, 16)

@@ -13,6 +13,7 @@ from fa_tui.app import ExplorerApp
 from fa_tui.screens.questions import EntryScreen
 from fa_tui.session import Session
 from fa_tui.settings import MeasureAnswer, remembered_answer
+from tests.fa_tui.looks import running, shows
 
 from .looks import screen_text
 from .waiting import until
@@ -38,7 +39,7 @@ async def test_it_is_asked_once_and_kept_for_the_folder(folder: Path, monkeypatc
         return []
 
     monkeypatch.setattr(app.jobs.measuring, "start", start)
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with running(app, (80, 24)) as pilot:
         await pilot.press("asterisk", "m")
         await until(pilot, lambda: isinstance(app.screen, EntryScreen))
         assert "data of 2 checkpoints in" in screen_text(app)
@@ -49,7 +50,7 @@ async def test_it_is_asked_once_and_kept_for_the_folder(folder: Path, monkeypatc
         assert "did you mean synthetic?" in screen_text(app)
         await pilot.press("backspace", "i", "c")
         await pilot.press("enter")
-        await until(pilot, lambda: "timm:NAME" in screen_text(app))
+        await shows(pilot, "timm:NAME")
         await pilot.press(*"resmlp", "enter")
         await until(pilot, lambda: bool(started))
         answer = MeasureAnswer("synthetic", "resmlp")
@@ -77,7 +78,7 @@ async def test_the_next_explorer_offers_what_was_typed(folder: Path) -> None:
 
     remember_answer(folder, MeasureAnswer("digits", ""))
     app = explorer(folder)
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with running(app, (80, 24)) as pilot:
         await pilot.press("m")
         await until(pilot, lambda: isinstance(app.screen, EntryScreen))
         screen = app.screen

@@ -7,6 +7,7 @@ import pytest
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.listing import Listed
 from fa_tui.widgets import line
+from tests.fa_tui.looks import running
 from tests.fa_tui.waiting import until
 
 
@@ -14,8 +15,7 @@ async def test_a_message_goes_away_by_itself(
     app: ExplorerApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(line, "MESSAGE_SECONDS", 0.05)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
+    async with running(app, (80, 24)) as pilot:
         status = app.explorer.status
         legend = status.text
         app.say("something was done", "bad")
@@ -24,8 +24,7 @@ async def test_a_message_goes_away_by_itself(
 
 
 async def test_failed_jobs_do_not_hide_the_legend(app: ExplorerApp) -> None:
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
+    async with running(app, (80, 24)):
         status = app.explorer.status
         legend = status.text
         app.explorer.jobs_changed([Listed(id="1", name="dfa s42", state="failed")])

@@ -19,7 +19,7 @@ from fa_tui.views.glyphs import ASCII, UNICODE
 from fa_tui.views.text import width_of
 from fa_tui.widgets.table import GridTable, LineTable
 from tests.fa_tui.conftest import COLOURFUL, PLAIN
-from tests.fa_tui.looks import opened, screen_text
+from tests.fa_tui.looks import opened, running, screen_text
 from tests.fa_tui.odd_names import ODD_NAMES, WIDE
 from tests.fa_tui.scenes import epochs, published, trace
 from tests.fa_tui.waiting import until
@@ -80,8 +80,7 @@ def views(of: Widget) -> list[LineTable]:
 )
 async def test_the_runs(look: ViewState, terminal: Terminal, size: tuple[int, int]) -> None:
     app = ExplorerApp(odd(), terminal=terminal, look=look)
-    async with app.run_test(size=size) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
+    async with running(app, size) as pilot:
         for key in ("down", "right", "down", "space"):
             await pilot.press(key)
         (view,) = views(app.screen)
@@ -92,7 +91,7 @@ async def test_the_runs(look: ViewState, terminal: Terminal, size: tuple[int, in
 @pytest.mark.parametrize("keys", ["C", "D"])
 async def test_what_is_made_of_them(keys: str, size: tuple[int, int]) -> None:
     app = ExplorerApp(odd(), terminal=COLOURFUL)
-    async with app.run_test(size=size) as pilot:
+    async with running(app, size) as pilot:
         screen = await opened(pilot, *keys)
         for view in views(screen):
             assert misfits(view) == [] and view.frozen_width < view.view.width
@@ -101,7 +100,7 @@ async def test_what_is_made_of_them(keys: str, size: tuple[int, int]) -> None:
 @pytest.mark.parametrize("size", SIZES)
 async def test_the_timeline(size: tuple[int, int]) -> None:
     app = ExplorerApp(epochs([trace(name, 1, 1.1) for name in ODD_NAMES]), terminal=COLOURFUL)
-    async with app.run_test(size=size) as pilot:
+    async with running(app, size) as pilot:
         screen = await opened(pilot, "T")
         for view in views(screen):
             assert misfits(view) == []
@@ -127,8 +126,7 @@ async def test_jobs(size: tuple[int, int]) -> None:
 @pytest.mark.parametrize("size", SIZES)
 async def test_the_cursor_moves_over_whole_names(size: tuple[int, int]) -> None:
     app = ExplorerApp(odd(), terminal=COLOURFUL)
-    async with app.run_test(size=size) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
+    async with running(app, size) as pilot:
         await pilot.press("right", "down", "left")
         line = next(
             line for line in screen_text(app).splitlines() if line.startswith(f" {WIDE[:4]}")

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from textual.pilot import Pilot
 
 from fa_core.formats.rows import AuditRow
 from fa_tui import opening
@@ -16,10 +14,7 @@ from fa_tui.session import Session
 from fa_tui.settings import Loaded, Settings
 from fa_tui.terminal import abilities
 from fa_tui.views.filters import Filter, picking
-from tests.fa_tui.looks import is_due, screen_text
-from tests.fa_tui.waiting import until
-
-SIZE = (120, 40)
+from tests.fa_tui.looks import running, screen_text, settled
 
 
 def reopened(words: list[str], monkeypatch: pytest.MonkeyPatch, settings: Settings) -> ExplorerApp:
@@ -32,18 +27,13 @@ def reopened(words: list[str], monkeypatch: pytest.MonkeyPatch, settings: Settin
     return started[0]
 
 
-async def ready(pilot: Pilot[Any], app: ExplorerApp) -> None:
-    await until(pilot, lambda: app.explorer.takes_keys and not is_due(app))
-    await pilot.pause()
-
-
 async def test_the_long_view_opens_sorted_and_filtered_with_the_focus_on_it(
     published_table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = [str(published_table), "--filter", "flag:a", "--sort", "-growth"]
     app = reopened(words, monkeypatch, Settings())
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot, app)
+    async with running(app) as pilot:
+        await settled(pilot)
         text = screen_text(app)
         assert "filter flag:a, 9 of 15 runs" in text and "by growth ↓" in text
         assert app.focused is app.explorer.page.view

@@ -14,7 +14,7 @@ from fa_tui.follow import Reading
 from fa_tui.session import merged
 from fa_tui.settings import settings_file
 from fa_tui.terminal import abilities
-from tests.fa_tui.looks import SIZE
+from tests.fa_tui.looks import running
 
 GIVEN = ("--h0", "8.7", "--depth", "4", "--frozen-baseline", "0.349")
 
@@ -86,7 +86,7 @@ async def test_the_explorer_bounds_a_log_too_also_when_it_changes_and_its_comman
     penalty_log.write_text(json.dumps(log))
     session, _ = merged(session, [Reading(str(penalty_log), scan([penalty_log]).rows)])
     assert session.rows[0].report.max_per_block_growth == pytest.approx(80, 0.01)
-    async with started[0].run_test(size=SIZE):
+    async with running(started[0]):
         command = started[0].explorer.page.shared().command
     assert "show" in command and "--h0 8.7 --blocks 4" in " ".join(command)
 

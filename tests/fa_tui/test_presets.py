@@ -11,7 +11,7 @@ from hypothesis import settings as configure
 from hypothesis import strategies as st
 
 from fa_core.errors import UsageError
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.settings import PROTOCOL, Presets, preset_problem
 
 STRICT = DiagnosticThresholds(h_norm_explosion_ratio=12)

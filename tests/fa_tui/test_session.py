@@ -5,25 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
-import pytest
 
 from fa_core.formats import Trace, scan
 from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import BIT, letters_of
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.session import Session, UnreadTraces, with_rows
 from fa_tui.views.filters import Filter
 from fa_tui.views.words import flip_text
 from tests.fa_tui.looks import stepped
 
 JUDGED = DiagnosticReport(residual_norms=[1.0, 2.0], bp_grad_norms=[1.0, 1.0], headline_acc=0.5)
-OTHER = DiagnosticReport(residual_norms=[1.0, 3.0], bp_grad_norms=[1.0, 1.0], headline_acc=0.5)
 EP_123, EP_456 = "ep_s123", "ep_s456"
-
-
-def by_key(session: Session) -> dict[str, int]:
-    return {row.key: index for index, row in enumerate(session.rows)}
 
 
 def at(session: Session, **limits: float) -> Session:
@@ -73,18 +67,13 @@ def test_traces_are_read_only_when_they_are_wanted_and_only_once(sample_runs: Pa
     calls: list[Path] = []
 
     def read() -> list[Trace]:
-        calls.append(sample_runs)
+        calls.append(sample_runs / "main")
         return scan(calls[-1:]).traces
 
     session = Session([], traces=UnreadTraces(read))
     assert not calls
     assert len(session.traces) == len(session.traces) > 0
-    assert calls == [sample_runs]
-
-
-@pytest.fixture
-def published_rows(session: Session) -> list[AuditRow]:
-    return list(session.rows)
+    assert calls == [sample_runs / "main"]
 
 
 def test_a_recorded_verdict_differs_by_its_letters_and_not_by_its_words() -> None:

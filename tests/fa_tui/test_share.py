@@ -15,7 +15,7 @@ from fa_core.formats import Trace, scan
 from fa_core.formats.rows import AuditRow, with_assumed_baseline
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.session import Session
@@ -30,10 +30,8 @@ from fa_tui.share import (
 )
 from fa_tui.views.epochs import traces_of
 from fa_tui.views.filters import Filter
-from tests.fa_tui.looks import app_on, opened
-from tests.fa_tui.waiting import until
+from tests.fa_tui.looks import app_on, opened, running
 
-SIZE = (120, 40)
 STRICT = DiagnosticThresholds(h_norm_explosion_ratio=5)
 
 
@@ -136,7 +134,7 @@ async def test_an_analysis_gives_what_its_command_prints(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         screen = await opened(pilot, "A", key, "a", "5", "enter", "escape")
         shared = screen.shared()
         shown = screen.shared().table.grid
@@ -160,8 +158,7 @@ async def test_no_command_is_offered_for_marked_runs_that_no_filter_can_name(
         for n in range(3)
     ]
     app = app_on(Session(rows))
-    async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
+    async with running(app):
         app.show(app.session.but(marked=frozenset({1})))
         app.show(app.session.but(filter=Filter("is:marked")))
         assert app.explorer.page.shared().command == []

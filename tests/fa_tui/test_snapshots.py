@@ -40,12 +40,9 @@ class StyledText(SingleFileSnapshotExtension):
 
 
 @pytest.fixture(autouse=True)
-def nothing_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def nothing_of_this_machine(monkeypatch: pytest.MonkeyPatch, places: Path) -> None:
     """What the user of this machine saved and what lies in the current folder: in no picture."""
-    monkeypatch.setattr(settings.platformdirs, "user_config_path", lambda name: tmp_path / "config")
-    work = tmp_path / "work"
-    work.mkdir()
-    monkeypatch.chdir(work)
+    monkeypatch.setattr(settings.platformdirs, "user_config_path", lambda name: places / "config")
 
 
 def picture_of(app: ExplorerApp) -> Iterator[str]:

@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from fa_core.formats import scan
 from fa_core.report.verdict_text import flips_of
 from fa_tui.session import Session
-from tests.fa_tui.looks import app_on, screen_text, settled
+from tests.fa_tui.looks import app_on, running, screen_text, settled
 from tests.fa_tui.scenes import epochs, many, with_intervals
 from tests.fa_tui.waiting import until
 
@@ -28,7 +28,6 @@ PAGES = [
 
 
 async def _at_start(pilot: Pilot[Any], keys: Iterable[str]) -> None:
-    await until(pilot, lambda: pilot.app.explorer.takes_keys)  # type: ignore[attr-defined]
     for key in keys:
         await pilot.press(key)
         await settled(pilot)
@@ -50,17 +49,16 @@ async def test_a_resized_page_shows_what_a_fresh_start_shows(
     fresh = {}
     for size in SIZES:
         app = app_on(session())
-        async with app.run_test(size=size) as pilot:
+        async with running(app, size) as pilot:
             await _at_start(pilot, keys)
             fresh[size] = await _at_rest(pilot)
     app = app_on(session())
     walk = [*SIZES[1:], *reversed(SIZES), SIZES[2], SIZES[0], SIZES[3]]
-    async with app.run_test(size=SIZES[0]) as pilot:
+    async with running(app, SIZES[0]) as pilot:
         await _at_start(pilot, keys)
         for size in walk:
             await pilot.resize_terminal(*size)
-            await until(pilot, lambda size=size: app.screen.size == size)  # type: ignore[misc]
-            assert await _at_rest(pilot) == fresh[size], size
+            await until(pilot, lambda size=size: screen_text(app) == fresh[size])  # type: ignore[misc]
 
 
 KEYS = ["up", "down", "left", "right", "pageup", "pagedown", "home", "end", "space", "v", "s", "S"]
@@ -71,7 +69,7 @@ STEPS = ["bracketright", "bracketleft", "braceright", "F", "u", "z", "f"]
 async def test_the_selected_run_is_in_sight_after_every_key(page: str) -> None:
     pick = random.Random(46)
     app = app_on(many())
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with running(app, (80, 24)) as pilot:
         await _at_start(pilot, page)
         view = app.explorer.page.view
         for turn in range(40):
@@ -97,7 +95,7 @@ async def test_the_key_of_the_card_flips_the_run_and_undo_takes_it_back(sample_r
     session = Session(scan([sample_runs]).rows)
     limits, app = session.thresholds, app_on(session)
     kinds = {session.judgement(place): place for place in range(len(session))}
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with running(app, (80, 24)) as pilot:
         await _at_start(pilot, "")
         for kind, place in kinds.items():
             app.explorer.page.go_to(place)

@@ -13,7 +13,7 @@ from fa_core.formats import Trace, TraceEpoch, scan
 from fa_core.formats.rows import AuditRow
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.app import ExplorerApp
 from fa_tui.session import Session
 from fa_tui.views.glyphs import UNICODE
@@ -21,7 +21,7 @@ from fa_tui.views.looks import look_at
 from fa_tui.views.scale import Scale
 from fa_tui.widgets.epoch_chart import LOSS, SHOWN, epoch_chart, fire_point, points_of, scale_of
 from tests.fa_core.analysis.runs import timeline
-from tests.fa_tui.looks import app_on, opened, settled
+from tests.fa_tui.looks import app_on, opened, running, settled
 from tests.fa_tui.looks import below_tabs as screen_text
 from tests.fa_tui.scenes import epochs as epochs_of
 from tests.fa_tui.scenes import four_traces, trace
@@ -80,7 +80,7 @@ def test_noise_of_an_accuracy_does_not_fill_its_axis_and_no_axis_goes_beyond_one
 async def test_a_larger_terminal_never_has_a_smaller_chart_and_it_has_half_of_the_height(
     app: ExplorerApp,
 ) -> None:
-    async with app.run_test(size=(40, 10)) as pilot:
+    async with running(app, (40, 10)) as pilot:
         screen = await _open(pilot)
         before = (0, 0)
         for size in (
@@ -106,7 +106,7 @@ async def test_a_larger_terminal_never_has_a_smaller_chart_and_it_has_half_of_th
 async def test_a_line_is_a_method_whose_seeds_are_drawn_and_a_threshold_moves_both(
     app: ExplorerApp,
 ) -> None:
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with running(app) as pilot:
         screen = await _open(pilot, "3")
         assert "bp  ○ s1  □ s2" in screen_text(app).splitlines()[0]
         assert "✗ first" not in screen_text(app).splitlines()[1]
@@ -127,7 +127,7 @@ async def test_a_line_is_a_method_whose_seeds_are_drawn_and_a_threshold_moves_bo
 async def test_the_run_under_the_cursor_of_the_matrix_is_on_the_chosen_line(
     app: ExplorerApp,
 ) -> None:
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with running(app, (80, 24)) as pilot:
         await pilot.press("down")
         await _open(pilot)
         assert "dfa  ○ s1" in screen_text(app).splitlines()[0]
@@ -138,8 +138,7 @@ async def test_the_runs_are_those_in_scope_and_a_scope_without_a_trace_says_so(
 ) -> None:
     lone = AuditRow(source="audits.json", key="dfa_s1", method="dfa", seed=1)
     app = app_on(Session([*epochs_of().rows, lone], traces=four_traces()))
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
+    async with running(app, (80, 24)) as pilot:
         await pilot.press("slash", *"source:audits", "enter")
         await until(pilot, lambda: app.session.scope == [4] and app.explorer.takes_keys)
         screen = await _open(pilot)
@@ -154,7 +153,7 @@ async def test_the_runs_are_those_in_scope_and_a_scope_without_a_trace_says_so(
 async def test_a_growing_trace_and_a_new_run_are_followed_on_the_same_line(
     app: ExplorerApp,
 ) -> None:
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with running(app, (80, 24)) as pilot:
         screen = await _open(pilot, "down")
         longer = replace(trace("bp", 3, 1.1, epochs=25), unfinished=True)
         traces = [*four_traces(), longer, trace("credit_bridge", 1, 1.3)]
@@ -175,7 +174,7 @@ async def test_what_is_not_recorded_not_judged_or_skipped_is_said(tmp_path: Path
     )
     found = scan([path])
     app = app_on(Session([], problems=found.problems, traces=found.traces))
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with running(app) as pilot:
         screen = await _open(pilot)
         text = screen_text(app)
         assert "1 line skipped (P)" in text and "not recorded" in text
@@ -196,7 +195,7 @@ async def test_one_epoch_has_one_number_on_its_axis() -> None:
         epochs=[TraceEpoch(epoch=7, test_acc=0.5)],
     )
     app = app_on(Session((), traces=[alone]))
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with running(app) as pilot:
         await _open(pilot, "4")
         [axis] = [line for line in screen_text(app).splitlines() if line.strip().endswith("epoch")]
         assert axis.split() == ["7", "accuracy", "by", "epoch"]
@@ -210,7 +209,7 @@ async def test_a_methods_baseline_replaces_the_one_of_its_audit() -> None:
         for one in runs
     ]
     session = Session(rows, traces=runs, baseline=FrozenBaseline(0.2, {"dfa": 0.1}))
-    async with app_on(session).run_test(size=(120, 40)) as pilot:
+    async with running(app_on(session)) as pilot:
         screen = await _open(pilot, "home", "4")
         baselines = []
         for _ in range(2):

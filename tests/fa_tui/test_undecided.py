@@ -23,7 +23,7 @@ from fa_tui.views.filters import Filter
 from fa_tui.views.glyphs import ASCII, UNICODE, Glyphs
 from fa_tui.widgets.detail import RunPage
 from tests.fa_tui.conftest import COLOURFUL, PLAIN
-from tests.fa_tui.looks import SIZE, cell_at_cursor, screen_text
+from tests.fa_tui.looks import cell_at_cursor, running, screen_text
 
 PASSES: dict[str, Any] = {
     "residual_norms": [1.0, 2.0],
@@ -62,7 +62,7 @@ def written(folder: Path, **reports: dict[str, Any]) -> str:
 
 async def test_a_run_is_marked_while_the_slider_is_in_its_interval() -> None:
     app = ExplorerApp(Session(rows_of(bp=DOUBTFUL, fa=PASSES)), title="runs", terminal=PLAIN)
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         shown = []
         for typed in ("0.45", "0.39", "0.09", "0.2"):
             await pilot.press("c", *typed, "enter")
@@ -78,7 +78,7 @@ async def test_a_run_is_marked_while_the_slider_is_in_its_interval() -> None:
 
 async def test_the_interval_of_the_run_under_the_cursor_is_on_the_track_and_stays_there() -> None:
     app = ExplorerApp(Session(rows_of(bp=DOUBTFUL, fa=PASSES)), title="runs", terminal=COLOURFUL)
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         await pilot.press("c", *"0.35", "enter")
         await pilot.pause()
         slider = (
@@ -124,38 +124,6 @@ def test_orders_and_filters_that_follow_the_thresholds() -> None:
     session = Session(rows_of(bp=DOUBTFUL, fa=PASSES, dfa=ALMOST))
     assert all(Filter(term).live for term in ("flag:a", "undecided:c", "is:undecided"))
     assert ordered(session, range(3), "verdict") == [1, 0, 2]
-
-
-@pytest.mark.parametrize(
-    ("reports", "code", "says"),
-    [
-        ({"bp": PASSES}, 0, ()),
-        (
-            {"bp": DOUBTFUL, "fa": DOUBTFUL},
-            4,
-            ("all 2 runs: (c) undecided: the 95% interval holds 0.3; more eval batches",),
-        ),
-        (
-            {"bp": DOUBTFUL, "dfa": FIRES},
-            1,
-            ("needs walk-back: residual stream exploded [", "bp: (c) undecided"),
-        ),
-    ],
-)
-def test_check_says_what_is_undecided_and_exits_with_4_where_nothing_needs_walk_back(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    reports: dict[str, Any],
-    code: int,
-    says: tuple[str, ...],
-) -> None:
-    path = written(tmp_path, **reports)
-    assert main(["check", path]) == code
-    out = capsys.readouterr().out
-    assert all(words in out for words in says) and (len(out.splitlines()) > 1) == bool(says)
-    assert main(["check", path, "--stability-drift-ceiling", "0.9"]) == int(
-        FIRES in reports.values()
-    )
 
 
 def test_show_gives_the_intervals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

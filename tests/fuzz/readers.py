@@ -14,7 +14,7 @@ from fa_core.formats import scan
 from fa_core.formats.audit_table import write_audit_table
 from fa_core.formats.scan import Scan
 from fa_core.formats.table import AuditTable
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.reporting.blocks import to_html, to_markdown
 from fa_core.reporting.form import reporting_form
 from fa_core.reporting.records import to_csv
@@ -87,14 +87,14 @@ def read_manifest(folder, number):
 
 def read_checkpoint(folder, number):
     from fa_core.measure.checkpoint import load_checkpoint
-    from fa_core.measure.checkpoint_network import network_for
+    from fa_core.measure.checkpoint_network import loaded
 
     name, data = cases.checkpoint_case(number)
     path = folder / name
     path.write_bytes(data)
     read([path])
     try:
-        network_for(load_checkpoint(path))
+        loaded(load_checkpoint(path))
     except FaError as error:
         assert "\n" not in str(error)
         assert str(path) in str(error)

@@ -10,7 +10,7 @@ from fa_core.analysis.threshold_sweep import Sensitivity, Spread
 from fa_core.analysis.timeline import MethodTimeline, Timeline, by_method
 from fa_core.analysis.utility import Utility
 from fa_core.formats.trace import EPOCH, common_unit
-from fa_core.report.diagnostics import ASSUMED, DIAGNOSTICS, LETTERS, limit_of
+from fa_core.report.diagnostics import ASSUMED, DIAGNOSTICS, LETTERS, TRUSTWORTHY, limit_of
 from fa_core.report.gamma import CREDIT
 from fa_core.report.numbers import (
     MISSING,
@@ -23,8 +23,7 @@ from fa_core.report.numbers import (
     with_axes,
 )
 from fa_core.report.quantities import BY_NAME, JUDGED
-from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.report.verdict import TRUSTWORTHY
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.report.verdict_text import grounds_text
 from fa_core.reporting.blocks import Block, Grid, Paragraph, bullets, by_note
 
@@ -101,10 +100,7 @@ def _verdict(group: SeedGroup) -> str:
 
 def _credit_grid(groups: Sequence[SeedGroup]) -> Iterator[Grid]:
     """The credit that some condition has, if there is any."""
-    shown = []
-    for number in CREDIT:
-        if any(group.stats[number].n for group in groups):
-            shown.append(number)
+    shown = [number for number in CREDIT if any(group.stats[number].n for group in groups)]
     records = []
     for group in groups:
         cells = {CREDIT[number]: stat_words(group.stats[number]) for number in shown}
@@ -155,8 +151,8 @@ def stat_words(stat: Stat, limit: float | None = None) -> str:
 
 
 _CAPTION = (
-    "Threshold sensitivity, controls left out: range (median) of the {runs}; on how many of those "
-    "measured the diagnostic fires, and behind ~ on how many it is undecided; {gap}and the "
+    "Threshold sensitivity, controls left out: range (median) of the runs{of}; on how many of "
+    "those measured the diagnostic fires, and behind ~ on how many it is undecided; {gap}and the "
     "plateau: the thresholds around this one at which no diagnostic of any run changes."
 )
 
@@ -168,10 +164,8 @@ def sensitivity_blocks(analysis: Sequence[Sensitivity]) -> Iterator[Block]:
     """Per diagnostic: ranges of the groups and the gap between them, or one range of all."""
     grouped = any(one.grouped for one in analysis)
     records = [_sensitivity_record(one, grouped) for one in analysis]
-    of = {"runs": "runs", "gap": ""}
-    if grouped:
-        of = {"runs": "runs of each group", "gap": _GAP}
-    yield Grid.of(records, _CAPTION.format(**of), words=len(records[0]))
+    of, gap = (" of each group", _GAP) if grouped else ("", "")
+    yield Grid.of(records, _CAPTION.format(of=of, gap=gap), words=len(records[0]))
     first = analysis[0]
     if any(one.healthy.runs or one.degenerate.runs for one in analysis):
         groups = f"Healthy: {_names(first.healthy)}. Degenerate: {_names(first.degenerate)}."
@@ -235,9 +229,8 @@ def gap_words(one: Sensitivity) -> str:
     if one.gap is None:
         return "separable"
     if JUDGED[one.letter].log:
-        if one.gap >= 1000:
-            return f"{one.gap:,.0f}×"
-        return f"{brief(one.gap, 5)}×"
+        gap = f"{one.gap:,.0f}" if one.gap >= 1000 else brief(one.gap, 5)
+        return f"{gap}×"
     return f"{brief(one.gap)} {one.unit}"
 
 

@@ -11,7 +11,7 @@ from fa_core.report.diagnostic_record import records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.gamma import deep_gamma, deep_layers, null_gamma, null_of, per_layer
 from fa_core.report.numbers import MISSING, brief, fixed
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.reporting.blocks import Block, Grid, Paragraph
 from fa_core.reporting.sections.runs import shown_runs
 

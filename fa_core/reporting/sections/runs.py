@@ -19,15 +19,16 @@ from fa_core.report.diagnostics import (
     BIT,
     DIAGNOSTICS,
     LETTERS,
+    NOT_MEASURED,
+    UNDECIDED,
+    cell_legend,
     judged_text,
 )
 from fa_core.report.names import run_names
 from fa_core.report.notes import baseline_text, caveats
 from fa_core.report.numbers import MISSING, brief, count_text, listed, on_its_side, significant
 from fa_core.report.quantities import JUDGED
-from fa_core.report.report_facts import layers_in_order
-from fa_core.report.thresholds import PROTOCOL, DiagnosticThresholds
-from fa_core.report.verdict import NOT_MEASURED, UNDECIDED, cell_legend
+from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds, layers_in_order
 from fa_core.report.verdict_text import counted, counts_text, second_reading, verdict_words
 from fa_core.reporting.blocks import (
     Block,
@@ -193,7 +194,7 @@ def beyond_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterato
     caption = (
         "Margin to flip: how far each number is from its threshold: over or under it, it fires; "
         "above or below it, it passes, or with ~ is undecided; (a) and (b) as a factor. γ_L: "
-        "backward gain at the deepest layer, ‖g_L‖·B/‖e_T‖; ‖e_T‖: median output error. mode: "
+        "backward gain at the deepest layer, ‖g_L‖·B/‖e_T‖; ‖e_T‖: median output error. cause: "
         "scale ((a), (b)), depth unused ((d) alone) or direction (there deep Γ is within its "
         "null), then drift or noise of the gradient, if judged."
     )
@@ -209,7 +210,7 @@ def _beyond_record(run: Run) -> dict[str, str]:
         record[f"({one.letter}) room"] = _room(report, one)
     record["γ_L"] = significant(next(reversed(backward_gain(report)), None), 3)
     record["‖e_T‖"] = significant(report.error_norm, 3)
-    record["mode"] = failure_mode(report) or "–"
+    record["cause"] = failure_mode(report) or "–"
     record["(b) fired because"] = cause_of_floor(report) or "–"
     return record
 
@@ -268,9 +269,7 @@ def provenance(table: AuditTable) -> Iterator[Block]:
             # sizes and times of files say nothing to a reader
             if name != "files":
                 extras[name][str(value)] += 1
-    rows = []
-    for setting, count in settings.items():
-        rows.append((str(count), *setting))
+    rows = ((str(count), *setting) for setting, count in settings.items())
     yield Heading("Provenance", 2)
     yield Grid(
         headings=("runs", *_FIELDS),

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from fa_core.errors import UnreadableInput
 from fa_core.files.decode import reading
-from fa_core.files.opening import check_room, is_folder, open_file
+from fa_core.files.opening import check_room, is_folder, open_file, real_path
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -88,9 +88,15 @@ _SMALLER = "add a smaller size: imagefolder:DIR,size=224"
 
 
 def _listed(folder: Path) -> tuple[list[str], list[tuple[Path, int]]]:
-    """The class names, and every image with its class number."""
+    """The class names, and every image with its class number.
+
+    Raises:
+        UnreadableInput: two classes are one folder.
+    """
     with reading(folder):
         places = sorted(filter(is_folder, folder.iterdir()))
+        if len({*map(real_path, places)}) < len(places):
+            raise UnreadableInput("two of its classes are links to one folder", where=folder)
         files = []
         for label, place in enumerate(places):
             for path in sorted(place.rglob("*")):

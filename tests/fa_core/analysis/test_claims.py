@@ -16,7 +16,7 @@ from fa_core.analysis.claims import (
 )
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.formats import load_audits
-from fa_core.report.verdict import NOT_MEASURED, UNDECIDED
+from fa_core.report.diagnostics import NOT_MEASURED, UNDECIDED
 from tests.fa_core.analysis.runs import row, seeds_of
 
 WIDE = {"growth": (1.0, 4.0)}

@@ -9,7 +9,7 @@ from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import plateau, sensitivities, verdict_curve
 from fa_core.analysis.utility import decision_utility
 from fa_core.report.diagnostics import LETTERS
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from tests.fa_core.analysis.runs import row, table
 
 T = DiagnosticThresholds()

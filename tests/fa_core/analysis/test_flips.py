@@ -3,13 +3,12 @@
 import math
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core.analysis.threshold_sweep import plateau, verdict_curve
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS
-from fa_core.report.thresholds import NEVER_NEGATIVE, DiagnosticThresholds
+from fa_core.report.report_facts import NEVER_NEGATIVE, DiagnosticThresholds
 from tests.fa_core.analysis.runs import row, table
 
 numbers = st.one_of(
@@ -81,11 +80,6 @@ def test_plateau_is_the_widest_interval_of_equal_states(runs, letter, limit):
         assert states_at(runs, letter, hi if above else math.nextafter(hi, math.inf)) != here
     if math.isfinite(lo):
         assert states_at(runs, letter, math.nextafter(lo, -math.inf) if above else lo) != here
-
-
-def test_a_nan_threshold_is_refused():
-    with pytest.raises(ValueError, match="NaN"):
-        plateau(table(row(growth=2.0)), "a", math.nan)
 
 
 def test_nothing_measured_gives_no_flips_and_an_unbounded_plateau():

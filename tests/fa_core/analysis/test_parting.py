@@ -23,20 +23,10 @@ def test_the_ratio_is_the_largest_pairwise_quotient_among_runs_that_have_the_lay
             assert layer.ratio == max(one / other for one in here for other in here)
 
 
-@given(curves, st.floats(1.0, 1e6))
-def test_before_the_parting_layer_no_two_runs_differ_by_more_than_the_factor(runs, factor):
-    layers = across_runs(runs)
-    parting = first_parting(layers, factor)
-    together = layers if parting is None else layers[: parting.layer]
-    assert all(layer.ratio is None or layer.ratio <= factor for layer in together)
-    assert parting is None or (parting.ratio or 0) > factor
-
-
-def test_a_ratio_of_exactly_ten_is_not_yet_a_parting():
-    assert (
-        first_parting(across_runs([[1.0, 1.0], [PARTS_AT, 10.1]]))
-        == across_runs([[1.0, 1.0], [PARTS_AT, 10.1]])[1]
-    )
+def test_runs_part_at_the_first_layer_with_a_ratio_above_ten():
+    layers = across_runs([[1.0, 1.0, 1.0], [PARTS_AT, 10.1, 20.0]])
+    assert first_parting(layers) == layers[1]
+    assert first_parting(layers[:1]) is None
 
 
 def test_a_run_that_is_not_finite_parts_from_those_that_are():

@@ -7,8 +7,7 @@ from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities, sensitivity
 from fa_core.analysis.utility import decision_utility
 from fa_core.formats import load_audits
-from fa_core.report.diagnostics import LETTERS
-from fa_core.report.verdict import TRUSTWORTHY
+from fa_core.report.diagnostics import LETTERS, TRUSTWORTHY
 from tests.fa_core.strategies import assuming
 
 

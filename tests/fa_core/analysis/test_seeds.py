@@ -86,11 +86,6 @@ def test_seeds_of_one_method_agree_in_source_kind_network_and_data(one, two, axe
     assert [group.seeds for group in found] == ([(0, 2), (1,)] if len(axes) > 1 else [(0, 1, 2)])
 
 
-def test_seeds_spread_over_files_of_one_run_each_are_one_group():
-    group = group_of(*(row(seed=s, growth=2.0, source=f"logs/dfa_s{s}.json") for s in (1, 2, 3)))
-    assert group.seeds == (1, 2, 3)
-
-
 def test_a_seed_that_is_there_twice_is_asked_about():
     (note,) = group_of(row(seed=1, growth=2.0), row(seed=1, growth=2.0)).notes
     assert note == "seed 1 more than once: are these the same runs?"
@@ -99,14 +94,6 @@ def test_a_seed_that_is_there_twice_is_asked_about():
 def test_letters_that_fire_or_lack_on_some_seeds_are_counted_and_unmeasured_ones_named():
     runs = (row(seed=1, growth=99.0, g_L=1e-3), row(seed=2, growth=2.0), row(seed=3))
     assert fires_on(group_of(*runs)) == "a 1/2, b 0/1, c N/A, d N/A"
-
-
-def test_everything_nan_gives_no_mean_and_walks_back():
-    nothing = dict.fromkeys(("g_L", "cosine", "acc"), math.nan)
-    group = group_of(*seeds_of("dfa", math.nan, math.nan, **nothing))
-    assert all(stat.mean is None for stat in group.stats.values())
-    assert group.stats["growth"].nonfinite == 2
-    assert group.verdict == "walk-back"
 
 
 def test_no_runs_give_no_groups():
@@ -124,12 +111,6 @@ def test_a_table_shows_the_range_and_on_how_many_seeds_a_number_was_measured():
     assert (cells["acc"], ends["acc"]) == ("0.3060 ± 0.0085", "0.298 … 0.315 (n = 3)")
     assert (cells["(a) growth"], ends["(a) growth"]) == ("2.38 (×1.4)", "2 … 4")
     assert cells["(c) drift"] == ends["(c) drift"] == "N/A"
-
-
-def test_a_bound_in_a_group_is_marked_as_one():
-    bounded = row(seed=1, acc=0.3, growth_bound=8.0, evidence={"a": "bound"})
-    group = group_of(bounded)
-    assert group.evidence == {"a": "bound"}
 
 
 def test_credit_has_a_mean_and_a_sample_deviation_over_seeds_like_every_other_number():

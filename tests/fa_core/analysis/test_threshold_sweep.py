@@ -10,7 +10,7 @@ from fa_core.analysis.method_groups import published_groups, split_groups
 from fa_core.analysis.threshold_sweep import sensitivity, verdict_curve
 from fa_core.errors import UsageError
 from fa_core.formats import load_audits
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.reporting.sections.analyses import group_range
 from tests.fa_core.analysis.runs import row, seeds_of, table
 
@@ -67,12 +67,6 @@ def test_a_group_that_cannot_be_is_refused(healthy, degenerate, says):
     runs = table(*(row(name, growth=2.0) for name in ("state_bridge", "dfa", "frozen")))
     with pytest.raises(UsageError, match=says):
         split_groups(runs, healthy, degenerate)
-
-
-def test_an_empty_group_gives_no_gap():
-    for method in ("dfa", "bp"):
-        found = parted(table(row(method, growth=100.0)))
-        assert found.separable is None and found.gap is None
 
 
 def test_a_nan_in_the_healthy_group_cannot_be_separated_and_is_counted():

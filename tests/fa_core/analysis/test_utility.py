@@ -54,7 +54,7 @@ def test_what_is_missing_or_undecided_is_counted():
     found = decision_utility(table(row(growth=1.0, partial_stream="blocks.1"), row(seed=2)))
     assert [one.judged for one in found.strategies] == [0, 0, 1, 0, 0, 0, 1]
     assert [one.undecided for one in found.strategies] == [0, 0, 1, 0, 0, 0, 1]
-    assert found.runs == 1 and found.skipped[0].startswith("1 unmeasured runs left out")
+    assert found.runs == 1 and found.skipped[0].startswith("1 unmeasured run left out")
 
 
 def test_of_no_walk_backs_nothing_is_caught():

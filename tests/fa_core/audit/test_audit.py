@@ -14,6 +14,7 @@ from fa_core.formats import scan
 from fa_core.formats.rows import with_given_baseline
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.manifest import MANIFEST
 from tests.fa_core.rows import row_of
 
 HERE = Path(__file__).parent
@@ -69,20 +70,21 @@ def test_an_audit_that_is_there_is_not_written_over_unless_told_and_then_kept(de
     assert told == [f"{out}: what it holds and is measured again stays in {kept}"]
 
 
-def test_a_run_that_fails_costs_no_other_and_is_named(described, tmp_path):
-    out = tmp_path / "audit.json"
+def test_a_run_that_fails_costs_no_other_is_named_and_leaves_nothing_behind(described, tmp_path):
+    out, folder = tmp_path / "audit.json", tmp_path / "sb_s42"
+    folder.mkdir()
+    (folder / MANIFEST).touch()
     rows = [
         described("bp"),
         described("fa", fault="killed"),
-        described("ep", fault="refused"),
+        row_of("sb_s42", folder, ...),
         described("dfa"),
     ]
     result = run(rows, out)
     assert [row.method for row in result.rows] == ["bp", "dfa"]
-    assert sorted(Path(failure.path).name for failure in result.failures) == [
-        "ep_s42.json",
-        "fa_s42.json",
-    ]
+    failed = {Path(failure.path).name for failure in result.failures}
+    assert failed == {"sb_s42", "fa_s42.json"}
+    assert [path.name for path in folder.iterdir()] == [MANIFEST]
     assert any("SIGKILL" in failure.message for failure in result.failures)
     assert keys(out) == ["bp_s42", "dfa_s42"]
 

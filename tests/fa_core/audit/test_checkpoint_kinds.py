@@ -19,7 +19,7 @@ from fa_core.audit.measuring import measure_run
 from fa_core.errors import UnreadableInput
 from fa_core.formats import scan
 from fa_core.measure.checkpoint import load_checkpoint
-from fa_core.measure.checkpoint_network import network_for
+from fa_core.measure.checkpoint_network import loaded
 from fa_core.report.names import homes
 from fa_core.zoo.models.residual_mlp import ResMLP
 
@@ -214,7 +214,7 @@ WRITERS = {
 def test_every_kind_is_read_to_the_bit_in_every_container(kind, writer, net, tmp_path):
     WRITERS[writer](CONTENTS[kind](dict(net.state_dict())), tmp_path / "net.pt")
     del sys.modules[LAB]
-    found = network_for(load_checkpoint(tmp_path / "net.pt")).state_dict()
+    found = loaded(load_checkpoint(tmp_path / "net.pt"))[0].state_dict()
     assert all(torch.equal(tensor, found[name]) for name, tensor in net.state_dict().items())
     assert LAB not in sys.modules
 

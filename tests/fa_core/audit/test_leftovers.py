@@ -22,7 +22,7 @@ from pathlib import Path
 from fa_core.audit.jobs import Job
 from fa_core.audit.pool import Pool
 say = lambda view: print(view.state.value, view.pid, flush=True)
-from fa_core.formats.run_progress import ProgressFiles
+from fa_core.formats.run_folder import ProgressFiles
 ProgressFiles().begin(Path(sys.argv[1]), "measuring")
 pool = Pool(["cpu"], say)
 pool.submit(Job(id="0", checkpoint=sys.argv[1]))

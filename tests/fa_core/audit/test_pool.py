@@ -208,7 +208,7 @@ def test_closing_ends_the_workers_and_cancels_what_is_not_over(make_pool, told):
         os.kill(pid, 0)
 
 
-def test_a_listener_may_call_back_into_the_pool(make_pool, monkeypatch, tmp_path):
+def test_a_listener_may_call_back_into_the_pool(make_pool, monkeypatch):
     monkeypatch.chdir(Path(__file__).parent)
     seen = []
     monkeypatch.setenv(MEASURE, "faults:measure")
@@ -241,7 +241,7 @@ def test_code_of_the_user_that_changed_is_read_again_and_the_job_waits(
     assert found == ["one", "one", "another", "another"]
 
 
-def test_a_worker_whose_client_dies_ends_even_in_the_middle_of_a_batch(tmp_path):
+def test_a_worker_whose_client_dies_ends_even_in_the_middle_of_a_batch():
     here = Path(__file__).parent
     worker = subprocess.Popen(
         [sys.executable, "-m", "fa_core.audit.worker", "cpu", str(here)],

@@ -406,9 +406,9 @@ RESUME = {
 
 def read_checkpoint(path):
     from fa_core.measure.checkpoint import load_checkpoint
-    from fa_core.measure.checkpoint_network import network_for
+    from fa_core.measure.checkpoint_network import loaded
 
-    network_for(load_checkpoint(path))
+    loaded(load_checkpoint(path))
 
 
 def read_hub(path):

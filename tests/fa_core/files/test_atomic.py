@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from fa_core.errors import FaError, UsageError
+from fa_core.files import atomic
 from fa_core.files.atomic import keep_old, remove, write_bytes
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a link to another user")
@@ -52,21 +53,24 @@ def test_a_link_of_the_system_counts_only_where_nobody_else_can_put_one(tmp_path
     link.symlink_to("file")
     monkeypatch.setattr(os, "geteuid", lambda: 4242)
     tmp_path.chmod(0o755)
-    write_bytes(link, b"x")
+    write_bytes(link, b"x", typed=True)
     tmp_path.chmod(0o1777)
     with pytest.raises(UsageError, match="another user"):
-        write_bytes(link, b"x")
+        write_bytes(link, b"x", typed=True)
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_a_link_stays_one_and_its_target_is_written(tmp_path, there):
+def test_a_link_is_followed_where_the_user_typed_it_and_replaced_elsewhere(tmp_path, there):
     target, link = tmp_path / "real" / "file", tmp_path / "link"
     target.parent.mkdir()
     if there:
         target.write_bytes(b"old")
     link.symlink_to(target)
-    write_bytes(link, b"new")
+    write_bytes(link, b"new", typed=True)
     assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+    write_bytes(link, b"newer")
+    assert not link.is_symlink()
     assert target.read_bytes() == b"new"
 
 
@@ -91,3 +95,12 @@ def test_an_old_file_keeps_a_numbered_name_that_no_later_one_takes(tmp_path):
         write_bytes(file, content)
     kept = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert kept == {"audit.json": b"third", "audit.json.~1~": b"first", "audit.json.~2~": b"second"}
+
+
+def test_a_folder_that_becomes_a_link_after_the_look_is_not_followed(tmp_path, monkeypatch):
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "folder").symlink_to("precious")
+    monkeypatch.setattr(atomic, "place_of", lambda path, typed: path)
+    with pytest.raises(FaError, match="cannot write"):
+        write_bytes(tmp_path / "folder" / "file", b"x")
+    assert not list((tmp_path / "precious").iterdir())

@@ -87,7 +87,6 @@ def hostile(tmp_path, monkeypatch):
     "words",
     [
         "doctor",
-        f"audit {SAMPLE_RUNS}/main/frozen_s42 --out a.json --device cpu",
         f"report {SAMPLE_RUNS}/audit_cnn_3seed.json --out f.svg",
         "train --method bp --epochs 1 --out r --jobs 2 --device cpu --seeds 1,2 "
         "--data synthetic:test=200,train=200",

@@ -1,5 +1,6 @@
 """The one way into JSON: no value is lost, whatever the spelling of its key."""
 
+import gc
 import json
 
 import pytest
@@ -20,15 +21,13 @@ documents = st.recursive(
 
 def objects_in(value):
     """The objects of a document that have a key."""
-    inside = ()
     if isinstance(value, dict):
-        inside = value.values()
-    elif isinstance(value, list):
-        inside = value
-    if value and isinstance(value, dict):
-        yield value
-    for member in inside:
-        yield from objects_in(member)
+        if value:
+            yield value
+        value = list(value.values())
+    if isinstance(value, list):
+        for member in value:
+            yield from objects_in(member)
 
 
 def written(value, chance, again=None):
@@ -51,7 +50,7 @@ def written(value, chance, again=None):
 
 
 def spelled(sign, chance):
-    if ord(sign) < 1 << 16 and chance.random() < 0.5:
+    if sign < "\U00010000" and chance.random() < 0.5:
         return f"\\u{ord(sign):04x}"
     return json.dumps(sign, ensure_ascii=chance.random() < 0.5)[1:-1]
 
@@ -89,6 +88,7 @@ def test_every_form_of_file_with_a_repeated_key_is_refused_in_one_line(tmp_path,
     with pytest.raises(UnreadableInput, match=r"the key '\w+' stands more than once") as refusal:
         scan([tmp_path / name])
     assert name in str(refusal.value) and "\n" not in str(refusal.value)
+    assert gc.isenabled(), "as it was before"
 
 
 def test_values_beyond_what_python_and_numpy_hold_are_bounded():

@@ -1,8 +1,10 @@
 """The one way into a file that a file or a folder names."""
 
+import inspect
 import json
 import os
 import socket
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -178,9 +180,14 @@ def nested(start, name, depth):
         os.chdir(before)
 
 
-def test_folders_nested_deeper_than_any_stack_are_searched(tmp_path):
-    with nested(tmp_path, "d", 1500):
-        assert [row.key for row in scan(["d"]).rows] == ["a"]
+def test_folders_nested_deeper_than_the_stack_are_searched(tmp_path):
+    limit, frames = sys.getrecursionlimit(), len(inspect.stack(0))
+    with nested(tmp_path, "d", 250):
+        sys.setrecursionlimit(frames + 200)
+        try:
+            assert [row.key for row in scan(["d"]).rows] == ["a"]
+        finally:
+            sys.setrecursionlimit(limit)
 
 
 def test_folders_beyond_the_longest_name_are_one_problem(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 
 from fa_core.formats import scan
 from fa_core.report.diagnostic_report import SOURCE_DRIFT, DiagnosticReport
-from fa_core.report.verdict import recorded_flags
+from fa_core.report.diagnostics import recorded_flags
 
 
 def read(path, value):

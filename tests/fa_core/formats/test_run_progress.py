@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from fa_core.formats import run_progress
-from fa_core.formats.run_progress import STALE_SECONDS, ProgressFiles, look_at, read_progress
+from fa_core.formats import run_folder
+from fa_core.formats.run_folder import STALE_SECONDS, ProgressFiles, look_at, read_progress
 from fa_core.report.manifest import PROGRESS
 
 
@@ -25,7 +25,7 @@ def test_what_this_process_works_on_is_at_work(tmp_path):
 
 
 def test_steps_wait_for_the_heartbeat(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_progress, "HEARTBEAT_SECONDS", 0.05)
+    monkeypatch.setattr(run_folder, "HEARTBEAT_SECONDS", 0.05)
     with ProgressFiles() as files:
         files.begin(tmp_path, "training")
         files.update(tmp_path, 1, 2, 10, 100)
@@ -40,18 +40,18 @@ def test_steps_wait_for_the_heartbeat(tmp_path, monkeypatch):
     [(ValueError("no room"), "failed: no room"), (KeyboardInterrupt(), "stopped")],
 )
 def test_an_error_says_why_a_run_is_not_finished_and_measuring_leaves_that(tmp_path, error, ended):
-    with pytest.raises(type(error)), ProgressFiles() as files, files.of(tmp_path, "training"):
+    with pytest.raises(type(error)), ProgressFiles() as files, files.of(tmp_path):
         raise error
     found = read_progress(tmp_path)
     assert (found.ended, found.is_at_work()) == (ended, False)
-    with ProgressFiles() as files, files.of(tmp_path, "measuring"):
-        assert read_progress(tmp_path) == found
+    with ProgressFiles() as files:
+        files.begin(tmp_path, "measuring")
     assert read_progress(tmp_path) == found
 
 
 def test_a_killed_process_is_known_at_once_on_its_own_machine(tmp_path):
     code = (
-        "import os, pathlib, sys; from fa_core.formats.run_progress import ProgressFiles\n"
+        "import os, pathlib, sys; from fa_core.formats.run_folder import ProgressFiles\n"
         "path = pathlib.Path(sys.argv[1])\n"
         "with ProgressFiles() as files:\n    files.begin(path, 'training')\n    os.kill(os.getpid(), 9)\n"
     )

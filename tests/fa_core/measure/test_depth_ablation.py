@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from fa_core.errors import TapError, UsageError
-from fa_core.measure.depth_ablation import depth_ablation
+from fa_core.measure.accuracy import depth_ablation
 from fa_core.zoo.models import build
 from tests.fa_core.measure.nets import Block, Stack
 

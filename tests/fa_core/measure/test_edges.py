@@ -11,7 +11,7 @@ from fa_core.measure.credit import method_credit_quality, null_gamma
 from fa_core.measure.passes import PassOptions
 from fa_core.measure.reference_precision import reference_precision
 from fa_core.report.beside import backward_gain, cause_of_floor
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.zoo.methods import make_method
 from fa_core.zoo.models import build
 from tests.fa_core.measure.nets import Stack, batches

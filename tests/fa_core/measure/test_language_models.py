@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from fa_core import diagnose
 from fa_core.errors import MeasureError, TapError
 from fa_core.measure.accuracy import accuracy
-from fa_core.measure.batch_input import KEPT, SHIFTED
-from fa_core.measure.gradients import IGNORED, loss_gradient
+from fa_core.measure.batch_input import IGNORED, KEPT, SHIFTED
+from fa_core.measure.gradients import loss_gradient
 from fa_core.measure.passes import PassOptions
 from fa_core.measure.reference_precision import reference_precision
 from tests.fa_core.measure.nets import Stack, Turned

@@ -33,10 +33,6 @@ def quartic(z, y):
     return ((z - targets(z, y)) ** 4).sum(1) / 4
 
 
-def bce_of_probabilities(p, y):
-    return F.binary_cross_entropy(p, targets(p, y), reduction="none").mean(1)
-
-
 CASES = {
     "ce": (Residual, "ce", nn.CrossEntropyLoss()),
     "bce": (Residual, "bce", nn.BCEWithLogitsLoss()),

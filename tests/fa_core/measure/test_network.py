@@ -10,7 +10,7 @@ from torch.nn.utils import parametrizations, spectral_norm, weight_norm
 
 from fa_core.errors import UnknownNetwork, UnreadableInput, UsageError
 from fa_core.measure.checkpoint import load_checkpoint
-from fa_core.measure.checkpoint_network import loaded, network_for
+from fa_core.measure.checkpoint_network import loaded
 from fa_core.report.manifest import Manifest
 from fa_core.zoo.models import build
 
@@ -34,7 +34,7 @@ def test_a_built_in_network_is_recognised_from_its_tensors(saved, terminal_ln):
     net = resmlp(terminal_ln=terminal_ln).eval()
     for prefix in ("", "algo.student.net."):
         state = {prefix + name: tensor for name, tensor in net.state_dict().items()}
-        found = network_for(saved(state)).eval()
+        found = loaded(saved(state))[0].eval()
         x = torch.randn(5, 6)
         assert torch.equal(found(x), net(x))
         assert found.arch_args == net.arch_args
@@ -59,7 +59,7 @@ def test_a_manifest_of_another_network_is_refused_before_it_takes_memory(saved, 
     args = {**net.arch_args, **args}
     manifest = Manifest(method="dfa", arch="resmlp", arch_args=args, data="synthetic", seed=1)
     with pytest.raises(kind, match=said):
-        network_for(saved(net.state_dict()), manifest)
+        loaded(saved(net.state_dict()), manifest)
 
 
 @pytest.mark.parametrize("block", ["9" * 30, "300000"])
@@ -70,13 +70,13 @@ def test_tensors_of_no_known_network_or_of_a_far_block_say_what_to_do(saved, blo
         with pytest.raises(
             UnknownNetwork, match=r"dfa_s42\.safetensors: .*--model module:callable"
         ):
-            network_for(saved(held))
+            loaded(saved(held))
 
 
 def test_a_manifest_of_an_unknown_network_names_the_manifest(saved):
     manifest = Manifest(method="dfa", arch="resmpl", data="synthetic", seed=1)
     with pytest.raises(UnknownNetwork, match=r"manifest\.json: unknown network 'resmpl'.*resmlp"):
-        network_for(saved({"w": torch.zeros(1)}), manifest)
+        loaded(saved({"w": torch.zeros(1)}), manifest)
 
 
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float64])
@@ -85,10 +85,10 @@ def test_half_precision_weights_become_float32_unless_measured_as_they_are(saved
     with torch.no_grad():
         net.head.weight.fill_(1 / 3)
     checkpoint = saved(net.state_dict())
-    found = network_for(checkpoint).head.weight
+    found = loaded(checkpoint)[0].head.weight
     assert found.dtype == (torch.float64 if kind == torch.float64 else torch.float32)
     assert torch.equal(found, net.head.weight.to(found.dtype))
-    assert {p.dtype for p in network_for(checkpoint, as_is=True).parameters()} == {kind}
+    assert {p.dtype for p in loaded(checkpoint, as_is=True)[0].parameters()} == {kind}
 
 
 @pytest.fixture
@@ -420,7 +420,7 @@ class TestTheUsersOwnNetwork:
         for seed in (1, 2):
             torch.manual_seed(seed)
             before = torch.get_rng_state()
-            drawn.append(network_for(checkpoint, model="my_lab_nets:features").drawn)
+            drawn.append(loaded(checkpoint, model="my_lab_nets:features")[0].drawn)
             assert torch.equal(torch.get_rng_state(), before)
         assert torch.equal(*drawn)
 
@@ -428,7 +428,7 @@ class TestTheUsersOwnNetwork:
         lab.make = lambda: nn.Linear(3, 2)
         manifest = Manifest(method="dfa", arch="resmlp", data="synthetic", seed=1)
         checkpoint = saved({"weight": torch.ones(2, 3), "bias": torch.zeros(2)})
-        network = network_for(checkpoint, manifest, "my_lab_nets:make")
+        network = loaded(checkpoint, manifest, "my_lab_nets:make")[0]
         assert torch.equal(network.weight, torch.ones(2, 3))
 
     @pytest.mark.parametrize(
@@ -437,6 +437,7 @@ class TestTheUsersOwnNetwork:
             ("my_lab_nets:needs", "without arguments"),
             ("my_lab_nets:wrong", "gave a int"),
             ("my_lab_nets:nothing", "has no 'nothing'"),
+            ("my_lab_nets:__name__", "not callable"),
             ("no_such_module:make", "cannot import no_such_module"),
             ("my_lab_nets.make", "not module:callable"),
         ],
@@ -444,4 +445,4 @@ class TestTheUsersOwnNetwork:
     def test_that_cannot_be_built_says_why(self, saved, lab, name, words):
         lab.needs, lab.wrong = lambda width: nn.Linear(width, 2), lambda: 7
         with pytest.raises(UsageError, match=words):
-            network_for(saved({"weight": torch.ones(2, 3)}), model=name)
+            loaded(saved({"weight": torch.ones(2, 3)}), model=name)

@@ -9,9 +9,8 @@ from torch.nn.functional import cross_entropy, linear, normalize, pad
 
 from fa_core import diagnose
 from fa_core.errors import FaError, MeasureError
-from fa_core.measure.accuracy import accuracy
+from fa_core.measure.accuracy import accuracy, depth_ablation
 from fa_core.measure.credit import credit_quality
-from fa_core.measure.depth_ablation import depth_ablation
 from fa_core.measure.passes import PassOptions
 from tests.fa_core.measure.nets import Hookable, Residual, batches
 

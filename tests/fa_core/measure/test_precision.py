@@ -136,7 +136,7 @@ def test_an_error_that_is_gone_in_an_exploded_stream_is_saturation():
     report = DiagnosticReport("", "", [1.0, 1e3], [5e-8, 5e-8], batch_size=128, error_norm=1e-5)
     assert cause_of_floor(report) == "saturated"
     assert failure_mode(report) == "scale failure"
-    assert "cause of (b): saturated (γ_L 0.64, ‖e_T‖ 1e-5)\n  mode: scale failure" in str(report)
+    assert "cause of (b): saturated (γ_L 0.64, ‖e_T‖ 1e-5)\n  cause: scale failure" in str(report)
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,8 @@ import pytest
 from torch import nn
 
 from fa_core import diagnose
-from fa_core.report.beside import scale_numbers, scale_text
+from fa_core.report.beside import scale_numbers, scale_text, stream_scale
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import stream_scale
 from tests.fa_core.measure.nets import Residual, batches
 
 

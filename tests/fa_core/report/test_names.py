@@ -49,7 +49,7 @@ s9.pt                                                   s9 9
 SB/s1.pt                                                state_bridge 1
 mine/seed_3.safetensors                                 mine 3
 ep_s7/epoch_10.pt                                       ep 7 epoch=10
-bp_s1/step100.ckpt                                      bp 1 epoch=100
+bp_s1/step100.ckpt                                      bp 1 step=100
 dfa/model_s7.pt                                         dfa 7
 runs/dfa/seed42/model.pt                                dfa 42
 sign_symmetry/model_best.pth.tar                        sign_symmetry -
@@ -63,7 +63,7 @@ runs/checkpoint.tar                                     checkpoint -
 runs/dfa_s1/model.safetensors                           dfa 1
 out/dfa_s1/metrics.csv                                  dfa 1
 dfa/version_0/metrics.csv                               dfa -
-fa_s2/checkpoint-500/model.safetensors                  fa 2 epoch=500
+fa_s2/checkpoint-500/model.safetensors                  fa 2 checkpoint=500
 runs/model.safetensors                                  runs -
 method=dfa,seed=42/model.pt                             dfa 42
 lr=0.1,method=state_bridge,seed=42,lam=0.01/best.pt     state_bridge 42 lam=0.01

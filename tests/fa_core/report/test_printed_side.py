@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from fa_core.report.diagnostic_record import record_of
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.reporting.blocks import Grid
 from fa_core.reporting.sections.runs import verdict_table
 from fa_tui.commands.verdict_table import numbers

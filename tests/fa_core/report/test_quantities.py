@@ -9,8 +9,7 @@ from fa_core.formats.table import AuditTable
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS
 from fa_core.report.quantities import BY_NAME, JUDGED, QUANTITIES
-from fa_core.report.report_facts import WHAT_IF
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import WHAT_IF, DiagnosticThresholds
 from fa_core.reporting.records import COLUMNS
 
 NAMES = {

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from fa_core.errors import InvalidReport, UsageError
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS
-from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.report.verdict import NOT_MEASURED, TRUSTWORTHY
+from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS, NOT_MEASURED, TRUSTWORTHY
+from fa_core.report.report_facts import DiagnosticThresholds
 from tests.fa_core.strategies import accuracies, cosines, norms, reports, thresholds
 
 report = DiagnosticReport

@@ -41,13 +41,13 @@ def test_a_column_that_no_run_has_is_absent(published_cnn, tmp_path):
     assert heading == r"method & fires & measured & acc & growth & $\|g_{L}\|$ \\"
 
 
-def test_what_is_not_exact_or_not_finite_is_marked(tmp_path):
+def test_what_is_not_exact_not_finite_or_not_measured_is_said(tmp_path):
     bound = {"growth_bound": 82.0, "evidence": {"a": "bound"}}
-    runs = table(row("dfa", acc=0.3, **bound), row("bp", growth=float("nan")))
+    runs = table(row("dfa", acc=0.3, **bound), row("bp", growth=float("nan")), row("ep"))
     (path,) = write_report(tmp_path / "tables.tex", runs)
     text = path.read_text()
     assert r"\textbf{$\ge$\num{82}}" in text and "a lower bound" in text
-    assert r"\textbf{NaN/inf}" in text
+    assert r"\textbf{NaN/inf}" in text and "% 1 unmeasured run left out" in text
 
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="pdflatex is not installed")

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from fa_core.analysis.seeds import over_seeds
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.provenance import MeanError, ReferencePrecision
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.reporting.blocks import Grid, Paragraph, to_markdown
 from fa_core.reporting.sections.analyses import seeds_blocks
 from fa_core.reporting.sections.credit import beside_table, credit_table

@@ -36,7 +36,9 @@ def test_cosine_starts_at_the_rate_and_ends_near_zero():
     ("change", "message"),
     [
         ({"lr": 0.0}, "lr is 0.0; give a number above 0"),
-        ({"lr": math.nan}, "lr is nan"),
+        ({"lam": math.nan}, "lam is nan"),
+        ({"epochs": -1}, "epochs is -1"),
+        ({"schedule": "cosin"}, "unknown schedule 'cosin'; did you mean cosine"),
         ({"batch_size": 0}, "batch_size is 0; give a number of at least 1"),
         ({"optimizer": "adamww"}, "unknown optimizer 'adamww'; did you mean adamw"),
     ],

@@ -8,7 +8,7 @@ import pytest
 from fa_core.audit.jobs import JobState
 from fa_core.errors import FaError
 from fa_core.formats import scan
-from fa_core.formats.run_progress import read_progress
+from fa_core.formats.run_folder import read_progress
 from fa_core.report.manifest import PROGRESS
 from fa_core.training.runs import Order, train_runs
 

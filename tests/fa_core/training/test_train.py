@@ -21,7 +21,7 @@ from fa_core.report.manifest import (
     read_manifest,
 )
 from fa_core.report.notes import basis_text
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.training.runs import Order, check_orders
 from fa_core.training.train import threads_for, train_run
 from fa_core.zoo.methods import restore_method

@@ -18,7 +18,7 @@ from fa_core.formats.audit_table import write_audit_table
 from fa_core.formats.rows import AuditRow
 from fa_core.formats.table import AuditTable
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.reporting.records import sweep_record
 from fa_tui.cli import main
 
@@ -268,16 +268,6 @@ def test_nothing_to_analyse_is_an_error_and_prints_no_table(
     assert not (tmp_path / "never.html").exists()
 
 
-@pytest.mark.parametrize("ending", ["md", "html", "svg", "csv"])
-def test_report_writes_each_kind_and_prints_its_path(
-    published_table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], ending: str
-) -> None:
-    out = tmp_path / f"report.{ending}"
-    code, printed, _ = run(capsys, "report", published_table, "--out", out)
-    assert code == 0 and out.stat().st_size > 500
-    assert printed.splitlines()[0] == str(out)
-
-
 @pytest.mark.parametrize("ending", ["md", "html"])
 def test_only_the_blank_form_needs_no_path(
     ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -286,13 +276,6 @@ def test_only_the_blank_form_needs_no_path(
     assert run(capsys, "report", "--out", out)[0] == 2 and not out.exists()
     code, printed, _ = run(capsys, "report", "--blank", "--out", out)
     assert (code, printed) == (0, f"{out}\n") and "Pitfalls disclosure" in out.read_text()
-
-
-def test_report_of_an_unknown_kind_is_a_usage_error(
-    published_table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, _, err = run(capsys, "report", published_table, "--out", "/nowhere/report.docx")
-    assert code == 2 and ".html" in err
 
 
 def test_pitfalls_explain_with_the_installed_versions(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from fa_core.errors import UsageError
 from fa_core.report.manifest import WEIGHTS
+from fa_tui.cli import main
 from fa_tui.commands.audit import in_part
 from tests.fa_core.audit.runs_for_tests import make_run, small_net
 from tests.fa_core.rows import row_of
@@ -85,12 +86,6 @@ def test_a_resumed_audit_measures_only_what_is_missing(audited, campaign):
     assert len(json.loads(resumed.stdout)) == 3
 
 
-def test_verify_agrees_with_what_was_just_measured(audited, campaign):
-    verified = fa_tui("verify audit.json", campaign)
-    assert verified.returncode == 0, verified.stderr
-    assert verified.stdout.count("agrees") == 3
-
-
 def test_verify_sees_one_changed_bit(audited, campaign):
     weights = campaign / "runs" / "bp_s42" / WEIGHTS
     content = weights.read_bytes()
@@ -157,8 +152,6 @@ def test_a_users_own_network_is_measured_by_its_taps(tmp_path):
         ("audit nowhere --out o.json", 3, "nowhere"),
         ("audit runs --out o.json --device cuda:9", 2, "devices here"),
         ("audit runs --out .", 2, "is a folder"),
-        ("audit runs --out o.json --address auto", 2, "add --engine ray"),
-        ("audit runs --out o.json --jobs 0", 2, "--jobs 0"),
         ("audit runs --out o.json --data nope", 2, "data set 'nope'"),
         ("audit runs --out o.json --loss bcee", 2, "loss 'bcee'; did you mean"),
         ("audit runs --out o.json --batches 0", 2, "--batches 0"),
@@ -168,11 +161,14 @@ def test_a_users_own_network_is_measured_by_its_taps(tmp_path):
         ("verify bare_s1.safetensors", 3, "nothing recorded"),
     ],
 )
-def test_what_cannot_be_meant_is_one_line_and_an_exit_code(campaign, words, code, said):
+def test_what_cannot_be_meant_is_one_line_and_an_exit_code(
+    campaign, monkeypatch, capsys, words, code, said
+):
     save_file(small_net(1).state_dict(), campaign / "bare_s1.safetensors")
-    done = fa_tui(words, campaign)
-    assert (done.returncode, done.stdout) == (code, ""), done.stderr
-    assert said in done.stderr and "Traceback" not in done.stderr
+    monkeypatch.chdir(campaign)
+    assert main(words.split()) == code
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1) and said in err
 
 
 def test_the_prompt_says_why_drift_is_missing_and_that_batches_are_fewer(campaign):

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from fa_core.audit.jobs import Job, JobState, JobView
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.commands.progress import AuditProgress
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from fa_core.formats import load_audits
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.cli import main
 from fa_tui.session import Session
 from fa_tui.views.filters import Filter
@@ -27,6 +27,7 @@ PROVEN: dict[str, Any] = {
     "evidence": {"a": "bound"},
 }
 PROXY: dict[str, Any] = {"bp_grad_norms": [1e-3], "evidence": {"b": "proxy"}}
+OPEN: dict[str, Any] = {"cross_batch_stability": 0.25, "intervals": {"stability": [0.1, 0.4]}}
 NOTHING: dict[str, Any] = {"notes": "not measured", "headline_acc": 0.4}
 
 
@@ -70,6 +71,9 @@ def written(folder: Path, **reports: dict[str, Any]) -> str:
         ),
         ({"bp": PROVEN}, "", 1, "needs walk-back: residual stream exploded [a by a bound]"),
         ({"bp": NOTHING}, "", 4, "bp seed 1: not measured [nothing measured]"),
+        ({"bp": OPEN, "fa": OPEN}, "", 4, "all 2 runs: (c) undecided: the 95% interval holds 0.3"),
+        ({"bp": OPEN}, "--stability-drift-ceiling 0.9", 0, "1 trustworthy on (c) alone"),
+        ({"bp": OPEN, "dfa": FIRES}, "", 1, "bp seed 1: (c) undecided: the 95% interval holds"),
         (
             {"frozen": FIRES, "bp": QUIET},
             "",
@@ -186,8 +190,10 @@ def test_a_claim_alone_decides_the_exit_code(
 ) -> None:
     claims = tmp_path / "claims.toml"
     claims.write_text(f"[[claim]]\nmethod = 'bp'\nmetric = '{metric}'\nat_least = {limit}\n")
-    given = ["check", str(published_table), "--claims", str(claims), "--only-claims"]
-    assert main(given) == code
+    given = ["check", str(published_table), "--claims", str(claims)]
+    assert main([*given, "--only-claims"]) == code
+    assert main(given) == 1, "runs of the table need walk-back"
+    assert main([*given[:2], "--only-claims"]) == 2
 
 
 @pytest.mark.parametrize(
@@ -242,18 +248,6 @@ def test_junit_has_a_case_for_every_run_and_claim(
     failures = suites.findall(".//failure")
     assert suites.get("failures") == str(len(failures)) == "11"
     assert {failure.get("type") for failure in failures} == {"failed", "undecided"}
-
-
-def test_only_claims_count_where_that_is_asked_for(
-    published_table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    claims = tmp_path / "claims.toml"
-    claims.write_text('[[claim]]\nmethod = "dfa"\nmetric = "growth"\nat_least = 100\n')
-    args = ["check", str(published_table), "--claims", str(claims)]
-    assert main(args) == 1
-    assert main([*args, "--only-claims"]) == 0
-    assert main(["check", str(published_table), "--only-claims"]) == 2
-    assert "--claims" in capsys.readouterr().err
 
 
 def test_a_file_that_cannot_be_read_is_an_error_in_every_form(

@@ -7,7 +7,6 @@ import shlex
 from pathlib import Path
 
 import pytest
-import typer
 
 from fa_core.training.plan import Experiment, experiments
 from fa_tui import typer_app
@@ -37,7 +36,7 @@ def test_what_is_printed_are_commands_that_stand_on_the_page(
     for line in lines:
         assert f"    {line}\n" in PAGE
         _, name, *words = shlex.split(line)
-        command = typer.main.get_command(typer_app.build([name])).commands[name]
+        command = typer_app.command_of([name]).commands[name]
         assert command.make_context(name, words).params["resume"]
     assert [line.split()[1] for line in lines[-2:]] == ["train", "audit"]
 

@@ -7,9 +7,9 @@ import re
 
 from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.commands.verdict_table import markdown, numbers
-from fa_tui.option_groups import Criteria
+from fa_tui.options import Criteria
 
 
 def test_what_is_no_number_has_no_sign_and_what_is_infinite_has_one() -> None:

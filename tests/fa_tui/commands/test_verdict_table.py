@@ -14,12 +14,11 @@ from rich.text import Text
 from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.intervals import packed
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.sanitize import in_json
 from fa_tui.commands import verdict_table
-from fa_tui.commands.verdict_remarks import doubts_of
-from fa_tui.commands.verdict_table import print_rows
-from fa_tui.option_groups import Criteria
+from fa_tui.commands.verdict_table import doubts_of, print_rows
+from fa_tui.options import Criteria
 from tests.fa_tui.odd_names import ODD_NAMES
 
 USUAL = Criteria(DiagnosticThresholds())

@@ -16,7 +16,7 @@ from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import Measured
 from fa_tui.screens.questions import SureScreen
 from fa_tui.session import Session, with_rows
-from tests.fa_tui.looks import SIZE, screen_text
+from tests.fa_tui.looks import running, screen_text, shows
 from tests.fa_tui.waiting import until
 
 MakeApp = Callable[..., ExplorerApp]
@@ -27,11 +27,11 @@ async def test_marked_runs_are_measured_shown_and_saved_as_they_finish(
 ) -> None:
     (tmp_path / "one").touch()
     app = measuring_app("one", "two")
-    async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: "2 not measured" in screen_text(app))
+    async with running(app) as pilot:
+        await shows(pilot, "2 not measured")
         await pilot.press("asterisk", "m")
         await until(pilot, lambda: app.session.counts().walked == 2)
-        await until(pilot, lambda: "2 of 2 need walk-back" in screen_text(app))
+        await shows(pilot, "2 of 2 need walk-back")
         assert "✗a--·" in screen_text(app)
         await until(pilot, lambda: RESULTS in screen_text(app))
         # at once again: the record is what the file says
@@ -42,23 +42,6 @@ async def test_marked_runs_are_measured_shown_and_saved_as_they_finish(
     app.close_jobs()
     assert [job.state for job in app.jobs.listed() if job.took is not None] == ["done", "done"]
     assert sorted(row.method for row in scan([tmp_path / RESULTS]).rows) == ["one", "two"]
-
-
-async def test_a_run_folder_gets_its_report_beside_its_weights(
-    measuring_app: MakeApp, tmp_path: Path
-) -> None:
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / MANIFEST).write_text("{}")
-    app = measuring_app("run")
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.press("m")
-        await until(pilot, lambda: app.session.counts().walked == 1)
-    app.close_jobs()
-    assert (
-        json.loads((tmp_path / "run" / AUDIT).read_text())["verdict"]
-        == "needs walk-back: residual stream exploded"
-    )
-    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [AUDIT, MANIFEST]
 
 
 async def test_a_run_with_an_audit_is_compared_with_it_and_its_audit_stays(
@@ -84,8 +67,7 @@ async def test_a_run_with_an_audit_is_compared_with_it_and_its_audit_stays(
     before = (run / AUDIT).read_bytes()
     app = measuring_app("run")
     app.history.now = with_rows(app.session, dict(enumerate(scan([run]).rows)))
-    async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
+    async with running(app) as pilot:
         await pilot.press("m")
         await until(pilot, lambda: app.session.states == {0: "deviates"})
         await until(pilot, lambda: "measured again: ≠ verdict " in screen_text(app))
@@ -101,9 +83,9 @@ async def test_the_slider_answers_while_a_run_is_measured(
     measuring_app: MakeApp, tmp_path: Path
 ) -> None:
     app = measuring_app("wait")
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         await pilot.press("m")
-        await until(pilot, lambda: "measuring wait s42 1/3" in screen_text(app))
+        await shows(pilot, "measuring wait s42 1/3")
         await pilot.press("a", *"5", "enter")
         await pilot.pause()
         assert app.session.thresholds.h_norm_explosion_ratio == 5.0
@@ -112,27 +94,13 @@ async def test_the_slider_answers_while_a_run_is_measured(
     app.close_jobs()
 
 
-async def test_a_killed_worker_fails_its_one_job_and_the_next_is_measured(
-    measuring_app: MakeApp,
-) -> None:
-    app = measuring_app("killed", "fine")
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.press("asterisk", "m")
-        await until(pilot, lambda: app.session.counts().measured == 1)
-        await until(pilot, lambda: "1 failed (J)" in screen_text(app))
-        await pilot.press("J")
-        await until(pilot, lambda: "SIGKILL" in screen_text(app))
-        assert app.explorer.page.id == "Jobs"
-    app.close_jobs()
-
-
 async def test_a_failed_job_says_why_and_can_be_tried_again(
     measuring_app: MakeApp, tmp_path: Path
 ) -> None:
     app = measuring_app("broken")
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         await pilot.press("m", "J")
-        await until(pilot, lambda: "the weights are empty" in screen_text(app))
+        await shows(pilot, "the weights are empty")
         [(said, _)] = app.jobs.lines_on(0)
         assert "the weights are empty" in said
         (tmp_path / "go").touch()
@@ -141,23 +109,12 @@ async def test_a_failed_job_says_why_and_can_be_tried_again(
     app.close_jobs()
 
 
-async def test_a_job_can_be_cancelled(measuring_app: MakeApp) -> None:
-    app = measuring_app("wait")
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.press("m", "J")
-        await until(pilot, lambda: "running" in screen_text(app))
-        await pilot.press("x", "y")
-        await until(pilot, lambda: "cancelled" in screen_text(app))
-        assert app.session.counts().measured == 0
-    app.close_jobs()
-
-
 @pytest.mark.parametrize("keys", [("q", "y"), ("ctrl+c", "enter")])
 async def test_leaving_while_jobs_run_asks_first(
     measuring_app: MakeApp, keys: tuple[str, str]
 ) -> None:
     app = measuring_app("wait")
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         await pilot.press("m", "q")
         await until(pilot, lambda: isinstance(app.screen, SureScreen))
         assert "1 job not finished. Leave?" in screen_text(app)
@@ -175,21 +132,11 @@ async def test_a_file_that_cannot_be_written_is_told_and_the_numbers_are_kept(
 ) -> None:
     (tmp_path / RESULTS).mkdir()
     app = measuring_app("one")
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         await pilot.press("m")
-        await until(pilot, lambda: "not saved" in screen_text(app))
+        await shows(pilot, "not saved")
         assert app.session.counts().walked == 1
     app.close_jobs()
-
-
-async def test_results_of_an_earlier_day_are_kept(measuring_app: MakeApp, tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        app = measuring_app(name)
-        async with app.run_test(size=SIZE) as pilot:
-            await pilot.press("m")
-            await until(pilot, lambda app=app: app.session.counts().walked == 1)
-        app.close_jobs()
-    assert sorted(row.method for row in scan([tmp_path / RESULTS]).rows) == ["one", "two"]
 
 
 async def test_runs_that_come_together_are_one_change_of_the_screen(
@@ -197,8 +144,7 @@ async def test_runs_that_come_together_are_one_change_of_the_screen(
 ) -> None:
     app = measuring_app(*(f"net{number}" for number in range(6)))
     shown: list[int] = []
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    async with running(app) as pilot:
         real = app.show
 
         def show(now: Session) -> None:
@@ -214,7 +160,5 @@ async def test_runs_that_come_together_are_one_change_of_the_screen(
             app.jobs.arrived(Measured(index, replace(row, report=report), saved="results.json"))
         await until(pilot, lambda: app.session.counts().walked == 6)
         assert shown == [1, 5]
-        await until(
-            pilot, lambda: "5 more, the last of them net5 s42, measured" in screen_text(app)
-        )
+        await shows(pilot, "5 more, the last of them net5 s42, measured")
     app.close_jobs()

@@ -14,7 +14,7 @@ from fa_core.audit.devices import Execution
 from fa_core.audit.pool import Pool
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import Setup
-from tests.fa_tui.looks import SIZE, screen_text
+from tests.fa_tui.looks import running, screen_text, shows
 from tests.fa_tui.waiting import until
 
 MakeApp = Callable[..., ExplorerApp]
@@ -55,9 +55,9 @@ async def test_the_key_measures_where_the_explorer_was_told_to(
     measuring_app: MakeApp, asked: list[Execution], tmp_path: Path
 ) -> None:
     app = measuring_app("wait", execution=CLUSTER)
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         await pilot.press("m")
-        await until(pilot, lambda: "Ray cluster at head:6379: 3 nodes" in screen_text(app))
+        await shows(pilot, "Ray cluster at head:6379: 3 nodes")
         (tmp_path / "go").touch()
         await until(pilot, lambda: app.session.counts().walked == 1)
         assert asked == [CLUSTER]
@@ -70,10 +70,10 @@ async def test_a_cluster_that_does_not_answer_is_one_line_and_the_rest_works(
     app = measuring_app("one", "two", execution=nobody)
     # whichever of the two is said last
     lines = [f"{name} s42: no Ray cluster answers at {nobody.address}" for name in ("one", "two")]
-    async with app.run_test(size=(160, 40)) as pilot:
+    async with running(app, (160, 40)) as pilot:
         await pilot.press("asterisk", "m")
         await until(pilot, lambda: any(line in screen_text(app) for line in lines))
-        await until(pilot, lambda: "2 failed (J)" in screen_text(app))
+        await shows(pilot, "2 failed (J)")
         await pilot.press("a", *"5", "enter")
         await until(pilot, lambda: app.session.thresholds.h_norm_explosion_ratio == 5.0)
         await pilot.press("J")
@@ -84,14 +84,6 @@ async def test_a_cluster_that_does_not_answer_is_one_line_and_the_rest_works(
         assert all(job.state == "failed" for job in app.jobs.listed())
         await pilot.press("escape", "q")
     assert app.return_value == 0
-    app.close_jobs()
-
-
-async def test_a_run_that_cannot_be_measured_says_why(measuring_app: MakeApp) -> None:
-    app = measuring_app("broken")
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.press("m")
-        await until(pilot, lambda: "broken s42: the weights are empty" in screen_text(app))
     app.close_jobs()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.writing import Writings
-from tests.fa_tui.looks import screen_text
+from tests.fa_tui.looks import running, shows
 from tests.fa_tui.waiting import until
 
 
@@ -39,11 +39,10 @@ async def test_a_report_is_a_job_that_x_ends_without_a_trace(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     app.paths = [published_table]
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
+    async with running(app) as pilot:
         await pilot.press("e", *"out.html", "enter", "J")
         await until(pilot, lambda: app.explorer.page.id == "Jobs")
-        await until(pilot, lambda: "out.html" in screen_text(app))
+        await shows(pilot, "out.html")
         pid = app.jobs.listed()[0].pid
         await pilot.press("x", "y")
         await until(pilot, lambda: app.jobs.listed()[0].state == "cancelled")

@@ -11,32 +11,19 @@ from pathlib import Path
 import msgspec
 import pytest
 import watchfiles
-from textual.pilot import Pilot
 
 from fa_core.formats import scan
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.report.baseline import FrozenBaseline
+from fa_core.report.manifest import WEIGHTS
 from fa_tui import follow
 from fa_tui.app import ExplorerApp
 from fa_tui.follow import Reading, news_of
 from fa_tui.session import Session, UnreadTraces, merged
 from fa_tui.settings import Loaded, Settings, remember_places
-from fa_tui.terminal.abilities import Terminal
+from tests.fa_tui.conftest import COLOURFUL
+from tests.fa_tui.looks import running, said
 from tests.fa_tui.waiting import until
-
-SIZE = (120, 40)
-COLOURFUL = Terminal(term="xterm-256color", unicode=True, colours=1 << 24)
-
-
-async def ready(pilot: Pilot[int]) -> ExplorerApp:
-    app = pilot.app
-    assert isinstance(app, ExplorerApp)
-    await until(pilot, lambda: app.explorer.sliders is not None and app.explorer.sliders.is_mounted)
-    return app
-
-
-def said(app: ExplorerApp) -> str:
-    return app.explorer.status.text
 
 
 @pytest.fixture
@@ -66,8 +53,7 @@ async def test_what_is_just_being_written_here_is_no_news_from_disk(runs: Path) 
     report = msgspec.structs.replace(row.report, cross_batch_stability=1e9, intervals={})
     unlike = msgspec.structs.replace(row, report=report)
     place = row.source
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+    async with running(app):
         before = said(app)
         app.following.own_rows.add(0)
         app.folders_changed([Reading(place, [unlike])])
@@ -81,8 +67,7 @@ async def test_runs_that_appear_and_go_while_open_are_shown(runs: Path) -> None:
     app = following(runs)
     wrong = Problem(str(runs.parent / "settings.toml"), "out of range")
     app._complaints = [wrong]
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+    async with running(app) as pilot:
         shutil.copytree(runs / "dfa_s42", runs / "new")
         await until(pilot, lambda: "1 new: dfa s42" in said(app))
         shutil.rmtree(runs / "dfa_s42")
@@ -101,8 +86,7 @@ async def test_a_current_folder_that_goes_ends_no_explorer_and_commands_in_one_l
 ) -> None:
     monkeypatch.chdir(runs)
     app = following(Path())
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+    async with running(app) as pilot:
         shutil.rmtree(runs)
         await until(pilot, lambda: "1 gone: dfa s42" in said(app))
         await pilot.press("r", "T", "escape", "e")
@@ -120,8 +104,7 @@ async def test_where_the_system_reports_nothing_it_is_said_and_r_looks_again(
     monkeypatch.setattr(watchfiles, "awatch", no_events)
     monkeypatch.setattr(follow, "EVERY_SECONDS", 1000.0)
     app = following(runs)
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+    async with running(app) as pilot:
         await until(pilot, lambda: "OS file watch limit reached" in said(app))
         await pilot.press("r")
         await until(pilot, lambda: "looked again: nothing changed" in said(app))
@@ -130,12 +113,14 @@ async def test_where_the_system_reports_nothing_it_is_said_and_r_looks_again(
         await until(pilot, lambda: "1 new: dfa s42" in said(app))
 
 
-async def test_live_off_looks_only_when_asked(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_live_off_looks_at_the_weights_once_and_else_when_asked(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("fa_tui.app._WATCH_SECONDS", 0.0)
+    (runs / "dfa_s42" / WEIGHTS).write_bytes(b"others")
     app = following(runs, live="off")
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
-        await pilot.pause()
+    async with running(app) as pilot:
+        await until(pilot, lambda: "changed since" in str(app.session.problems))
         assert not [worker for worker in app.workers if worker.group == "follow"]
         shutil.copytree(runs / "dfa_s42", runs / "new")
         await pilot.press("r")
@@ -144,8 +129,7 @@ async def test_live_off_looks_only_when_asked(runs: Path, monkeypatch: pytest.Mo
 
 async def test_news_are_told_on_every_page(runs: Path) -> None:
     app = following(runs, live="off")
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+    async with running(app) as pilot:
         row = app.session.rows[0]
         await pilot.press("J")
         await until(pilot, lambda: app.explorer.page.id == "Jobs")
@@ -217,7 +201,6 @@ async def test_a_name_that_is_no_utf_8_ends_nothing(runs: Path) -> None:
     shutil.copytree(runs / "dfa_s42", strange)
     remember_places([strange])
     app = following(runs)
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+    async with running(app) as pilot:
         shutil.copytree(strange, runs / os.fsdecode(b"\xfe_s43"))
         await until(pilot, lambda: "the system reports no changes here" in said(app))

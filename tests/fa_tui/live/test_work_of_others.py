@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 
 from fa_core.formats import scan
-from fa_core.formats.run_progress import ProgressFiles
+from fa_core.formats.run_folder import ProgressFiles
 from fa_core.report.manifest import PROGRESS
 from fa_tui.app import ExplorerApp
 from fa_tui.follow import Folders
 from fa_tui.session import Session, with_work
 from fa_tui.views.epochs import cell_so_far, work_lines
 from fa_tui.views.words import walk_back_words
+from tests.fa_tui.looks import running
 
 from ..waiting import until
 
@@ -42,7 +43,7 @@ def run(tmp_path: Path) -> Path:
 def trainer(run: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Another process that claims to train the run until it is stopped."""
     code = (
-        "import pathlib, sys, time; from fa_core.formats.run_progress import ProgressFiles\n"
+        "import pathlib, sys, time; from fa_core.formats.run_folder import ProgressFiles\n"
         "with ProgressFiles() as files:\n"
         "    folder = pathlib.Path(sys.argv[1])\n"
         "    files.begin(folder, 'training'); files.update(folder, 2, 12, 50, 390)\n"
@@ -105,7 +106,7 @@ async def test_the_explorer_lists_it_and_does_not_stop_it(run, trainer):
     found = scan([run.parent])
     session = Session(found.rows, traces=found.traces)
     app = ExplorerApp(session, paths=[run.parent], since=time.time())
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with running(app, (100, 30)) as pilot:
         await until(pilot, lambda: 0 in app.session.work)
         await pilot.press("J")
         await until(pilot, lambda: bool(app.jobs.listed()))

@@ -16,7 +16,7 @@ from fa_tui.screens.questions import ChoiceScreen, SureScreen
 from fa_tui.settings import Presets
 from fa_tui.terminal.keys import DIALOGS
 from fa_tui.widgets.entry import Entry
-from tests.fa_tui.looks import app_on
+from tests.fa_tui.looks import app_on, running
 from tests.fa_tui.scenes import epochs
 from tests.fa_tui.waiting import until
 
@@ -29,16 +29,6 @@ def test_a_byte_that_is_no_utf_8_is_a_key_like_any_other() -> None:
     from textual.drivers import linux_driver
 
     assert vars(linux_driver)["getincrementaldecoder"]("utf-8")().decode(b"a\xfcb") == "a\ufffdb"
-
-
-@pytest.fixture
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A config folder and a working folder of the test's own."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    work = tmp_path / "work"
-    work.mkdir()
-    monkeypatch.chdir(work)
-    return work
 
 
 async def at_once(pilot: Pilot[int], keys: Iterable[str]) -> None:
@@ -159,8 +149,7 @@ async def test_the_second_question_of_a_dialog_gets_all_that_is_typed_ahead(
 
 
 async def test_all_lines_of_a_paste_are_in_the_filter(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
+    async with running(app) as pilot:
         await at_once(pilot, "/")
         await until(pilot, lambda: len(app.screen.query(Entry)) == 1)
         app.post_message(events.Paste("method:dfa\r\n\nflag:b\n"))
@@ -168,8 +157,7 @@ async def test_all_lines_of_a_paste_are_in_the_filter(app: ExplorerApp) -> None:
 
 
 async def test_leaving_does_not_wait_for_what_was_typed_before(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
+    async with running(app) as pilot:
         await at_once(pilot, ["j"] * 4096 + ["\x03"])
         await until(pilot, lambda: not app.is_running)
     assert app.return_code == 0
@@ -189,8 +177,7 @@ async def test_any_screen_may_close_while_it_opens_and_the_runs_change(
     opening: Callable[[ExplorerApp], object],
 ) -> None:
     app = app_on(epochs())
-    async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
+    async with running(app) as pilot:
         for turns in range(5):
             opening(app)
             assert app.screen is not app.explorer

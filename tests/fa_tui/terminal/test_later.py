@@ -11,7 +11,7 @@ import pytest
 
 import fa_tui
 from fa_tui.app import ExplorerApp
-from tests.fa_tui.looks import SIZE
+from tests.fa_tui.looks import running
 from tests.fa_tui.waiting import until
 
 LATE = 0.005
@@ -21,7 +21,7 @@ LATE = 0.005
 async def test_no_slider_step_is_lost_where_the_process_waits_for_a_processor(
     app: ExplorerApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with app.run_test(size=SIZE) as pilot:
+    async with running(app) as pilot:
         await pilot.press("a")
         await pilot.pause()
         real, looks = time.monotonic, itertools.count(1)

@@ -26,16 +26,6 @@ def test_one_source_needs_no_heading_and_two_get_one_each() -> None:
     assert [line.label for line in two.lines if line.is_heading] == ["one.json", "y"]
 
 
-def test_axes_make_lines_of_their_own() -> None:
-    grid = build_grid([row("dfa", 1, lam=0.01), row("dfa", 1, lam=0.001), row("dfa", 1)])
-    assert [line.label for line in grid.lines] == ["dfa λ=0.01", "dfa λ=0.001", "dfa"]
-
-
-def test_two_runs_of_one_name_are_both_shown() -> None:
-    grid = build_grid([row("dfa", 1), row("dfa", 1)])
-    assert [line.label for line in grid.lines] == ["dfa", "dfa #2"]
-
-
 def test_a_filter_lays_out_only_what_it_lets_through() -> None:
     grid = build_grid([row("bp", 1), row("dfa", 2)], shown=[1])
     assert (grid.columns, [line.label for line in grid.lines]) == (["s2"], ["dfa"])

@@ -11,7 +11,7 @@ from fa_core.errors import UsageError
 from fa_core.formats.rows import AuditRow
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.session import Session
 from fa_tui.views.columns import every_column, ordered
 from fa_tui.views.filters import Filter
@@ -102,8 +102,8 @@ def test_a_name_that_several_sources_share_is_followed_by_its_source(session: Se
 
 
 def test_flips_are_told_with_the_threshold_at_which_they_happened(session: Session) -> None:
-    now = stepped(session, thresholds=DiagnosticThresholds(h_norm_explosion_ratio=6.1))
-    assert flipped_words(now) == "at a > 6.1: +a → ✗ ep s123, +a → ✗ ep s456"
+    now = stepped(session, thresholds=DiagnosticThresholds(h_norm_explosion_ratio=6.1001))
+    assert flipped_words(now) == "at a > 6.1001: +a → ✗ ep s123, +a → ✗ ep s456"
     assert flipped_words(session) == ""
     now = stepped(session, baseline=FrozenBaseline(0.349))
     assert flipped_words(now).startswith("flipped: +d → ✗ ep s42")

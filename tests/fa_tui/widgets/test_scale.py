@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from fa_tui.views.scale import Scale, covering, rug
 
 cells = st.integers(2, 300)
-exponents = st.integers(-300, 300)
 
 
 @st.composite

@@ -63,25 +63,20 @@ async def press_each(pilot: Pilot[None], app: Stage, *keys: str) -> None:
         await until(pilot, lambda count=count: len(app.moves) > count)  # type: ignore[misc]
 
 
-async def test_arrows_and_vim_keys_step_along_preferred_numbers() -> None:
+@pytest.mark.parametrize(
+    ("keys", "moves"),
+    [
+        ("right l left h", [56.0, 63.0, 56.0, 50.0]),
+        ("shift+right L shift+left H", [100.0, 200.0, 100.0, 50.0]),
+        ("] ] [ [", [695.0, 2050.0, 2040.0, 694.0]),
+    ],
+    ids=["preferred numbers", "strides", "verdict flips"],
+)
+async def test_keys_step_stride_and_jump_there_and_back(keys: str, moves: list[float]) -> None:
     app = Stage()
     async with app.run_test() as pilot:
-        await press_each(pilot, app, "right", "l", "left", "h")
-    assert app.moves == [56.0, 63.0, 56.0, 50.0]
-
-
-async def test_shift_arrows_stride() -> None:
-    app = Stage()
-    async with app.run_test() as pilot:
-        await press_each(pilot, app, "shift+right", "L", "shift+left", "H")
-    assert app.moves == [100.0, 200.0, 100.0, 50.0]
-
-
-async def test_brackets_jump_to_the_next_verdict_flip() -> None:
-    app = Stage()
-    async with app.run_test() as pilot:
-        await press_each(pilot, app, "]", "]", "[", "[")
-    assert app.moves == [695.0, 2050.0, 2040.0, 694.0]
+        await press_each(pilot, app, *keys.split())
+    assert app.moves == moves
 
 
 async def test_beyond_the_last_flip_it_says_so() -> None:

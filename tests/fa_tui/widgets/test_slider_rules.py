@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fa_core.report.diagnostics import DIAGNOSTICS
-from fa_core.report.thresholds import NEVER_NEGATIVE, DiagnosticThresholds
+from fa_core.report.report_facts import NEVER_NEGATIVE, DiagnosticThresholds
 
 
 def test_a_slider_is_logarithmic_where_its_threshold_is_never_negative() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from textual.app import App, ComposeResult
 
 import fa_tui
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.session import History, Session
 from fa_tui.widgets.sliders_panel import SlidersPanel
 from tests.fa_tui.waiting import until

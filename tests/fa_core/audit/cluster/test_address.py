@@ -27,8 +27,8 @@ def test_a_missing_ray_is_one_line_with_the_command_that_installs_it(monkeypatch
         answering_cluster("auto")
 
 
-@pytest.mark.parametrize("address", ["head", "head:http"])
-def test_an_address_that_is_none_is_refused(address):
+@pytest.mark.parametrize("address", [None, "head", "head:http"])
+def test_no_address_and_what_is_none_are_refused(address):
     pytest.importorskip("ray")
     with pytest.raises(UsageError, match="is not HOST:PORT"):
         answering_cluster(address)

@@ -135,7 +135,7 @@ def test_batches_of_the_users_are_kept_as_they_are(kind, own):
         load_data(f"{own}:{kind}", allow_code=True)
 
 
-def test_one_hot_labels_are_refused_with_the_line_that_helps(own, tmp_path):
+def test_one_hot_labels_are_refused_with_the_line_that_helps(own):
     with pytest.raises(
         UnreadableInput, match=r"labels have shape \(96, 4\); give class indices: y.argmax\(1\)"
     ):

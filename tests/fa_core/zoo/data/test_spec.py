@@ -56,20 +56,7 @@ def test_a_typed_callable_may_return_a_tuple(tmp_path, monkeypatch):
     assert (data.num_classes, data.input_shape, data.test_y.tolist()) == (3, (3,), [0, 1])
 
 
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ("no_such_module_here:make", "cannot import no_such_module_here"),
-        ("json:no_such_name", "json has no 'no_such_name'"),
-        ("json:__name__", "not callable"),
-    ],
-)
-def test_a_callable_that_is_not_there_is_a_usage_error(spec, message):
-    with pytest.raises(UsageError, match=message):
-        load_data(spec, allow_code=True)
-
-
-def test_digits_are_real_images(tmp_path):
+def test_digits_are_real_images():
     pytest.importorskip("sklearn")
     data = load_data("digits")
     assert (data.input_shape, data.num_classes) == ((1, 8, 8), 10)

@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.measure.checkpoint import load_checkpoint
-from fa_core.measure.checkpoint_network import network_for
+from fa_core.measure.checkpoint_network import loaded
 from fa_core.zoo.models.named import network_of
 
 TINY = "img_size=16, patch_size=8, embed_dim=12, depth=2, num_heads=2, num_classes=3"
@@ -120,9 +120,9 @@ def test_the_weights_of_a_hub_folder_fit_its_network(hub, typed):
     import transformers
 
     theirs = transformers.AutoModelForCausalLM.from_pretrained(hub).eval()
-    ours = network_for(
-        load_checkpoint(hub / "model.safetensors"), model=f"hf:{hub}" if typed else None
-    ).eval()
+    ours = loaded(load_checkpoint(hub / "model.safetensors"), model=f"hf:{hub}" if typed else None)[
+        0
+    ].eval()
     x = torch.randint(11, (2, 5))
     assert torch.equal(ours(x).logits, theirs(x).logits)
 
@@ -140,14 +140,14 @@ def test_tensors_that_transformers_stores_under_other_names_are_found(tmp_path):
     )
     transformers.ViTForImageClassification(config).save_pretrained(tmp_path)
     checkpoint = load_checkpoint(tmp_path / "model.safetensors")
-    ours = network_for(checkpoint)
+    ours = loaded(checkpoint)[0]
     theirs = transformers.ViTForImageClassification.from_pretrained(tmp_path)
     x = torch.randn(2, 3, 16, 16)
     assert torch.equal(ours.eval()(x).logits, theirs.eval()(x).logits)
     fewer = dict(list(checkpoint.tensors.items())[1:])
     save_file(fewer, tmp_path / "model.safetensors")
     with pytest.raises(UnreadableInput, match=r"tensors do not fit the network: Missing"):
-        network_for(load_checkpoint(tmp_path / "model.safetensors"))
+        loaded(load_checkpoint(tmp_path / "model.safetensors"))
 
 
 @pytest.fixture
@@ -258,7 +258,7 @@ def test_code_in_a_hub_folder_is_not_run(hub):
 def test_sizes_far_beyond_the_weights_are_refused_before_anything_is_built(hub, sizes, said):
     configured(hub, **sizes)
     with pytest.raises(UnreadableInput, match=said) as raised:
-        network_for(load_checkpoint(hub / "model.safetensors"))
+        loaded(load_checkpoint(hub / "model.safetensors"))
     assert "\n" not in str(raised.value)
 
 

@@ -8,7 +8,7 @@ from torch import nn
 from fa_core.audit.jobs import Job
 from fa_core.audit.loading import load
 from fa_core.measure.checkpoint import load_checkpoint
-from fa_core.measure.checkpoint_network import network_for
+from fa_core.measure.checkpoint_network import loaded
 from fa_core.report.manifest import Manifest
 from fa_core.training.run_files import RunWriter
 from fa_core.zoo.models import build
@@ -54,7 +54,7 @@ def test_a_checkpoint_of_the_source_project_is_recognised_with_its_feedback(tmp_
     theirs, feedback = Published(12, 16, 2, 4), [torch.randn(4, 16) for _ in range(3)]
     torch.save({"model": theirs.state_dict(), "Bs": feedback}, tmp_path / "dfa_s42.pt")
     checkpoint = load_checkpoint(tmp_path / "dfa_s42.pt")
-    found = network_for(checkpoint)
+    found = loaded(checkpoint)[0]
     x = torch.randn(5, 12)
     assert torch.allclose(found(x), theirs(x), atol=1e-6)
     assert torch.equal(checkpoint.feedback["B_2"], feedback[2])

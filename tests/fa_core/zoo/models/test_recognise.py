@@ -8,12 +8,12 @@ import torch
 from fa_core.errors import UnknownNetwork, UsageError
 from fa_core.files.tensor_mappings import State
 from fa_core.measure.checkpoint import Checkpoint
-from fa_core.measure.checkpoint_network import network_for
+from fa_core.measure.checkpoint_network import loaded
 from fa_core.zoo.models import ARCHS, build
 
 
 def recognised(state):
-    return network_for(Checkpoint(Path("a.pt"), {"": State(state)}))
+    return loaded(Checkpoint(Path("a.pt"), {"": State(state)}))[0]
 
 
 CASES = [

@@ -6,7 +6,7 @@ from torch import nn
 
 from fa_core.errors import UsageError
 from fa_core.measure.checkpoint import load_checkpoint
-from fa_core.measure.checkpoint_network import network_for
+from fa_core.measure.checkpoint_network import loaded
 from fa_core.zoo.methods import make_method
 from fa_core.zoo.models import build
 
@@ -57,7 +57,7 @@ def test_a_checkpoint_in_biotorchs_layout_is_the_resnet_it_was(arch, n, paramete
             nn.init.uniform_(module.running_mean, -0.2, 0.2)
             nn.init.uniform_(module.running_var, 0.5, 2)
     torch.save({"model": theirs.state_dict()}, tmp_path / "dfa_s42.pt")
-    ours = network_for(load_checkpoint(tmp_path / "dfa_s42.pt")).eval()
+    ours = loaded(load_checkpoint(tmp_path / "dfa_s42.pt"))[0].eval()
     x = torch.randn(2, 3, 32, 32)
     assert ours.arch == arch
     assert torch.allclose(ours(x), theirs(x), atol=1e-5)
