@@ -74,7 +74,7 @@ async def test_a_run_with_an_audit_is_compared_with_it_and_its_audit_stays(
         assert "≠" in screen_text(app).splitlines()[3]
         assert "≠ verdict trustworthy → needs " in app.jobs.listed()[0].words
         lines = [text for text, _ in app.jobs.lines_on(0)]
-        assert lines[0].endswith("residual stream exploded, 5 more"), lines
+        assert lines[0].endswith("residual stream exploded, 5 more")
         assert (run / AUDIT).read_bytes() == before and app.session.counts().walked == 0
     app.close_jobs()
 
