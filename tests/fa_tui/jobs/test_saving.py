@@ -98,12 +98,9 @@ def test_what_could_not_be_saved_while_an_audit_writes_the_file_is_saved_later(
 def test_the_report_of_a_run_folder_can_be_read_by_whoever_may_read_its_other_files(
     results: Results, tmp_path: Path
 ) -> None:
-    run, elsewhere = tmp_path / "run", tmp_path / "elsewhere.json"
+    run = tmp_path / "run"
     run.mkdir()
     (run / MANIFEST).write_text("{}")
-    (run / AUDIT).symlink_to(elsewhere)
-    elsewhere.write_text("{}")
     assert results.save(row(str(run), 3.0)) == run / AUDIT
-    assert (run / AUDIT).is_symlink()
-    assert json.loads(elsewhere.read_text())["residual_norms"] == [1.0, 3.0]
-    assert elsewhere.stat().st_mode == (run / MANIFEST).stat().st_mode
+    assert json.loads((run / AUDIT).read_text())["residual_norms"] == [1.0, 3.0]
+    assert (run / AUDIT).stat().st_mode == (run / MANIFEST).stat().st_mode
