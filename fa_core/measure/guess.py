@@ -15,14 +15,18 @@ from itertools import chain, pairwise, permutations, product, takewhile
 from torch import nn
 
 from fa_core.errors import TapError
-from fa_core.measure.flow import ROOT, Call, Flow, behind, path_to
+from fa_core.measure.flow import ROOT, Call, Flow, behind, dominators, path_to
 from fa_core.measure.hooks import READS, match_modules, pattern_of, plain_logits
 from fa_core.measure.isolate import Inputs
 from fa_core.measure.stream import (
     Merges,
     Proof,
+    acting,
+    around,
     is_scaling,
     module_of,
+    outside,
+    weights_of,
 )
 
 _NO_CALL = Call("", "", nn.Module(), ROOT, begin=2**40, read=ROOT)
@@ -70,7 +74,7 @@ def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
 
 
 def left_out(flow: Flow, proof: Proof) -> str:
-    """What of the stream the taps leave out; "" for all of it.
+    """The blocks and states of the stream that the taps leave out; "" for all of it.
 
     Args:
         flow: the pass.
@@ -81,18 +85,10 @@ def left_out(flow: Flow, proof: Proof) -> str:
     path = path_to(merges.above, proof.logits)
     tapped = _tapped(flow, taps)
     blocks = _blocks_on(flow, merges, path, tapped)
-    others = _blocks_on(flow, whole, path_to(whole.above, proof.logits), tapped)
-    before = [
-        module_of(flow, node)
-        for node in sorted(behind(flow, taps[:1]))
-        if node in whole and flow.is_activation(whole.above[node])
-    ]
-    lists = {call.pattern for call in tapped}
-    for one in others:
-        name = one.call.name or name_of(flow, one.gave)
-        is_before = _changes(flow, whole, one.read, taps[0], only_blocks=True)
-        if is_before and pattern_of(flow.model, name) in lists - {name}:
-            before.append(name)
+    before, last = outside(flow, proof.states, proof.logits)
+    sums = [node for node in sorted(before) if node in whole]
+    apart = [module_of(flow, node) for node in sums if flow.is_activation(whole.above[node])]
+    apart += _apart(flow, proof, allows_stem=not sums)
     nodes = chain(*((block.read, block.gave) for block in blocks))
     missing = [node for node in nodes if not _is_tapped(flow, merges, taps, node, blocks)]
     # a row's first layer alone may be tapped in front of its activation
@@ -102,20 +98,63 @@ def left_out(flow: Flow, proof: Proof) -> str:
         if flow.origin(one.read) not in taps
         and any(node in merges for node in range(one.call.begin, one.call.end))
     ]
-    readout = sorted(node for node in behind(flow, path[-1:]) if node >= taps[-1])
+    readout = sorted({*last, proof.states[-1]})
     members = _without_sums(flow, merges, readout, tapped)
-    for node in readout:
-        is_block = node in members or (node in merges and merges.skips(node))
-        if is_block and node not in path:
-            missing.append(node)
-    last = whole.before_norm(taps[-1])
-    is_final = last != taps[-1] and all(one.gave <= last for one in others)
-    found = {
-        "blocks before h_0": before,
-        "states that no tap gives": [name_of(flow, node) for node in missing],
-        "what the final norm reads": [name_of(flow, last)] if is_final else [],
-    }
-    return "; ".join(f"{what}{_listed(names)}" for what, names in found.items() if names)
+    blocks_beside = (n for n in readout if n in members or (n in merges and merges.skips(n)))
+    missing += [node for node in blocks_beside if node not in path]
+    normed = whole.before_norm(taps[-1])
+    if normed != taps[-1] and all(one.gave <= normed for one in blocks):
+        missing.append(normed)
+    names = [*apart, *(name_of(flow, node) for node in missing)]
+    return ", ".join(dict.fromkeys(name or "a state without a name" for name in names))
+
+
+def _apart(flow: Flow, proof: Proof, allows_stem: bool) -> list[str]:
+    """The layers outside of h_0..h_L that are of lists of which others lie inside.
+
+    Of such a list, the member that reads the input may be the stem, and the one that gives the
+    logits the readout.
+    """
+    before, last = outside(flow, proof.states, proof.logits)
+    used = behind(flow, [proof.logits])
+    lists = {n: _lists(flow, n) for n in sorted(used) if flow.operations[n].is_product}
+    inside = set(chain(*(lists[n].values() for n in lists.keys() - before - last)))
+    allowed: set[str] = set()
+    for node in [*filter(before.__contains__, lists)][:1]:
+        if allows_stem and not any(flow.operations[n].name == "lookup" for n in before):
+            allowed |= lists[node].keys()
+    for node in [*filter(last.__contains__, lists)][-1:]:
+        if flow.operations[node].size == flow.operations[proof.logits].size:
+            allowed |= lists[node].keys()
+    outer = before | last
+    found = chain(*(lists[n].items() for n in lists.keys() & outer))
+    members = {name for name, of in found if of in inside and name not in allowed}
+    parts = [n for n in outer if any(members & {*around(w)} for w in weights_of(flow, n))]
+    return acting(flow, parts, used)
+
+
+def _lists(flow: Flow, node: int) -> dict[str, str]:
+    """The members of lists around a layer, and their lists."""
+    found = {}
+    for name in around(weights_of(flow, node)[0]):
+        own = pattern_of(flow.model, name).rpartition(".")[2]
+        if "*" in own:
+            found[name] = f"{name.rpartition('.')[0]}.{own}"
+    return found
+
+
+def outnumber(flow: Flow, proof: Proof) -> list[str]:
+    """The layers through which everything flows outside of h_0..h_L, if more than its blocks.
+
+    One before h_0, the stem, and one behind h_L, the readout, do not count.
+    """
+    before, last = outside(flow, proof.states, proof.logits)
+    path = path_to(dominators(flow, flow.sources), proof.logits)
+    layers = [node for node in path if flow.operations[node].is_product]
+    others = [*filter(before.__contains__, layers)][1:] + [*filter(last.__contains__, layers)][:-1]
+    if len(others) < len(proof.states):
+        return []
+    return acting(flow, others, behind(flow, [proof.logits]))
 
 
 def _is_tapped(
@@ -144,11 +183,6 @@ def _tapped(flow: Flow, taps: Sequence[int]) -> list[Call]:
     return [c for c in calls if c.around not in found and flow.origin(c.gave) != taps[0]]
 
 
-def _listed(names: Iterable[str]) -> str:
-    listed = ", ".join(dict.fromkeys(filter(None, names)))
-    return f" ({listed})" if listed else ""
-
-
 def name_of(flow: Flow, node: int) -> str:
     """The module that gives or reads a state; "" without one."""
     named = [call for call in flow.calls if call.name]
@@ -171,11 +205,12 @@ def _changes(flow: Flow, merges: Merges, start: int, stop: int, only_blocks: boo
     return False
 
 
-def no_guess(model: nn.Module, why: str) -> TapError:
-    """The error for a network whose stream is not found."""
+def no_guess(model: nn.Module, why: str, taps: Sequence[str] = ()) -> TapError:
+    """The error for a network whose stream is not found, but for a part of it."""
+    part = f"to measure that part alone: --taps '{','.join(taps)}'; else " if taps else ""
     return TapError(
         f"{type(model).__name__} offers no model(x, return_hidden=True), and {why}",
-        hint="name the modules that give or read h_0..h_L with taps, or give a function "
+        hint=f"{part}name the modules that give or read h_0..h_L with taps, or give a function "
         "(model, x) -> (logits, [h_0..h_L])",
     )
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, chain, pairwise
 
 from torch import Tensor
 from torch.autograd.graph import GradientEdge
 
 from fa_core.errors import TapError
-from fa_core.measure.flow import ROOT, Flow, Operation, behind, dominators, meet, path_to
+from fa_core.measure.flow import ROOT, Flow, Operation, behind, dominators
 
 _AFFINE = re.compile("_?(add|sub|mul|div|clamp|clamp_min|clone|to_copy|copy)_?")
 _SCALING = re.compile("(mul|div)_?")
@@ -45,24 +45,34 @@ class Stream:
 class Proof:
     """What the proof of a cut leaves to say.
 
+    All operations on the way to the logits lie before h_0, behind h_L, on a side input, or between
+    states.
+
     Attributes:
-        side_inputs: what enters the blocks without passing h_0.
         states: the operations that gave h_0..h_L.
         logits: the operation that gave the logits.
+        before: modules with weights before h_0, in forward order (see `acting`).
+        behind: those behind h_L.
+        side_inputs: those of what enters the blocks without passing h_0, or "the input".
         left_out: what the taps leave out; "" for the whole stream.
     """
 
-    side_inputs: Sequence[str]
     states: Sequence[int]
     logits: int
+    before: Sequence[str]
+    behind: Sequence[str]
+    side_inputs: Sequence[str] = ()
     left_out: str = ""
 
     @property
     def note(self) -> str:
-        """The report's note on side inputs; "" if there are none."""
-        if not self.side_inputs:
-            return ""
-        return f"side input of the blocks: {', '.join(self.side_inputs)}"
+        """The report's note on what lies outside of h_0..h_L."""
+        places = {
+            "weights before h_0": self.before or ["none"],
+            "behind h_L": self.behind or ["none"],
+            "side input of the blocks": self.side_inputs,
+        }
+        return "; ".join(f"{at}: {', '.join(names)}" for at, names in places.items() if names)
 
 
 class Merges:
@@ -167,7 +177,9 @@ def prove(flow: Flow, stream: Stream) -> Proof:
         )
     said = [f"h_{l} ({name})" if name != f"h_{l}" else name for l, name in enumerate(stream.names)]
     entering = _links(flow, [*states, logits], [*said, "the output"])
-    return Proof(_side_inputs(flow, states[0], entering), states, logits)
+    before, last = outside(flow, states, logits)
+    sides = _side_inputs(flow, states[0], entering, used)
+    return Proof(states, logits, acting(flow, before, used), acting(flow, last, used), sides)
 
 
 def _links(flow: Flow, states: Sequence[int], said: Sequence[str]) -> set[int]:
@@ -201,7 +213,9 @@ def no_stream(what: str, hint: str = "") -> TapError:
     return TapError(f"the taps are no stream: {what}", hint=hint)
 
 
-def _side_inputs(flow: Flow, first: int, between: Collection[int]) -> list[str]:
+def _side_inputs(
+    flow: Flow, first: int, between: Collection[int], used: Collection[int]
+) -> list[str]:
     """Names of what enters between the states without passing h_0.
 
     Raises:
@@ -214,15 +228,16 @@ def _side_inputs(flow: Flow, first: int, between: Collection[int]) -> list[str]:
             return []
         what = module_of(flow, fork) or flow.operations[fork].name
         raise no_stream(f"past h_0, the states after it depend on what it is made of ({what})")
-    above = dominators(flow, flow.sources)
-    inside = dominators(flow, [first])
-    roots: dict[int, int] = {}
-    for node in inside.keys() & between:
-        for read in flow.operations[node].reads:
-            if read in between and read not in inside:
-                root = path_to(above, read)[0]
-                roots[root] = meet(above, roots.get(root, read), read)
-    return sorted({_name_of_side_input(flow, path_to(above, node)) for node in roots.values()})
+    inside = dominators(flow, [first]).keys() & between
+    reads = chain(*(flow.operations[node].reads for node in inside))
+    entering = {read for read in reads if read in between and read not in inside}
+    # what a block itself does with them lies in the block
+    calls = (range(call.begin, call.end) for call in flow.calls if call.begin > first)
+    blocks = chain(*(call for call in calls if inside.intersection(call)))
+    names = acting(flow, behind(flow, entering).difference(blocks), used)
+    if not entering or (names and all(map(flow.is_activation, entering))):
+        return names
+    return [*names, "the input"]
 
 
 def _in_parts(flow: Flow, fork: int, nodes: Iterable[int]) -> bool:
@@ -231,11 +246,46 @@ def _in_parts(flow: Flow, fork: int, nodes: Iterable[int]) -> bool:
     return all(fork in one.parts for one in operations if fork in one.reads)
 
 
-def _name_of_side_input(flow: Flow, path: Sequence[int]) -> str:
-    """The last module on a path that gives all of it, the outermost; else "the input"."""
-    given = filter(flow.is_activation, reversed(path))
-    names = [call.name for node in given for call in flow.calls if call.gave == node]
-    return next(filter(None, names), "the input")
+def outside(flow: Flow, states: Sequence[int], logits: int) -> tuple[set[int], set[int]]:
+    """The operations before h_0, that which gives it included, and those behind h_L."""
+    last = states[-1]
+    return behind(flow, states[:1]), behind(flow, [logits], {last}) - {last}
+
+
+def acting(flow: Flow, nodes: Iterable[int], used: Collection[int]) -> list[str]:
+    """What has the weights that act in some operations, in forward order.
+
+    A module whose weights act nowhere else is named for its parts.
+
+    Args:
+        flow: the pass.
+        nodes: the operations.
+        used: all operations on the way to the logits.
+    """
+    found = list(chain(*(weights_of(flow, node) for node in sorted(nodes))))
+    others = set(chain(*(weights_of(flow, node) for node in used))).difference(found)
+    taken = set(chain(*map(around, others)))
+    free = (filter(lambda name: name not in taken, around(each)) for each in found)
+    return list(dict.fromkeys(map(next, free, found)))
+
+
+def weights_of(flow: Flow, node: int) -> Sequence[str]:
+    """What has the weights of an operation: the innermost module, else parameters by name."""
+    one, name = flow.operations[node], module_of(flow, node)
+    if not (one.is_product or one.weights):
+        return ()
+    if one.weights and (not name or any(flow.calls[one.call].module.children())):
+        return one.weights
+    return [name or "the network itself"]
+
+
+def around(name: str) -> Sequence[str]:
+    """The modules around a name, the outermost first, and itself.
+
+    >>> around("blocks.0.mlp")
+    ['blocks', 'blocks.0', 'blocks.0.mlp']
+    """
+    return list(accumulate(name.split("."), "{}.{}".format))
 
 
 def module_of(flow: Flow, node: int) -> str:
