@@ -55,9 +55,9 @@ def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
         logits = flow.made(plain_logits(model, x))
     if flow.takes_gradients:
         raise TapError(
-            f"the forward of {type(model).__name__} takes gradients, as one that relaxes an energy "
-            "does: its states are no outputs of modules",
-            hint="give a function: taps=lambda model, x: (logits, [h_0, ..., h_L])",
+            f"the forward of {type(model).__name__} takes gradients, which no guess follows",
+            hint="name the modules that give its states, as 'embed,blocks.*', or where none do, "
+            "give a function: taps=lambda model, x: (logits, [h_0, ..., h_L])",
         )
     states = _states(flow, logits)
     if len(states) < 2:
@@ -291,9 +291,9 @@ def _blocks_on(
             read = blocks.pop().read
         else:
             between = [each for each in path if start <= each < node]
-            # of a block that reads the input, or no state first, where its first sum forks
-            is_state = call.read in between and flow.is_activation(call.read)
-            read = call.read if is_state else between[-1]
+            # of a block that reads the input, where its first sum forks
+            outer = [each for each in between if each < call.begin and flow.is_activation(each)]
+            read = (outer or between)[-1]
             if read not in forks:
                 read = max(start, merges.before_norm(read))
         blocks.append(_Block(read, gave, call))

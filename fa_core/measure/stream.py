@@ -160,7 +160,7 @@ def prove(flow: Flow, stream: Stream) -> Proof:
     states: list[int] = []
     for l, (name, made) in enumerate(zip(stream.names, stream.cuts, strict=True)):
         if made == ROOT:
-            hint = "leave it out: h_0 is computed from the input"
+            hint = "tap what is computed from the input: of block(pos, h), what it gives"
             raise TapError(f"no input reaches tap {name}", hint=hint)
         # of a returned copy that nothing reads, what it copies
         states.append(flow.origin(made, used))

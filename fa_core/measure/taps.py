@@ -254,7 +254,7 @@ def _refuse_alike(model: nn.Module, one: str, other: str) -> None:
     if one != other and pattern == pattern_of(model, other):
         raise no_stream(
             f"{one} and {other} are one tensor",
-            hint=f"tap what the blocks give: '{pattern.removesuffix(READS)}'",
+            hint=f"leave one out, or tap what the blocks give: '{pattern.removesuffix(READS)}'",
         )
 
 
@@ -360,7 +360,7 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
     """
     behind_pools: list[list[str]] = []
     part: list[str] = []
-    why = "no module gives or reads one of the states that its sums and layers show"
+    why = "the states that its sums and layers show are not all given or read by modules"
     for taps in chain(possible_taps(model, x), behind_pools):
         try:
             tapped = _by_names(model, taps)
@@ -374,7 +374,7 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
         pool = pooled(flow, stream)
         if pool is not None and pool[1]:
             l, before = pool
-            behind_pools.append([*stream.names[:l], before, *stream.names[l + 1 :]])
+            behind_pools.append([*dict.fromkeys([*stream.names[:l], before])])
         left = left or listed(outnumber(flow, proof))
         if left:
             part, why = taps, f"'{','.join(taps)}' would leave out {left}"
@@ -397,10 +397,10 @@ def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
     size, pool = stream.hidden[l].numel(), ""
     while flow.operations[node].size <= size:
         one = flow.operations[node]
-        # a sum of parts is a transition's
-        if one.is_product or not one.reads or (one.adds and one.parts):
+        # a sum of pixels is a transition's, and one of a token a readout's
+        if one.is_product or not one.reads or (one.parts and stream.hidden[l - 1].dim() > 3):
             return None
-        pool = one.name
+        pool = "" if one.adds else one.name
         # a residual behind the pool adds to what it gives
         largest = max(one.reads, key=lambda read: flow.operations[read].size)
         node = min(one.reads) if one.adds else largest
