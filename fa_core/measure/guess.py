@@ -25,7 +25,6 @@ from fa_core.measure.stream import (
     around,
     is_scaling,
     module_of,
-    outside,
     weights_of,
 )
 
@@ -83,9 +82,8 @@ def left_out(flow: Flow, proof: Proof) -> str:
     taps = list(map(flow.origin, proof.states))
     merges, whole = Merges(flow, taps[:1]), Merges(flow, flow.sources)
     path = path_to(merges.above, proof.logits)
-    tapped = _tapped(flow, taps)
-    blocks = _blocks_on(flow, merges, path, tapped)
-    before, last = outside(flow, proof.states, proof.logits)
+    blocks = _blocks_on(flow, merges, path, _tapped(flow, taps))
+    before, last = proof.outer
     sums = [node for node in sorted(before) if node in whole]
     apart = [module_of(flow, node) for node in sums if flow.is_activation(whole.above[node])]
     apart += _apart(flow, proof, allows_stem=not sums)
@@ -98,10 +96,8 @@ def left_out(flow: Flow, proof: Proof) -> str:
         if flow.origin(one.read) not in taps
         and any(node in merges for node in range(one.call.begin, one.call.end))
     ]
-    readout = sorted({*last, proof.states[-1]})
-    members = _without_sums(flow, merges, readout, tapped)
-    blocks_beside = (n for n in readout if n in members or (n in merges and merges.skips(n)))
-    missing += [node for node in blocks_beside if node not in path]
+    beside = last.difference(path)
+    missing += [node for node in sorted(beside) if node in merges and merges.skips(node)]
     normed = whole.before_norm(taps[-1])
     if normed != taps[-1] and all(one.gave <= normed for one in blocks):
         missing.append(normed)
@@ -109,28 +105,21 @@ def left_out(flow: Flow, proof: Proof) -> str:
     return ", ".join(dict.fromkeys(name or "a state without a name" for name in names))
 
 
-def _apart(flow: Flow, proof: Proof, allows_stem: bool) -> list[str]:
-    """The layers outside of h_0..h_L that are of lists of which others lie inside.
+def _apart(flow: Flow, proof: Proof, allows_stem: bool) -> Iterable[str]:
+    """The modules outside of h_0..h_L, in part or whole, of lists that have layers inside.
 
-    Of such a list, the member that reads the input may be the stem, and the one that gives the
-    logits the readout.
+    The first layer of all may be the stem, and the one that gives the logits the readout.
     """
-    before, last = outside(flow, proof.states, proof.logits)
-    used = behind(flow, [proof.logits])
-    lists = {n: _lists(flow, n) for n in sorted(used) if flow.operations[n].is_product}
-    inside = set(chain(*(lists[n].values() for n in lists.keys() - before - last)))
-    allowed: set[str] = set()
-    for node in [*filter(before.__contains__, lists)][:1]:
-        if allows_stem and not any(flow.operations[n].name == "lookup" for n in before):
-            allowed |= lists[node].keys()
-    for node in [*filter(last.__contains__, lists)][-1:]:
-        if flow.operations[node].size == flow.operations[proof.logits].size:
-            allowed |= lists[node].keys()
-    outer = before | last
-    found = chain(*(lists[n].items() for n in lists.keys() & outer))
-    members = {name for name, of in found if of in inside and name not in allowed}
-    parts = [n for n in outer if any(members & {*around(w)} for w in weights_of(flow, n))]
-    return acting(flow, parts, used)
+    before, last = proof.outer
+    layers = [n for n in sorted(behind(flow, [proof.logits])) if flow.operations[n].is_product]
+    lists = {node: _lists(flow, node) for node in layers}
+    inside = set(chain(*(lists[node].values() for node in layers if node not in before | last)))
+    ends = layers[:allows_stem]
+    if flow.operations[layers[-1]].size == flow.operations[proof.logits].size:
+        ends.append(layers[-1])
+    allowed = set(chain(*map(lists.__getitem__, ends)))
+    found = chain(*(lists[node].items() for node in layers if node in before | last))
+    return [name for name, of in found if of in inside and name not in allowed]
 
 
 def _lists(flow: Flow, node: int) -> dict[str, str]:
@@ -146,15 +135,14 @@ def _lists(flow: Flow, node: int) -> dict[str, str]:
 def outnumber(flow: Flow, proof: Proof) -> list[str]:
     """The layers through which everything flows outside of h_0..h_L, if more than its blocks.
 
-    One before h_0, the stem, and one behind h_L, the readout, do not count.
+    The first, the stem, and the last, the readout, do not count.
     """
-    before, last = outside(flow, proof.states, proof.logits)
     path = path_to(dominators(flow, flow.sources), proof.logits)
-    layers = [node for node in path if flow.operations[node].is_product]
-    others = [*filter(before.__contains__, layers)][1:] + [*filter(last.__contains__, layers)][:-1]
-    if len(others) < len(proof.states):
+    layers = [node for node in path if flow.operations[node].is_product][1:-1]
+    outer = set().union(*proof.outer).intersection(layers)
+    if len(outer) < len(proof.states):
         return []
-    return acting(flow, others, behind(flow, [proof.logits]))
+    return acting(flow, outer, behind(flow, [proof.logits]))
 
 
 def _is_tapped(

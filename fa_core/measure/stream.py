@@ -51,6 +51,7 @@ class Proof:
     Attributes:
         states: the operations that gave h_0..h_L.
         logits: the operation that gave the logits.
+        outer: the operations before h_0, that which gives it included, and those behind h_L.
         before: modules with weights before h_0, in forward order (see `acting`).
         behind: those behind h_L.
         side_inputs: those of what enters the blocks without passing h_0, or "the input".
@@ -59,6 +60,7 @@ class Proof:
 
     states: Sequence[int]
     logits: int
+    outer: tuple[set[int], set[int]]
     before: Sequence[str]
     behind: Sequence[str]
     side_inputs: Sequence[str] = ()
@@ -177,9 +179,10 @@ def prove(flow: Flow, stream: Stream) -> Proof:
         )
     said = [f"h_{l} ({name})" if name != f"h_{l}" else name for l, name in enumerate(stream.names)]
     entering = _links(flow, [*states, logits], [*said, "the output"])
-    before, last = outside(flow, states, logits)
+    last = states[-1]
+    outer = behind(flow, states[:1]), behind(flow, [logits], {last}) - {last}
     sides = _side_inputs(flow, states[0], entering, used)
-    return Proof(states, logits, acting(flow, before, used), acting(flow, last, used), sides)
+    return Proof(states, logits, outer, *(acting(flow, nodes, used) for nodes in outer), sides)
 
 
 def _links(flow: Flow, states: Sequence[int], said: Sequence[str]) -> set[int]:
@@ -244,12 +247,6 @@ def _in_parts(flow: Flow, fork: int, nodes: Iterable[int]) -> bool:
     """Whether all that read an activation read a part of it, as a cell reads its time step."""
     operations = (flow.operations[node] for node in nodes)
     return all(fork in one.parts for one in operations if fork in one.reads)
-
-
-def outside(flow: Flow, states: Sequence[int], logits: int) -> tuple[set[int], set[int]]:
-    """The operations before h_0, that which gives it included, and those behind h_L."""
-    last = states[-1]
-    return behind(flow, states[:1]), behind(flow, [logits], {last}) - {last}
 
 
 def acting(flow: Flow, nodes: Iterable[int], used: Collection[int]) -> list[str]:

@@ -123,14 +123,6 @@ class Distances(Residual):
         return -torch.cdist(hidden[-1], self.prototypes), hidden
 
 
-class ReadsTwoStates(Distances):
-    """The head reads the last two states at once."""
-
-    def states(self, x):
-        hidden = super().states(x)[1]
-        return self.head(hidden[-1] * hidden[-2]), hidden
-
-
 class NumberedStem(Distances):
     """A stem of two layers, with a GELU behind them."""
 
@@ -167,6 +159,14 @@ class SkipsWhereShapesAgree(Residual):
         for block in self.blocks:
             hidden.append(block(hidden[-1]))
         return self.head(hidden[-1]), hidden
+
+
+class ReadsTwoStates(SkipsWhereShapesAgree):
+    """The head reads the last two states at once."""
+
+    def states(self, x):
+        hidden = super().states(x)[1]
+        return self.head(hidden[-1] * hidden[-2]), hidden
 
 
 class NamedMembers(SkipsWhereShapesAgree):
