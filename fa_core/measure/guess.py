@@ -122,13 +122,13 @@ def _apart(flow: Flow, proof: Proof, allows_stem: bool) -> Iterable[str]:
     return [name for name, of in found if of in inside and name not in allowed]
 
 
-def _lists(flow: Flow, node: int) -> dict[str, str]:
-    """The members of lists around a layer, and their lists."""
-    found = {}
-    for name in around(weights_of(flow, node)[0]):
+def _lists(flow: Flow, node: int) -> dict[str, object]:
+    """The members of lists around a layer, and their lists: of modules, or of single layers."""
+    layer, found = weights_of(flow, node)[0], {}
+    for name in around(layer):
         own = pattern_of(flow.model, name).rpartition(".")[2]
         if "*" in own:
-            found[name] = f"{name.rpartition('.')[0]}.{own}"
+            found[name] = name.rpartition(".")[0], own, name == layer
     return found
 
 
