@@ -149,7 +149,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._followed: dict[int, bool] = {}
         self._lost: dict[int, set[int]] = {}
         named = chain(model.named_parameters(), model.named_buffers())
-        self._names = {_key(tensor): (name,) for name, tensor in named}
+        self._names: dict[object, tuple[str, ...]] = {_key(t): (name,) for name, t in named}
         for tensor in tensors_of(x):
             node = self._append("input", tensor.numel(), is_whole=_is_whole(tensor))
             self._write(tensor, node, fresh=True)

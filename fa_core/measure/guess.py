@@ -122,7 +122,7 @@ def _apart(flow: Flow, proof: Proof, allows_stem: bool) -> Iterable[str]:
     return [name for name, of in found if of in inside and name not in allowed]
 
 
-def _lists(flow: Flow, node: int) -> dict[str, object]:
+def _lists(flow: Flow, node: int) -> dict[str, tuple[str, str, bool]]:
     """The members of lists around a layer, and their lists: of modules, or of single layers."""
     layer, found = weights_of(flow, node)[0], {}
     for name in around(layer):
@@ -159,16 +159,14 @@ def _is_tapped(
 
 
 def _tapped(flow: Flow, taps: Sequence[int]) -> list[Call]:
-    """The outermost calls that give states but h_0, or read and change some, with none inside."""
-    found: set[int] = set()
-    for place, call in enumerate(flow.calls):
+    """The calls that give states but h_0, or read and change some, with none inside."""
+    found = []
+    for call in flow.calls:
         gave, read = flow.origin(call.gave), flow.origin(call.read)
-        is_tapped = gave in taps or (read in taps[:-1] and any(call.module.children()))
-        inside = {*taps} & {*range(call.begin, call.end)}
-        if call.around in found or (is_tapped and inside <= {gave}):
-            found.add(place)
-    calls = map(flow.calls.__getitem__, found)
-    return [c for c in calls if c.around not in found and flow.origin(c.gave) != taps[0]]
+        is_tapped = gave in taps[1:] or (read in taps[:-1] and any(call.module.children()))
+        if is_tapped and {gave}.issuperset({*taps} & {*range(call.begin, call.end)}):
+            found.append(call)
+    return found
 
 
 def name_of(flow: Flow, node: int) -> str:
@@ -210,7 +208,7 @@ def _states(flow: Flow, logits: int) -> list[int]:
     from which the fewest sums lie beside the trunk.
     """
     sources = flow.sources
-    found: dict[int, list[list[int]]] = {}
+    found: list[tuple[int, list[int]]] = []
     used = behind(flow, [logits])
     for chosen in (sources, *([source] for source in reversed(sources))):
         merges = Merges(flow, chosen)
@@ -219,13 +217,9 @@ def _states(flow: Flow, logits: int) -> list[int]:
         path = path_to(merges.above, logits)
         beside = sum(node in merges for node in used - set(path))
         states = [] if _has_trunks(flow, merges, path) else _on_path(flow, merges, path)
-        found.setdefault(beside, []).append(states)
-    first, *others = found[min(found)] if found else [[]]
-    if len(first) > 1 or not others:
-        return first
-    # the others are side inputs of the longest stream
-    longest = max(others, key=len)
-    return longest if list(map(len, others)).count(len(longest)) == 1 else first
+        found.append((beside, states))
+    # the other sources are side inputs of the longest stream
+    return min(found, key=lambda one: (one[0], -len(one[1])))[1] if found else []
 
 
 def _on_path(flow: Flow, merges: Merges, path: Sequence[int]) -> list[int]:
@@ -270,7 +264,7 @@ def _blocks_on(
         if (counts[call.pattern] > 1 and (node in kept or call.begin <= node < call.end))
         or (node in kept and flow.is_activation(merges.above[node]))
     }
-    calls |= _without_sums(flow, merges, path, [*tapped, *calls.values()])
+    calls |= _without_sums(flow, merges, path, list(calls.values()))
     blocks: list[_Block] = []
     start = ROOT
     for node, gave in _ends(flow, merges, path, calls).items():

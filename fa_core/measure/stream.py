@@ -179,10 +179,10 @@ def prove(flow: Flow, stream: Stream) -> Proof:
         )
     said = [f"h_{l} ({name})" if name != f"h_{l}" else name for l, name in enumerate(stream.names)]
     entering = _links(flow, [*states, logits], [*said, "the output"])
-    last = states[-1]
-    outer = behind(flow, states[:1]), behind(flow, [logits], {last}) - {last}
+    outer = behind(flow, states[:1]), behind(flow, [logits], states[-1:]) - {states[-1]}
     sides = _side_inputs(flow, states[0], entering, used)
-    return Proof(states, logits, outer, *(acting(flow, nodes, used) for nodes in outer), sides)
+    before, last = (acting(flow, nodes, used) for nodes in outer)
+    return Proof(states, logits, outer, before, last, sides)
 
 
 def _links(flow: Flow, states: Sequence[int], said: Sequence[str]) -> set[int]:
