@@ -22,10 +22,8 @@ from fa_core.measure.stream import (
     Merges,
     Proof,
     acting,
-    around,
     is_scaling,
     module_of,
-    weights_of,
 )
 
 _NO_CALL = Call("", "", nn.Module(), ROOT, begin=2**40, read=ROOT)
@@ -93,8 +91,7 @@ def left_out(flow: Flow, proof: Proof) -> str:
     missing += [
         one.read
         for one in blocks[:1]
-        if flow.origin(one.read) not in taps
-        and any(node in merges for node in range(one.call.begin, one.call.end))
+        if one.call is not _NO_CALL and flow.origin(one.read) not in taps
     ]
     beside = last.difference(path)
     missing += [node for node in sorted(beside) if node in merges and merges.skips(node)]
@@ -112,24 +109,19 @@ def _apart(flow: Flow, proof: Proof, allows_stem: bool) -> Iterable[str]:
     """
     before, last = proof.outer
     layers = [n for n in sorted(behind(flow, [proof.logits])) if flow.operations[n].is_product]
-    lists = {node: _lists(flow, node) for node in layers}
-    inside = set(chain(*(lists[node].values() for node in layers if node not in before | last)))
+    lists = dict(zip(layers, _elements_around(flow, layers), strict=True))
+    inside = {_kind(call) for node in layers if node not in before | last for call in lists[node]}
     ends = layers[:allows_stem]
     if flow.operations[layers[-1]].size == flow.operations[proof.logits].size:
         ends.append(layers[-1])
     allowed = set(chain(*map(lists.__getitem__, ends)))
-    found = chain(*(lists[node].items() for node in layers if node in before | last))
-    return [name for name, of in found if of in inside and name not in allowed]
+    found = chain(*(lists[node] for node in layers if node in before | last))
+    return [call.name for call in found if _kind(call) in inside and call not in allowed]
 
 
-def _lists(flow: Flow, node: int) -> dict[str, tuple[str, str, bool]]:
-    """The members of lists around a layer, and their lists: of modules, or of single layers."""
-    layer, found = weights_of(flow, node)[0], {}
-    for name in around(layer):
-        own = pattern_of(flow.model, name).rpartition(".")[2]
-        if "*" in own:
-            found[name] = name.rpartition(".")[0], own, name == layer
-    return found
+def _kind(call: Call) -> tuple[str, str, bool]:
+    """The list of a member: of modules, or of single layers."""
+    return _list(call), call.pattern, any(call.module.children())
 
 
 def outnumber(flow: Flow, proof: Proof) -> list[str]:
