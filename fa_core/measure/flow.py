@@ -231,6 +231,10 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         floats = [node for node in inputs if not self.operations[node].is_whole]
         return sorted(floats + self._looked_up) or inputs
 
+    def layers(self, nodes: Iterable[int]) -> list[int]:
+        """Those operations that are layers by weights, in forward order."""
+        return sorted(node for node in nodes if self.operations[node].is_product)
+
     def is_activation(self, node: int) -> bool:
         """Whether a node is computed from the input, rather than the input or a copy of it."""
         return node != ROOT and self.operations[self.origin(node)].name != "input"

@@ -107,15 +107,15 @@ def _apart(flow: Flow, proof: Proof, allows_stem: bool) -> Iterable[str]:
 
     The first layer of all may be the stem, and the one that gives the logits the readout.
     """
-    before, last = proof.outer
-    layers = [n for n in sorted(behind(flow, [proof.logits])) if flow.operations[n].is_product]
+    outer = set().union(*proof.outer)
+    layers = flow.layers(behind(flow, [proof.logits]))
     lists = dict(zip(layers, _elements_around(flow, layers), strict=True))
-    inside = {_kind(call) for node in layers if node not in before | last for call in lists[node]}
+    inside = {_kind(call) for node in layers if node not in outer for call in lists[node]}
     ends = layers[:allows_stem]
     if flow.operations[layers[-1]].size == flow.operations[proof.logits].size:
         ends.append(layers[-1])
     allowed = set(chain(*map(lists.__getitem__, ends)))
-    found = chain(*(lists[node] for node in layers if node in before | last))
+    found = chain(*(lists[node] for node in layers if node in outer))
     return [call.name for call in found if _kind(call) in inside and call not in allowed]
 
 
@@ -129,9 +129,8 @@ def outnumber(flow: Flow, proof: Proof) -> list[str]:
 
     The first, the stem, and the last, the readout, do not count.
     """
-    path = path_to(dominators(flow, flow.sources), proof.logits)
-    layers = [node for node in path if flow.operations[node].is_product][1:-1]
-    outer = set().union(*proof.outer).intersection(layers)
+    layers = flow.layers(path_to(dominators(flow, flow.sources), proof.logits))
+    outer = set().union(*proof.outer).intersection(layers[1:-1])
     if len(outer) < len(proof.states):
         return []
     return acting(flow, outer, behind(flow, [proof.logits]))
@@ -327,7 +326,7 @@ def _without_sums(
             continue
         is_block = type(call.module) in kinds or any(call.module.children())
         read = merges.before_norm(call.read)
-        layers = flow.is_activation(read) and any(operations[n].is_product for n in inside)
+        layers = flow.is_activation(read) and bool(flow.layers(inside))
         is_block = (is_block and layers) or merges.skips(call.gave)
         if is_block and not any(node in merges for node in states.intersection(inside)):
             found.setdefault(call.gave, call)
@@ -338,7 +337,7 @@ def _read_by_layers(
     flow: Flow, merges: Merges, path: Sequence[int], tapped: Iterable[Call]
 ) -> list[int]:
     """What each layer on a path reads, without the input and what tapped calls have inside."""
-    layers = {node for node in behind(flow, path[-1:]) if flow.operations[node].is_product}
+    layers = set(flow.layers(behind(flow, path[-1:])))
     read: set[int] = set()
     for call in tapped:
         inside = layers.intersection(range(call.begin, call.end))

@@ -96,13 +96,12 @@ class Merges:
         if not operations[node].adds or fork == ROOT or len(paths) < 2:
             return False
         way = behind(self._flow, [node], {fork}) - {fork}
-        has_layer = any(operations[each].is_product for each in way)
-        return has_layer and (self._flow.is_activation(fork) or self.skips(node))
+        return bool(self._flow.layers(way)) and (self._flow.is_activation(fork) or self.skips(node))
 
     def readout(self, path: Sequence[int]) -> int:
         """The last layer behind which the logits are."""
         used = behind(self._flow, path[-1:]) & self.above.keys()
-        return max((n for n in used if self._flow.operations[n].is_product), default=ROOT)
+        return max(self._flow.layers(used), default=ROOT)
 
     def on(self, path: Sequence[int]) -> list[int]:
         """Those on a path that add to a whole state as it is, or lie before the readout."""
@@ -261,8 +260,8 @@ def acting(flow: Flow, nodes: Iterable[int], used: Collection[int]) -> list[str]
     """
     found = list(chain(*(weights_of(flow, node) for node in sorted(nodes))))
     others = set(chain(*(weights_of(flow, node) for node in used))).difference(found)
-    taken = set(chain(*map(around, others)))
-    free = (filter(lambda name: name not in taken, around(each)) for each in found)
+    taken = set(chain(*map(parts_of, others)))
+    free = (filter(lambda name: name not in taken, parts_of(each)) for each in found)
     return list(dict.fromkeys(map(next, free, found)))
 
 
@@ -276,10 +275,10 @@ def weights_of(flow: Flow, node: int) -> Sequence[str]:
     return [name or "the network itself"]
 
 
-def around(name: str) -> Sequence[str]:
+def parts_of(name: str) -> Sequence[str]:
     """The modules around a name, the outermost first, and itself.
 
-    >>> around("blocks.0.mlp")
+    >>> parts_of("blocks.0.mlp")
     ['blocks', 'blocks.0', 'blocks.0.mlp']
     """
     return list(accumulate(name.split("."), "{}.{}".format))
