@@ -97,8 +97,8 @@ def left_out(flow: Flow, proof: Proof) -> str:
     missing += [node for node in sorted(beside) if node in merges and merges.skips(node)]
     normed = whole.before_norm(taps[-1])
     if normed != taps[-1] and all(one.gave <= normed for one in blocks):
-        missing.append(normed)
-    names = [*apart, *(name_of(flow, node) for node in missing)]
+        apart.append("what the final norm reads")
+    names = [*(name_of(flow, node) for node in missing), *apart]
     return ", ".join(dict.fromkeys(name or "a state without a name" for name in names))
 
 
