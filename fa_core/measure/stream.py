@@ -258,27 +258,23 @@ def acting(flow: Flow, nodes: Iterable[int], used: Collection[int]) -> list[str]
         nodes: the operations.
         used: all operations on the way to the logits.
     """
-    found = list(chain(*(weights_of(flow, node) for node in sorted(nodes))))
-    others = set(chain(*(weights_of(flow, node) for node in used))).difference(found)
-    taken = set(chain(*map(parts_of, others)))
-    free = (filter(lambda name: name not in taken, parts_of(each)) for each in found)
+    found = list(chain(*(_weights_of(flow, node) for node in sorted(nodes))))
+    others = set(chain(*(_weights_of(flow, node) for node in used))).difference(found)
+    taken = set(chain(*map(_parts_of, others)))
+    free = (filter(lambda name: name not in taken, _parts_of(each)) for each in found)
     return list(dict.fromkeys(map(next, free, found)))
 
 
-def weights_of(flow: Flow, node: int) -> Sequence[str]:
-    """What has the weights of an operation: the innermost module, else parameters by name."""
-    one, name = flow.operations[node], module_of(flow, node)
-    if not (one.is_product or one.weights):
-        return ()
-    if one.weights and (not name or any(flow.calls[one.call].module.children())):
-        return one.weights
-    return [name or "the network itself"]
+def _weights_of(flow: Flow, node: int) -> Sequence[str]:
+    """The weights of an operation: parameters by name, else the module of a layer."""
+    one = flow.operations[node]
+    return one.weights or [module_of(flow, node) or "the network itself"] * one.is_product
 
 
-def parts_of(name: str) -> Sequence[str]:
+def _parts_of(name: str) -> Sequence[str]:
     """The modules around a name, the outermost first, and itself.
 
-    >>> parts_of("blocks.0.mlp")
+    >>> _parts_of("blocks.0.mlp")
     ['blocks', 'blocks.0', 'blocks.0.mlp']
     """
     return list(accumulate(name.split("."), "{}.{}".format))
