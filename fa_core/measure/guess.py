@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, pairwise, permutations, product, takewhile
 
 from torch import nn
@@ -111,10 +112,9 @@ def _apart(flow: Flow, proof: Proof, allows_stem: bool) -> Iterable[str]:
     layers = flow.layers(behind(flow, [proof.logits]))
     lists = dict(zip(layers, _elements_around(flow, layers), strict=True))
     inside = {_kind(call) for node in layers if node not in outer for call in lists[node]}
-    ends = layers[:allows_stem]
-    if flow.operations[layers[-1]].size == flow.operations[proof.logits].size:
-        ends.append(layers[-1])
-    allowed = set(chain(*map(lists.__getitem__, ends)))
+    size = flow.operations[proof.logits].size
+    readout = [node for node in layers[-1:] if flow.operations[node].size == size]
+    allowed = set(chain(*(lists[node] for node in layers[:allows_stem] + readout)))
     found = chain(*(lists[node] for node in layers if node in outer))
     return [call.name for call in found if _kind(call) in inside and call not in allowed]
 
@@ -287,8 +287,6 @@ def _ends(
     for node, following in pairwise([*sorted(calls), path[-1] + 1]):
         call = calls.get(following, _NO_CALL)
         begins = following if call is calls[node] else min(following, call.begin)
-        if following in calls and following not in merges:
-            begins = max(merges.before_norm(call.read) + 1, calls[node].end)
         tails[node] = [each for each in path if node < each < begins]
     sums = [node for node in tails if node in merges]
     names = [[flow.operations[each].name for each in tails[node]] for node in sums]
@@ -310,24 +308,22 @@ def _without_sums(
 ) -> dict[int, Call]:
     """Members of the lists of blocks that lie on a path without a sum: what each gives, its call.
 
-    They are of the class of one of the blocks, or have layers of their own, or give a sum.
+    They have layers of their own, or give a sum.
     One that reads the input has to add.
     """
     operations, readout = flow.operations, merges.readout(path)
     size = operations[path[-1]].size
     states = {node for node in path if node < readout or operations[node].size != size}
     lists = {block.pattern for block in blocks} - {block.name for block in blocks}
-    kinds = {type(block.module) for block in blocks}
     found: dict[int, Call] = {}
     for call in flow.calls:
         inside = range(call.begin, call.end)
-        is_listed = call.pattern in lists and call.gave in inside
-        if not is_listed or not {call.read, call.gave} <= states:
+        is_member = call.pattern in lists and call.gave in inside
+        if not is_member or not {call.read, call.gave} <= states:
             continue
-        is_block = type(call.module) in kinds or any(call.module.children())
-        read = merges.before_norm(call.read)
-        layers = flow.is_activation(read) and bool(flow.layers(inside))
-        is_block = (is_block and layers) or merges.skips(call.gave)
+        has_layers = any(call.module.children()) and flow.layers(inside)
+        reads_state = flow.is_activation(merges.before_norm(call.read))
+        is_block = (has_layers and reads_state) or merges.skips(call.gave)
         if is_block and not any(node in merges for node in states.intersection(inside)):
             found.setdefault(call.gave, call)
     return found
@@ -463,12 +459,10 @@ def _written(
     candidates = [next((t[l] for t in tables if l in t), []) for l in range(len(states))]
     lists = {name: pattern_of(model, name) for names in candidates for name in names}
     shared = Counter(chain(*({*map(lists.__getitem__, names)} for names in candidates)))
-    chosen: dict[str, None] = {}
-    for names in candidates:
-        if not names:
-            return []
-        best = max(reversed(names), key=lambda name: (shared[lists[name]], -name.count(".")))
-        chosen[best] = None
+    if not all(candidates):
+        return []
+    best = partial(max, key=lambda name: (shared[lists[name]], -name.count(".")))
+    chosen = dict.fromkeys(best(reversed(names)) for names in candidates)
     taps: dict[str, None] = {}
     for name in chosen:
         alike = {other for other in chosen if lists[other] == lists[name]}
