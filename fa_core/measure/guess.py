@@ -376,8 +376,8 @@ def _has_trunks(flow: Flow, merges: Merges, path: Sequence[int]) -> bool:
 
 
 def _is_block(flow: Flow, fork: int, join: int, inner: Iterable[int]) -> bool:
-    """Whether a sum around inner ones is one block: a call of one of several like modules runs it,
-    or all the inner ones.
+    """Whether a sum around inner ones is one block: a call of a member of a list runs it, or all
+    the inner ones.
 
     Else it may be a U-Net's, whose layers are attributes of the network itself.
     """
@@ -423,16 +423,14 @@ def _blocks(flow: Flow, merges: Merges, sums: Sequence[int]) -> list[Call]:
 
 
 def _elements_around(flow: Flow, nodes: Iterable[int]) -> list[list[Call]]:
-    """The calls around operations that run one of several like modules, the innermost first."""
-    counts = Counter((_list(call), type(call.module)) for call in flow.calls)
+    """The calls around operations that run a member of a list, the innermost first."""
     found: list[list[Call]] = []
     for node in nodes:
         place = flow.operations[node].call
         found.append([])
         while place != ROOT and flow.calls[place].name:
             call = flow.calls[place]
-            is_element = call.pattern.rpartition(".")[2] == "*"
-            if is_element or counts[_list(call), type(call.module)] > 1:
+            if "*" in call.pattern.rpartition(".")[2]:
                 found[-1].append(call)
             place = call.around
     return found

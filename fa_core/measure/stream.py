@@ -177,23 +177,19 @@ def prove(flow: Flow, stream: Stream) -> Proof:
             hint="leave it out: the last block's output is h_L",
         )
     said = [f"h_{l} ({name})" if name != f"h_{l}" else name for l, name in enumerate(stream.names)]
-    entering = _links(flow, [*states, logits], [*said, "the output"])
+    _check_links(flow, [*states, logits], [*said, "the output"])
     outer = behind(flow, states[:1]), behind(flow, [logits], states[-1:]) - {states[-1]}
-    sides = _side_inputs(flow, states[0], entering, used)
+    sides = _side_inputs(flow, states[0], used)
     before, last = (acting(flow, nodes, used) for nodes in outer)
     return Proof(states, logits, outer, before, last, sides)
 
 
-def _links(flow: Flow, states: Sequence[int], said: Sequence[str]) -> set[int]:
+def _check_links(flow: Flow, states: Sequence[int], said: Sequence[str]) -> None:
     """Check that each state is reached through the one before it only.
-
-    Returns:
-        What lies between the states.
 
     Raises:
         TapError: two states without a path, or a path past a state.
     """
-    between: set[int] = set()
     before: dict[int, int] = {}
     for l, (here, following) in enumerate(pairwise(states)):
         met = behind(flow, [following], {here, *before})
@@ -203,11 +199,9 @@ def _links(flow: Flow, states: Sequence[int], said: Sequence[str]) -> set[int]:
         if passing:
             earlier = said[before[max(passing)]]
             raise no_stream(f"past {said[l]}, {said[l + 1]} depends on {earlier}")
-        between |= met
         before[here] = l
     if met & set(flow.sources) - {here}:
         raise no_stream(f"past {said[-2]}, {said[-1]} depends on the input")
-    return between
 
 
 def no_stream(what: str, hint: str = "") -> TapError:
@@ -215,28 +209,27 @@ def no_stream(what: str, hint: str = "") -> TapError:
     return TapError(f"the taps are no stream: {what}", hint=hint)
 
 
-def _side_inputs(
-    flow: Flow, first: int, between: Collection[int], used: Collection[int]
-) -> list[str]:
+def _side_inputs(flow: Flow, first: int, used: Collection[int]) -> list[str]:
     """Names of what enters between the states without passing h_0.
 
     Raises:
         TapError: it forks from an activation before h_0, so it skips the states after it.
     """
     before = behind(flow, [first]) - {first}
-    fork = max(filter(flow.is_activation, before.intersection(between)), default=ROOT)
+    inside = dominators(flow, [first]).keys() & used - {first}
+    reads = set(chain(*(flow.operations[node].reads for node in inside)))
+    entering = reads - inside - {first}
+    beside = behind(flow, entering, before)
+    fork = max(filter(flow.is_activation, beside & before), default=ROOT)
     if fork != ROOT:
-        if _in_parts(flow, fork, {*before, *between, first}):
+        if _in_parts(flow, fork, used):
             return []
         what = module_of(flow, fork) or flow.operations[fork].name
         raise no_stream(f"past h_0, the states after it depend on what it is made of ({what})")
-    inside = dominators(flow, [first]).keys() & between
-    reads = chain(*(flow.operations[node].reads for node in inside))
-    entering = {read for read in reads if read in between and read not in inside}
     # what a block itself does with them lies in the block
     calls = (range(call.begin, call.end) for call in flow.calls if call.begin > first)
     blocks = chain(*(call for call in calls if inside.intersection(call)))
-    names = acting(flow, behind(flow, entering).difference(blocks), used)
+    names = acting(flow, beside.difference(blocks), used)
     if not entering or (names and all(map(flow.is_activation, entering))):
         return names
     return [*names, "the input"]
