@@ -120,7 +120,6 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         calls: the calls of modules, likewise.
         numbers: whether numbers were read out of float tensors, as by ``item``.
         begin: number of operations before the last call of the network itself, or `_NOWHERE`.
-        takes_gradients: whether the pass ran a backward pass, as one that relaxes an energy does.
 
     >>> h = torch.ones(2, 3)
     >>> with Flow(nn.Identity(), h) as flow:
@@ -138,7 +137,6 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.calls: list[Call] = []
         self.numbers = False
         self.begin = _NOWHERE
-        self.takes_gradients = False
         self.model = model
         self._modules = len(list(model.modules()))
         self._call = -1
@@ -181,8 +179,6 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> object:
         kwargs = kwargs or {}
         output = func(*args, **kwargs)
-        # -1 outside of a backward pass
-        self.takes_gradients |= torch._C._current_graph_task_id() >= 0
         read = _tensors((args, *kwargs.values()))
         written = _written(func, args, kwargs)
         known = {_key(tensor) for tensor in read}

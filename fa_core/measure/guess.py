@@ -51,12 +51,6 @@ def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
     """
     with Flow(model, x) as flow:
         logits = flow.made(plain_logits(model, x))
-    if flow.takes_gradients:
-        raise TapError(
-            f"the forward of {type(model).__name__} takes gradients, which no guess follows",
-            hint="name the modules that give its states, as 'embed,blocks.*', or where none do, "
-            "give a function: taps=lambda model, x: (logits, [h_0, ..., h_L])",
-        )
     states = _states(flow, logits)
     if len(states) < 2:
         raise no_guess(model, "no single stream is recognised in its sums and layers")

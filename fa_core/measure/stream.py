@@ -69,12 +69,9 @@ class Proof:
     @property
     def note(self) -> str:
         """The report's note on what lies outside of h_0..h_L."""
-        places = {
-            "weights before h_0": self.before or ["none"],
-            "behind h_L": self.behind or ["none"],
-            "side input of the blocks": self.side_inputs,
-        }
-        return "; ".join(f"{at}: {', '.join(names)}" for at, names in places.items() if names)
+        before, last, side = map(", ".join, (self.before, self.behind, self.side_inputs))
+        said = f"weights before h_0: {before or 'none'}; behind h_L: {last or 'none'}"
+        return f"{said}; side input of the blocks: {side}" if side else said
 
 
 class Merges:
@@ -209,7 +206,7 @@ def no_stream(what: str, hint: str = "") -> TapError:
     return TapError(f"the taps are no stream: {what}", hint=hint)
 
 
-def _side_inputs(flow: Flow, first: int, used: Collection[int]) -> list[str]:
+def _side_inputs(flow: Flow, first: int, used: set[int]) -> list[str]:
     """Names of what enters between the states without passing h_0.
 
     Raises:

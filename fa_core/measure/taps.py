@@ -369,12 +369,13 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
             proof = prove(flow, stream)
             left = left_out(flow, proof)
         except TapError as error:
-            why = error.what
+            why = why if part else error.what
             continue
         pool = pooled(flow, stream)
         if pool is not None and pool[1]:
             l, before = pool
-            behind_pools.append([*dict.fromkeys([*stream.names[:l], before])])
+            names = [*stream.names[:l], before, *stream.names[l + 1 :]]
+            behind_pools.append(list(dict.fromkeys(names)))
         left = left or listed(outnumber(flow, proof))
         if left:
             part, why = taps, f"'{','.join(taps)}' would leave out {left}"

@@ -93,7 +93,7 @@ TABLE = [
     (layer.Temperature, {}, "refusal", PAST),
     (layer.ThroughNumpy, ROW, "refusal", PAST),
     (layer.ThroughItem, ROW, "refusal", PAST),
-    (layer.EnergyForward, {}, "refusal", "takes gradients"),
+    (layer.EnergyForward, {}, "refusal", "name the modules that give or read h_0..h_L"),
     (layer.EnergyForward, STATES, "refusal", "the logits do not depend on tap 0 (h_0)"),
     (layer.NoGradForward, ROW, "numbers", "no Γ: its own backward pass (torch.no_grad()) is cut"),
     (layer.Spikes, STATES, "refusal", "the network keeps state between calls"),
