@@ -127,7 +127,9 @@ def test_masked_language_models_are_not_shifted():
     right = net(**data).logits.argmax(2) == data["labels"]
     counting = data["labels"] != IGNORED
     assert report.headline_acc == pytest.approx(float(right[counting].float().mean()))
-    assert report.notes == "weights before h_0: bert.embeddings; behind h_L: cls"
+    assert report.notes == (
+        "weights before h_0: bert.embeddings; behind h_L: cls, bert.embeddings.word_embeddings"
+    )
 
 
 class Tokens(Stack):
