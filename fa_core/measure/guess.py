@@ -417,14 +417,15 @@ def _blocks(flow: Flow, merges: Merges, sums: Sequence[int]) -> list[Call]:
 
 
 def _elements_around(flow: Flow, nodes: Iterable[int]) -> list[list[Call]]:
-    """The calls around operations that run a member of a list, the innermost first."""
+    """The calls around operations of members of lists and tied modules, the innermost first."""
+    counts = Counter(call.name for call in flow.calls)
     found: list[list[Call]] = []
     for node in nodes:
         place = flow.operations[node].call
         found.append([])
         while place != ROOT and flow.calls[place].name:
             call = flow.calls[place]
-            if "*" in call.pattern.rpartition(".")[2]:
+            if "*" in call.pattern.rpartition(".")[2] or counts[call.name] > 1:
                 found[-1].append(call)
             place = call.around
     return found
