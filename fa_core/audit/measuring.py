@@ -315,8 +315,7 @@ def _remarks(loaded: Loaded, batches: int) -> Iterator[str]:
     plan = loaded.plan
     options = loaded.job.options
     if batches < plan.batches and options.batches != AUTO:
-        there = f"the data hold {batches} eval batches of {plan.batch_size}"
-        yield f"{there}, not the {plan.batches} asked for"
+        yield f"the data hold {batches} eval batches, not the {plan.batches} asked for"
     if batches < options.norm_batches:
         asked = options.norm_batches
         yield f"(a) and (b) use all {batches} eval batches, not the {asked} asked for"
