@@ -209,7 +209,14 @@ def why_inexact(run: JudgedRun, letter: str) -> str:
 
 
 def why_unmeasured(run: JudgedRun, letter: str) -> str:
-    """Why a diagnostic was not measured: from the source, or from the report."""
+    """Why a diagnostic was not measured: from the source, or from the report.
+
+    >>> from fa_core.report.intervals import packed
+    >>> why = {"c": "only 2 eval batches"}
+    >>> run = JudgedRun(unmeasured=why, batch_size=128, right=packed([True] * 360))
+    >>> why_unmeasured(run, "c")
+    'only 2 eval batches: `fa-tui audit --batch-size 45`'
+    """
     recorded = run.unmeasured.get(letter)
     if recorded:
         size = sample_count(run.right or "") // MIN_BATCHES
