@@ -310,7 +310,7 @@ class AuditFile:
         self._adjust = adjust
         self._before = list(before)
         self._reports: dict[int, DiagnosticReport] = dict(found)
-        self._journal = Journal(out, [*self._before, *self.rows()])
+        self._journal = Journal(out, lambda: [*self._before, *self.rows()])
 
     def put(self, index: int, report: DiagnosticReport) -> None:
         """Append a row's report to the file."""

@@ -74,9 +74,9 @@ def _folder_of(path: Path) -> Iterator[tuple[int | None, str]]:
         os.close(folder)
 
 
-def _fill(name: str, content: bytes, folder: int | None) -> None:
+def _fill(name: str, content: bytes, folder: int | None, mode: int = 0o666) -> None:
     """Write a new file to disk; without room for all of it, remove the file."""
-    with open(name, "xb", opener=partial(os.open, mode=0o666, dir_fd=folder)) as file:
+    with open(name, "xb", opener=partial(os.open, mode=mode, dir_fd=folder)) as file:
         try:
             file.write(content)
             file.flush()
@@ -92,19 +92,21 @@ def keep_old(path: Path) -> Path | None:
     Numbered like ``cp --backup=numbered``; scans of folders ignore backups.
 
     Returns:
-        The copy; None if there is no file.
+        The copy, with the mode of the file; None if there is no file.
 
     Raises:
         FaError: the folder cannot be written to, or the disk is full.
     """
     path = place_of(path, typed=False)
+    if path.is_symlink():  # it is replaced, and what it leads to stays
+        return None
     try:
-        content = path.read_bytes()
+        content, mode = path.read_bytes(), path.stat().st_mode
         with _folder_of(path) as (folder, prefix):
             for number in range(1, 1 << 20):
                 kept = path.with_name(f"{path.name}.~{number}~")
                 with contextlib.suppress(FileExistsError):
-                    _fill(prefix + kept.name, content, folder)
+                    _fill(prefix + kept.name, content, folder, mode)
                     return kept
     except FileNotFoundError:
         return None

@@ -7,7 +7,7 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -205,7 +205,7 @@ class Journal:
 
     Args:
         path: its path; an existing file is replaced.
-        rows: its first rows, read while no other process writes the file.
+        rows: gives its first rows; called while no other process writes the file.
         goes_on: whether a journal that is there is continued, with its own rows.
 
     Raises:
@@ -213,19 +213,23 @@ class Journal:
         FaError: it cannot be written.
     """
 
-    def __init__(self, path: Path, rows: Iterable[AuditRow] = (), *, goes_on: bool = False) -> None:
+    def __init__(
+        self, path: Path, rows: Callable[[], Iterable[AuditRow]] = tuple, *, goes_on: bool = False
+    ) -> None:
         self.path = place_of(path)
         self._file = _locked(self.path)
-        if not (goes_on and _is_whole(self._file)):
+        while not (goes_on and _is_whole(self._file)):
             with self._file:
                 head = {"journal": "fa-audit/1", "pid": os.getpid()}
-                lines = [json_bytes(head), *map(_line, rows)]
+                lines = [json_bytes(head), *map(_line, rows())]
                 try:
                     write_bytes(self.path, b"".join(lines))
                 finally:
                     if not self.path.stat().st_size:
                         self.path.unlink()
             self._file = _locked(self.path)
+            # unless another process had the new file first, and made a table of it
+            goes_on = True
         self._end = self._file.seek(0, os.SEEK_END)
 
     def append(self, row: AuditRow) -> None:

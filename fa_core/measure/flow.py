@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial, reduce
+from itertools import chain
 from typing import Any
 
 import torch
@@ -48,6 +49,7 @@ class Operation:
         parts: those of them that it reads in part.
         adds: whether it sums results of at least two of them.
         weighted: whether it also reads a tensor that is no function of the input, as weights are.
+        weights: names of the parameters and buffers that it reads, or of what it reads is made.
         is_whole: whether it depends on token ids or other integers of the input alone.
         size: entries of its result.
         call: place of the module's call, in `Flow.calls`, that ran it.
@@ -60,6 +62,7 @@ class Operation:
     parts: tuple[int, ...] = ()
     adds: bool = False
     weighted: bool = False
+    weights: tuple[str, ...] = ()
     is_whole: bool = False
 
     @property
@@ -117,7 +120,6 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         calls: the calls of modules, likewise.
         numbers: whether numbers were read out of float tensors, as by ``item``.
         begin: number of operations before the last call of the network itself, or `_NOWHERE`.
-        takes_gradients: whether the pass ran a backward pass, as one that relaxes an energy does.
 
     >>> h = torch.ones(2, 3)
     >>> with Flow(nn.Identity(), h) as flow:
@@ -135,7 +137,6 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.calls: list[Call] = []
         self.numbers = False
         self.begin = _NOWHERE
-        self.takes_gradients = False
         self.model = model
         self._modules = len(list(model.modules()))
         self._call = -1
@@ -145,6 +146,8 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._looked_up: list[int] = []
         self._followed: dict[int, bool] = {}
         self._lost: dict[int, set[int]] = {}
+        named = chain(model.named_parameters(), model.named_buffers())
+        self._names: dict[object, tuple[str, ...]] = {_key(t): (name,) for name, t in named}
         for tensor in tensors_of(x):
             node = self._append("input", tensor.numel(), is_whole=_is_whole(tensor))
             self._write(tensor, node, fresh=True)
@@ -176,8 +179,6 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> object:
         kwargs = kwargs or {}
         output = func(*args, **kwargs)
-        # -1 outside of a backward pass
-        self.takes_gradients |= torch._C._current_graph_task_id() >= 0
         read = _tensors((args, *kwargs.values()))
         written = _written(func, args, kwargs)
         known = {_key(tensor) for tensor in read}
@@ -201,6 +202,8 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         size = max([*map(Tensor.numel, fresh), *map(entries, written)])
         gives_whole = _is_whole([*fresh, *written][0])
         node = self._operation(name, [*read, *rest], gives_whole, size)
+        if node == ROOT and (names := self._weights(read)):
+            self._names |= dict.fromkeys(map(_key, [*fresh, *written]), names)
         if node != ROOT:
             self._note_gradients(node, read, written)
             self.gave(node, given)
@@ -224,6 +227,10 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         floats = [node for node in inputs if not self.operations[node].is_whole]
         return sorted(floats + self._looked_up) or inputs
 
+    def layers(self, nodes: Iterable[int]) -> list[int]:
+        """Those operations that are layers by weights, in forward order."""
+        return sorted(node for node in nodes if self.operations[node].is_product)
+
     def is_activation(self, node: int) -> bool:
         """Whether a node is computed from the input, rather than the input or a copy of it."""
         return node != ROOT and self.operations[self.origin(node)].name != "input"
@@ -241,15 +248,17 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if not reads:
             return ROOT
         is_whole = all(one.is_whole for one in reads.values())
+        others = [tensor for tensor, node in found if node == ROOT]
+        names = self._weights(others)
         if is_whole and not gives_whole and _LOOKUPS.fullmatch(name):
-            node = self._append("lookup", size)
+            node = self._append("lookup", size, weights=names)
             self._looked_up.append(node)
             return node
         if not is_whole:
             # integers of the input select
             reads = {node: one for node, one in reads.items() if not one.is_whole}
         parts = [n for t, n in found if n in reads and t.numel() < reads[n].size]
-        weights = [t for t, node in found if node == ROOT and not _is_whole(t) and t.numel() > 1]
+        weighted = any(not _is_whole(tensor) and tensor.numel() > 1 for tensor in others)
         adds = len(reads) > 1 and found[0][1] in reads and bool(_SUMS.fullmatch(name))
         return self._append(
             name,
@@ -257,9 +266,14 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             reads=tuple(reads),
             parts=tuple(parts),
             adds=adds,
-            weighted=bool(weights),
+            weighted=weighted,
+            weights=names,
             is_whole=is_whole,
         )
+
+    def _weights(self, read: Iterable[Tensor]) -> tuple[str, ...]:
+        names = (self._names.get(_key(tensor), ()) for tensor in read)
+        return tuple(dict.fromkeys(chain(*names)))
 
     def _note_gradients(self, node: int, read: list[Tensor], written: list[Tensor]) -> None:
         """Note whether autograd follows an operation, and of which of its reads it does not."""

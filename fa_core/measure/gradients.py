@@ -171,7 +171,7 @@ def activation_gradients(
             raise TapError(
                 f"the logits do not depend on tap {l} ({stream.names[l]})",
                 hint="tap the tensor that the next block reads, not a by-product of it; "
-                "no .detach() may lie behind it",
+                "nothing without a derivative, as .detach() or an int8 kernel, may lie behind it",
             )
         gradients.append(gradient)
     return gradients, error

@@ -10,17 +10,19 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, pairwise, permutations, product, takewhile
 
 from torch import nn
 
 from fa_core.errors import TapError
-from fa_core.measure.flow import ROOT, Call, Flow, behind, path_to
+from fa_core.measure.flow import ROOT, Call, Flow, behind, dominators, path_to
 from fa_core.measure.hooks import READS, match_modules, pattern_of, plain_logits
 from fa_core.measure.isolate import Inputs
 from fa_core.measure.stream import (
     Merges,
     Proof,
+    acting,
     is_scaling,
     module_of,
 )
@@ -49,12 +51,6 @@ def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
     """
     with Flow(model, x) as flow:
         logits = flow.made(plain_logits(model, x))
-    if flow.takes_gradients:
-        raise TapError(
-            f"the forward of {type(model).__name__} takes gradients, as one that relaxes an energy "
-            "does: its states are no outputs of modules",
-            hint="give a function: taps=lambda model, x: (logits, [h_0, ..., h_L])",
-        )
     states = _states(flow, logits)
     if len(states) < 2:
         raise no_guess(model, "no single stream is recognised in its sums and layers")
@@ -70,7 +66,7 @@ def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
 
 
 def left_out(flow: Flow, proof: Proof) -> str:
-    """What of the stream the taps leave out; "" for all of it.
+    """The blocks and states of the stream that the taps leave out; "" for all of it.
 
     Args:
         flow: the pass.
@@ -79,43 +75,59 @@ def left_out(flow: Flow, proof: Proof) -> str:
     taps = list(map(flow.origin, proof.states))
     merges, whole = Merges(flow, taps[:1]), Merges(flow, flow.sources)
     path = path_to(merges.above, proof.logits)
-    tapped = _tapped(flow, taps)
-    blocks = _blocks_on(flow, merges, path, tapped)
-    others = _blocks_on(flow, whole, path_to(whole.above, proof.logits), tapped)
-    before = [
-        module_of(flow, node)
-        for node in sorted(behind(flow, taps[:1]))
-        if node in whole and flow.is_activation(whole.above[node])
-    ]
-    lists = {call.pattern for call in tapped}
-    for one in others:
-        name = one.call.name or name_of(flow, one.gave)
-        is_before = _changes(flow, whole, one.read, taps[0], only_blocks=True)
-        if is_before and pattern_of(flow.model, name) in lists - {name}:
-            before.append(name)
+    blocks = _blocks_on(flow, merges, path, _tapped(flow, taps))
+    before, last = proof.outer
+    sums = [node for node in sorted(before) if node in whole]
+    apart = [module_of(flow, node) for node in sums if flow.is_activation(whole.above[node])]
+    apart += _apart(flow, proof, allows_stem=not sums)
     nodes = chain(*((block.read, block.gave) for block in blocks))
     missing = [node for node in nodes if not _is_tapped(flow, merges, taps, node, blocks)]
     # a row's first layer alone may be tapped in front of its activation
     missing += [
         one.read
         for one in blocks[:1]
-        if flow.origin(one.read) not in taps
-        and any(node in merges for node in range(one.call.begin, one.call.end))
+        if one.call is not _NO_CALL and flow.origin(one.read) not in taps
     ]
-    readout = sorted(node for node in behind(flow, path[-1:]) if node >= taps[-1])
-    members = _without_sums(flow, merges, readout, tapped)
-    for node in readout:
-        is_block = node in members or (node in merges and merges.skips(node))
-        if is_block and node not in path:
-            missing.append(node)
-    last = whole.before_norm(taps[-1])
-    is_final = last != taps[-1] and all(one.gave <= last for one in others)
-    found = {
-        "blocks before h_0": before,
-        "states that no tap gives": [name_of(flow, node) for node in missing],
-        "what the final norm reads": [name_of(flow, last)] if is_final else [],
-    }
-    return "; ".join(f"{what}{_listed(names)}" for what, names in found.items() if names)
+    beside = last.difference(path)
+    missing += [node for node in sorted(beside) if node in merges and merges.skips(node)]
+    normed = whole.before_norm(taps[-1])
+    if normed != taps[-1] and all(one.gave <= normed for one in blocks):
+        apart.append("what the final norm reads")
+    names = [*(name_of(flow, node) for node in missing), *apart]
+    return ", ".join(dict.fromkeys(name or "a state without a name" for name in names))
+
+
+def _apart(flow: Flow, proof: Proof, allows_stem: bool) -> Iterable[str]:
+    """The modules outside of h_0..h_L, in part or whole, of lists that have layers inside.
+
+    The first layer of all may be the stem, and the one that gives the logits the readout.
+    """
+    outer = set().union(*proof.outer)
+    layers = flow.layers(behind(flow, [proof.logits]))
+    lists = dict(zip(layers, _elements_around(flow, layers), strict=True))
+    inside = {_kind(call) for node in layers if node not in outer for call in lists[node]}
+    size = flow.operations[proof.logits].size
+    readout = [node for node in layers[-1:] if flow.operations[node].size == size]
+    allowed = set(chain(*(lists[node] for node in layers[:allows_stem] + readout)))
+    found = chain(*(lists[node] for node in layers if node in outer))
+    return [call.name for call in found if _kind(call) in inside and call not in allowed]
+
+
+def _kind(call: Call) -> tuple[str, str, bool]:
+    """The list of a member: of modules, or of single layers."""
+    return _list(call), call.pattern, any(call.module.children())
+
+
+def outnumber(flow: Flow, proof: Proof) -> list[str]:
+    """The layers through which everything flows outside of h_0..h_L, if more than its blocks.
+
+    The first, the stem, and the last, the readout, do not count.
+    """
+    layers = flow.layers(path_to(dominators(flow, flow.sources), proof.logits))
+    outer = set().union(*proof.outer).intersection(layers[1:-1])
+    if len(outer) < len(proof.states):
+        return []
+    return acting(flow, outer, behind(flow, [proof.logits]))
 
 
 def _is_tapped(
@@ -132,21 +144,14 @@ def _is_tapped(
 
 
 def _tapped(flow: Flow, taps: Sequence[int]) -> list[Call]:
-    """The outermost calls that give states but h_0, or read and change some, with none inside."""
-    found: set[int] = set()
-    for place, call in enumerate(flow.calls):
+    """The calls that give states but h_0, or read and change some, with none inside."""
+    found = []
+    for call in flow.calls:
         gave, read = flow.origin(call.gave), flow.origin(call.read)
-        is_tapped = gave in taps or (read in taps[:-1] and any(call.module.children()))
-        inside = {*taps} & {*range(call.begin, call.end)}
-        if call.around in found or (is_tapped and inside <= {gave}):
-            found.add(place)
-    calls = map(flow.calls.__getitem__, found)
-    return [c for c in calls if c.around not in found and flow.origin(c.gave) != taps[0]]
-
-
-def _listed(names: Iterable[str]) -> str:
-    listed = ", ".join(dict.fromkeys(filter(None, names)))
-    return f" ({listed})" if listed else ""
+        is_tapped = gave in taps[1:] or (read in taps[:-1] and any(call.module.children()))
+        if is_tapped and {gave}.issuperset({*taps} & {*range(call.begin, call.end)}):
+            found.append(call)
+    return found
 
 
 def name_of(flow: Flow, node: int) -> str:
@@ -171,11 +176,12 @@ def _changes(flow: Flow, merges: Merges, start: int, stop: int, only_blocks: boo
     return False
 
 
-def no_guess(model: nn.Module, why: str) -> TapError:
-    """The error for a network whose stream is not found."""
+def no_guess(model: nn.Module, why: str, taps: Sequence[str] = ()) -> TapError:
+    """The error for a network whose stream is not found, but for a part of it."""
+    part = f"to measure that part alone: --taps '{','.join(taps)}'; else " if taps else ""
     return TapError(
         f"{type(model).__name__} offers no model(x, return_hidden=True), and {why}",
-        hint="name the modules that give or read h_0..h_L with taps, or give a function "
+        hint=f"{part}name the modules that give or read h_0..h_L with taps, or give a function "
         "(model, x) -> (logits, [h_0..h_L])",
     )
 
@@ -187,7 +193,7 @@ def _states(flow: Flow, logits: int) -> list[int]:
     from which the fewest sums lie beside the trunk.
     """
     sources = flow.sources
-    found: dict[int, list[list[int]]] = {}
+    found: list[tuple[int, list[int]]] = []
     used = behind(flow, [logits])
     for chosen in (sources, *([source] for source in reversed(sources))):
         merges = Merges(flow, chosen)
@@ -196,13 +202,9 @@ def _states(flow: Flow, logits: int) -> list[int]:
         path = path_to(merges.above, logits)
         beside = sum(node in merges for node in used - set(path))
         states = [] if _has_trunks(flow, merges, path) else _on_path(flow, merges, path)
-        found.setdefault(beside, []).append(states)
-    first, *others = found[min(found)] if found else [[]]
-    if len(first) > 1 or not others:
-        return first
-    # the others are side inputs of the longest stream
-    longest = max(others, key=len)
-    return longest if list(map(len, others)).count(len(longest)) == 1 else first
+        found.append((beside, states))
+    # the other sources are side inputs of the longest stream
+    return min(found, key=lambda one: (one[0], -len(one[1])))[1] if found else []
 
 
 def _on_path(flow: Flow, merges: Merges, path: Sequence[int]) -> list[int]:
@@ -247,7 +249,7 @@ def _blocks_on(
         if (counts[call.pattern] > 1 and (node in kept or call.begin <= node < call.end))
         or (node in kept and flow.is_activation(merges.above[node]))
     }
-    calls |= _without_sums(flow, merges, path, [*tapped, *calls.values()])
+    calls |= _without_sums(flow, merges, path, list(calls.values()))
     blocks: list[_Block] = []
     start = ROOT
     for node, gave in _ends(flow, merges, path, calls).items():
@@ -256,9 +258,9 @@ def _blocks_on(
             read = blocks.pop().read
         else:
             between = [each for each in path if start <= each < node]
-            # of a block that reads the input, or no state first, where its first sum forks
-            is_state = call.read in between and flow.is_activation(call.read)
-            read = call.read if is_state else between[-1]
+            # of a block that reads the input, where its first sum forks
+            outer = [each for each in between if each < call.begin and flow.is_activation(each)]
+            read = (outer or between)[-1]
             if read not in forks:
                 read = max(start, merges.before_norm(read))
         blocks.append(_Block(read, gave, call))
@@ -279,8 +281,6 @@ def _ends(
     for node, following in pairwise([*sorted(calls), path[-1] + 1]):
         call = calls.get(following, _NO_CALL)
         begins = following if call is calls[node] else min(following, call.begin)
-        if following in calls and following not in merges:
-            begins = max(merges.before_norm(call.read) + 1, calls[node].end)
         tails[node] = [each for each in path if node < each < begins]
     sums = [node for node in tails if node in merges]
     names = [[flow.operations[each].name for each in tails[node]] for node in sums]
@@ -302,24 +302,22 @@ def _without_sums(
 ) -> dict[int, Call]:
     """Members of the lists of blocks that lie on a path without a sum: what each gives, its call.
 
-    They are of the class of one of the blocks, or have layers of their own, or give a sum.
+    They have layers of their own, or give a sum.
     One that reads the input has to add.
     """
     operations, readout = flow.operations, merges.readout(path)
     size = operations[path[-1]].size
     states = {node for node in path if node < readout or operations[node].size != size}
     lists = {block.pattern for block in blocks} - {block.name for block in blocks}
-    kinds = {type(block.module) for block in blocks}
     found: dict[int, Call] = {}
     for call in flow.calls:
         inside = range(call.begin, call.end)
-        is_listed = call.pattern in lists and call.gave in inside
-        if not is_listed or not {call.read, call.gave} <= states:
+        is_member = call.pattern in lists and call.gave in inside
+        if not is_member or not {call.read, call.gave} <= states:
             continue
-        is_block = type(call.module) in kinds or any(call.module.children())
-        read = merges.before_norm(call.read)
-        layers = flow.is_activation(read) and any(operations[n].is_product for n in inside)
-        is_block = (is_block and layers) or merges.skips(call.gave)
+        has_layers = any(call.module.children()) and flow.layers(inside)
+        reads_state = flow.is_activation(merges.before_norm(call.read))
+        is_block = (has_layers and reads_state) or merges.skips(call.gave)
         if is_block and not any(node in merges for node in states.intersection(inside)):
             found.setdefault(call.gave, call)
     return found
@@ -329,7 +327,7 @@ def _read_by_layers(
     flow: Flow, merges: Merges, path: Sequence[int], tapped: Iterable[Call]
 ) -> list[int]:
     """What each layer on a path reads, without the input and what tapped calls have inside."""
-    layers = {node for node in behind(flow, path[-1:]) if flow.operations[node].is_product}
+    layers = set(flow.layers(behind(flow, path[-1:])))
     read: set[int] = set()
     for call in tapped:
         inside = layers.intersection(range(call.begin, call.end))
@@ -372,8 +370,8 @@ def _has_trunks(flow: Flow, merges: Merges, path: Sequence[int]) -> bool:
 
 
 def _is_block(flow: Flow, fork: int, join: int, inner: Iterable[int]) -> bool:
-    """Whether a sum around inner ones is one block: a call of one of several like modules runs it,
-    or all the inner ones.
+    """Whether a sum around inner ones is one block: a call of a member of a list runs it, or all
+    the inner ones.
 
     Else it may be a U-Net's, whose layers are attributes of the network itself.
     """
@@ -419,16 +417,15 @@ def _blocks(flow: Flow, merges: Merges, sums: Sequence[int]) -> list[Call]:
 
 
 def _elements_around(flow: Flow, nodes: Iterable[int]) -> list[list[Call]]:
-    """The calls around operations that run one of several like modules, the innermost first."""
-    counts = Counter((_list(call), type(call.module)) for call in flow.calls)
+    """The calls around operations of members of lists and tied modules, the innermost first."""
+    counts = Counter(call.name for call in flow.calls)
     found: list[list[Call]] = []
     for node in nodes:
         place = flow.operations[node].call
         found.append([])
         while place != ROOT and flow.calls[place].name:
             call = flow.calls[place]
-            is_element = call.pattern.rpartition(".")[2] == "*"
-            if is_element or counts[_list(call), type(call.module)] > 1:
+            if "*" in call.pattern.rpartition(".")[2] or counts[call.name] > 1:
                 found[-1].append(call)
             place = call.around
     return found
@@ -455,12 +452,10 @@ def _written(
     candidates = [next((t[l] for t in tables if l in t), []) for l in range(len(states))]
     lists = {name: pattern_of(model, name) for names in candidates for name in names}
     shared = Counter(chain(*({*map(lists.__getitem__, names)} for names in candidates)))
-    chosen: dict[str, None] = {}
-    for names in candidates:
-        if not names:
-            return []
-        best = max(reversed(names), key=lambda name: (shared[lists[name]], -name.count(".")))
-        chosen[best] = None
+    if not all(candidates):
+        return []
+    best = partial(max, key=lambda name: (shared[lists[name]], -name.count(".")))
+    chosen = dict.fromkeys(best(reversed(names)) for names in candidates)
     taps: dict[str, None] = {}
     for name in chosen:
         alike = {other for other in chosen if lists[other] == lists[name]}

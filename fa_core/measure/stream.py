@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, chain, pairwise
 from typing import TypeAlias
 
 import torch
@@ -19,7 +19,7 @@ from torch.autograd.graph import GradientEdge
 
 from fa_core.errors import MeasureError, TapError
 from fa_core.measure.batch_input import IGNORED
-from fa_core.measure.flow import ROOT, Flow, Operation, behind, dominators, entries, meet, path_to
+from fa_core.measure.flow import ROOT, Flow, Operation, behind, dominators, entries
 from fa_core.measure.isolate import Inputs, RngState, first_of, select_samples
 from fa_core.measure.norms import agree, wrong_axis
 
@@ -52,24 +52,33 @@ class Stream:
 class Proof:
     """What the proof of a cut leaves to say.
 
+    All operations on the way to the logits lie before h_0, behind h_L, on a side input, or between
+    states.
+
     Attributes:
-        side_inputs: what enters the blocks without passing h_0.
         states: the operations that gave h_0..h_L.
         logits: the operation that gave the logits.
+        outer: the operations before h_0, that which gives it included, and those behind h_L.
+        before: modules with weights before h_0, in forward order (see `acting`).
+        behind: those behind h_L.
+        side_inputs: those of what enters the blocks without passing h_0, or "the input".
         left_out: what the taps leave out; "" for the whole stream.
     """
 
-    side_inputs: Sequence[str]
     states: Sequence[int]
     logits: int
+    outer: tuple[set[int], set[int]]
+    before: Sequence[str]
+    behind: Sequence[str]
+    side_inputs: Sequence[str] = ()
     left_out: str = ""
 
     @property
     def note(self) -> str:
-        """The report's note on side inputs; "" if there are none."""
-        if not self.side_inputs:
-            return ""
-        return f"side input of the blocks: {', '.join(self.side_inputs)}"
+        """The report's note on what lies outside of h_0..h_L."""
+        before, last, side = map(", ".join, (self.before, self.behind, self.side_inputs))
+        said = f"weights before h_0: {before or 'none'}; behind h_L: {last or 'none'}"
+        return f"{said}; side input of the blocks: {side}" if side else said
 
 
 class Merges:
@@ -91,13 +100,12 @@ class Merges:
         if not operations[node].adds or fork == ROOT or len(paths) < 2:
             return False
         way = behind(self._flow, [node], {fork}) - {fork}
-        has_layer = any(operations[each].is_product for each in way)
-        return has_layer and (self._flow.is_activation(fork) or self.skips(node))
+        return bool(self._flow.layers(way)) and (self._flow.is_activation(fork) or self.skips(node))
 
     def readout(self, path: Sequence[int]) -> int:
         """The last layer behind which the logits are."""
         used = behind(self._flow, path[-1:]) & self.above.keys()
-        return max((n for n in used if self._flow.operations[n].is_product), default=ROOT)
+        return max(self._flow.layers(used), default=ROOT)
 
     def on(self, path: Sequence[int]) -> list[int]:
         """Those on a path that add to a whole state as it is, or lie before the readout."""
@@ -157,7 +165,7 @@ def prove(flow: Flow, stream: Stream) -> Proof:
     states: list[int] = []
     for l, (name, made) in enumerate(zip(stream.names, stream.cuts, strict=True)):
         if made == ROOT:
-            hint = "leave it out: h_0 is computed from the input"
+            hint = "tap what is computed from the input: of block(pos, h), what it gives"
             raise TapError(f"no input reaches tap {name}", hint=hint)
         # of a returned copy that nothing reads, what it copies
         states.append(flow.origin(made, used))
@@ -173,20 +181,19 @@ def prove(flow: Flow, stream: Stream) -> Proof:
             hint="leave it out: the last block's output is h_L",
         )
     said = [f"h_{l} ({name})" if name != f"h_{l}" else name for l, name in enumerate(stream.names)]
-    entering = _links(flow, [*states, logits], [*said, "the output"])
-    return Proof(_side_inputs(flow, states[0], entering), states, logits)
+    _check_links(flow, [*states, logits], [*said, "the output"])
+    outer = behind(flow, states[:1]), behind(flow, [logits], states[-1:]) - {states[-1]}
+    sides = _side_inputs(flow, states[0], used)
+    before, last = (acting(flow, nodes, used) for nodes in outer)
+    return Proof(states, logits, outer, before, last, sides)
 
 
-def _links(flow: Flow, states: Sequence[int], said: Sequence[str]) -> set[int]:
+def _check_links(flow: Flow, states: Sequence[int], said: Sequence[str]) -> None:
     """Check that each state is reached through the one before it only.
-
-    Returns:
-        What lies between the states.
 
     Raises:
         TapError: two states without a path, or a path past a state.
     """
-    between: set[int] = set()
     before: dict[int, int] = {}
     for l, (here, following) in enumerate(pairwise(states)):
         met = behind(flow, [following], {here, *before})
@@ -196,11 +203,9 @@ def _links(flow: Flow, states: Sequence[int], said: Sequence[str]) -> set[int]:
         if passing:
             earlier = said[before[max(passing)]]
             raise no_stream(f"past {said[l]}, {said[l + 1]} depends on {earlier}")
-        between |= met
         before[here] = l
     if met & set(flow.sources) - {here}:
         raise no_stream(f"past {said[-2]}, {said[-1]} depends on the input")
-    return between
 
 
 def no_stream(what: str, hint: str = "") -> TapError:
@@ -208,28 +213,30 @@ def no_stream(what: str, hint: str = "") -> TapError:
     return TapError(f"the taps are no stream: {what}", hint=hint)
 
 
-def _side_inputs(flow: Flow, first: int, between: Collection[int]) -> list[str]:
+def _side_inputs(flow: Flow, first: int, used: set[int]) -> list[str]:
     """Names of what enters between the states without passing h_0.
 
     Raises:
         TapError: it forks from an activation before h_0, so it skips the states after it.
     """
     before = behind(flow, [first]) - {first}
-    fork = max(filter(flow.is_activation, before.intersection(between)), default=ROOT)
+    inside = dominators(flow, [first]).keys() & used - {first}
+    reads = set(chain(*(flow.operations[node].reads for node in inside)))
+    entering = reads - inside - {first}
+    beside = behind(flow, entering, before)
+    fork = max(filter(flow.is_activation, beside & before), default=ROOT)
     if fork != ROOT:
-        if _in_parts(flow, fork, {*before, *between, first}):
+        if _in_parts(flow, fork, used):
             return []
         what = module_of(flow, fork) or flow.operations[fork].name
         raise no_stream(f"past h_0, the states after it depend on what it is made of ({what})")
-    above = dominators(flow, flow.sources)
-    inside = dominators(flow, [first])
-    roots: dict[int, int] = {}
-    for node in inside.keys() & between:
-        for read in flow.operations[node].reads:
-            if read in between and read not in inside:
-                root = path_to(above, read)[0]
-                roots[root] = meet(above, roots.get(root, read), read)
-    return sorted({_name_of_side_input(flow, path_to(above, node)) for node in roots.values()})
+    # what a block itself does with them lies in the block
+    calls = (range(call.begin, call.end) for call in flow.calls if call.begin > first)
+    blocks = chain(*(call for call in calls if inside.intersection(call)))
+    names = acting(flow, beside.difference(blocks), used)
+    if not entering or (names and all(map(flow.is_activation, entering))):
+        return names
+    return [*names, "the input"]
 
 
 def _in_parts(flow: Flow, fork: int, nodes: Iterable[int]) -> bool:
@@ -238,11 +245,36 @@ def _in_parts(flow: Flow, fork: int, nodes: Iterable[int]) -> bool:
     return all(fork in one.parts for one in operations if fork in one.reads)
 
 
-def _name_of_side_input(flow: Flow, path: Sequence[int]) -> str:
-    """The last module on a path that gives all of it, the outermost; else "the input"."""
-    given = filter(flow.is_activation, reversed(path))
-    names = [call.name for node in given for call in flow.calls if call.gave == node]
-    return next(filter(None, names), "the input")
+def acting(flow: Flow, nodes: Iterable[int], used: Collection[int]) -> list[str]:
+    """What has the weights that act in some operations, in forward order.
+
+    A module whose weights act nowhere else is named for its parts.
+
+    Args:
+        flow: the pass.
+        nodes: the operations.
+        used: all operations on the way to the logits.
+    """
+    found = list(chain(*(_weights_of(flow, node) for node in sorted(nodes))))
+    others = set(chain(*(_weights_of(flow, node) for node in used))).difference(found)
+    taken = set(chain(*map(_parts_of, others)))
+    free = (filter(lambda name: name not in taken, _parts_of(each)) for each in found)
+    return list(dict.fromkeys(map(next, free, found)))
+
+
+def _weights_of(flow: Flow, node: int) -> Sequence[str]:
+    """The weights of an operation: parameters by name, else the module of a layer."""
+    one = flow.operations[node]
+    return one.weights or [module_of(flow, node) or "the network itself"] * one.is_product
+
+
+def _parts_of(name: str) -> Sequence[str]:
+    """The modules around a name, the outermost first, and itself.
+
+    >>> _parts_of("blocks.0.mlp")
+    ['blocks', 'blocks.0', 'blocks.0.mlp']
+    """
+    return list(accumulate(name.split("."), "{}.{}".format))
 
 
 def module_of(flow: Flow, node: int) -> str:

@@ -20,7 +20,7 @@ from fa_core.errors import TapError
 from fa_core.measure.flow import ROOT, Flow, recording
 from fa_core.measure.gradients import Layers, first_without_positions, read_by, selects_features
 from fa_core.measure.graph import read_in_another_form
-from fa_core.measure.guess import left_out, name_of, no_guess, possible_taps
+from fa_core.measure.guess import left_out, name_of, no_guess, outnumber, possible_taps
 from fa_core.measure.hooks import (
     READS,
     described,
@@ -33,6 +33,7 @@ from fa_core.measure.hooks import (
 )
 from fa_core.measure.isolate import Inputs, call_model, detached_inputs
 from fa_core.measure.stream import Stream, no_stream, prove
+from fa_core.report.numbers import listed
 
 StreamFunction: TypeAlias = Callable[[nn.Module, Any], tuple[Tensor, Sequence[Tensor]]]
 """``(model, x) -> (logits, [h_0..h_L])``."""
@@ -253,7 +254,7 @@ def _refuse_alike(model: nn.Module, one: str, other: str) -> None:
     if one != other and pattern == pattern_of(model, other):
         raise no_stream(
             f"{one} and {other} are one tensor",
-            hint=f"tap what the blocks give: '{pattern.removesuffix(READS)}'",
+            hint=f"leave one out, or tap what the blocks give: '{pattern.removesuffix(READS)}'",
         )
 
 
@@ -358,25 +359,29 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
         TapError: no such stream, or no module gives or reads one of its states.
     """
     behind_pools: list[list[str]] = []
-    why = "no module gives or reads one of the states that its sums and layers show"
+    part: list[str] = []
+    why = "the states that its sums and layers show are not all given or read by modules"
     for taps in chain(possible_taps(model, x), behind_pools):
         try:
             tapped = _by_names(model, taps)
             with torch.enable_grad(), Flow(model, x) as flow:
                 stream = tapped.forward(model, x)
-            left = left_out(flow, prove(flow, stream))
+            proof = prove(flow, stream)
+            left = left_out(flow, proof)
         except TapError as error:
-            why = error.what
+            why = why if part else error.what
             continue
         pool = pooled(flow, stream)
         if pool is not None and pool[1]:
             l, before = pool
-            behind_pools.append([*stream.names[:l], before, *stream.names[l + 1 :]])
+            names = [*stream.names[:l], before, *stream.names[l + 1 :]]
+            behind_pools.append(list(dict.fromkeys(names)))
+        left = left or listed(outnumber(flow, proof))
         if left:
-            why = f"'{','.join(taps)}' would leave out {left}"
+            part, why = taps, f"'{','.join(taps)}' would leave out {left}"
         elif pool is None:
             return taps
-    raise no_guess(model, why)
+    raise no_guess(model, why, part)
 
 
 def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
@@ -393,10 +398,10 @@ def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
     size, pool = stream.hidden[l].numel(), ""
     while flow.operations[node].size <= size:
         one = flow.operations[node]
-        # a sum of parts is a transition's
-        if one.is_product or not one.reads or (one.adds and one.parts):
+        # a sum of pixels is a transition's, and one of a token a readout's
+        if one.is_product or not one.reads or (one.parts and stream.hidden[l - 1].dim() > 3):
             return None
-        pool = one.name
+        pool = "" if one.adds else one.name
         # a residual behind the pool adds to what it gives
         largest = max(one.reads, key=lambda read: flow.operations[read].size)
         node = min(one.reads) if one.adds else largest

@@ -203,7 +203,7 @@ class OwnBackward:
         """Record why the gradient is not known: the forward computes in steps, or an error."""
         if error is None or (self.steps and not isinstance(error, MeasureError)):
             steps = ", ".join(self.steps)
-            reason = f"the derivative of its forward is 0 almost everywhere ({steps})"
+            reason = f"its forward has steps, of derivative 0 almost everywhere ({steps})"
         else:
             reason = f"its forward cannot be traced: {first_line(error)}".rstrip(".")
         self.why = f"its backward pass is its own ({', '.join(self.names)}), and {reason}"

@@ -150,7 +150,7 @@ class Results:
     def _journal(self) -> Journal:
         if self.out.is_symlink():  # of an unpacked folder, to any file
             raise UsageError("is a link, which is not followed", where=self.out, hint="remove it")
-        return Journal(self.out, self._rows(), goes_on=True)
+        return Journal(self.out, self._rows, goes_on=True)
 
     def _rows(self) -> Iterator[AuditRow]:
         """What the file holds, as recorded."""

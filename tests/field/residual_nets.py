@@ -123,14 +123,6 @@ class Distances(Residual):
         return -torch.cdist(hidden[-1], self.prototypes), hidden
 
 
-class ReadsTwoStates(Distances):
-    """The head reads the last two states at once."""
-
-    def states(self, x):
-        hidden = super().states(x)[1]
-        return self.head(hidden[-1] * hidden[-2]), hidden
-
-
 class NumberedStem(Distances):
     """A stem of two layers, with a GELU behind them."""
 
@@ -167,6 +159,33 @@ class SkipsWhereShapesAgree(Residual):
         for block in self.blocks:
             hidden.append(block(hidden[-1]))
         return self.head(hidden[-1]), hidden
+
+
+class ReadsTwoStates(SkipsWhereShapesAgree):
+    """The head reads the last two states at once."""
+
+    def states(self, x):
+        hidden = super().states(x)[1]
+        return self.head(hidden[-1] * hidden[-2]), hidden
+
+
+class EndsInALayer(SkipsWhereShapesAgree):
+    """ConvMixer's blocks: a layer follows each sum."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(
+            nn.Sequential(SometimesAdds(True), nn.Linear(D, D)) for _ in range(3)
+        )
+
+
+class OneBlockInARow(SkipsWhereShapesAgree):
+    """SAGAN's row: single layers, and one that adds."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Linear(D, D) for _ in range(5))
+        self.blocks.insert(2, SometimesAdds(True))
 
 
 class NamedMembers(SkipsWhereShapesAgree):

@@ -104,3 +104,11 @@ def test_a_folder_that_becomes_a_link_after_the_look_is_not_followed(tmp_path, m
     with pytest.raises(FaError, match="cannot write"):
         write_bytes(tmp_path / "folder" / "file", b"x")
     assert not list((tmp_path / "precious").iterdir())
+
+
+def test_an_old_file_keeps_its_mode_and_a_link_is_not_copied(tmp_path):
+    (tmp_path / "file").write_text("private")
+    (tmp_path / "file").chmod(0o600)
+    (tmp_path / "link").symlink_to("file")
+    assert keep_old(tmp_path / "link") is None
+    assert stat.S_IMODE(keep_old(tmp_path / "file").stat().st_mode) == 0o600

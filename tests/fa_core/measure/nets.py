@@ -3,6 +3,9 @@
 import torch
 from torch import nn
 
+OUTSIDE = "weights before h_0: embed; behind h_L: head"
+"""The note on a `Stack`."""
+
 
 class Block(nn.Module):
     """h + f(h), f linear, a pre-LN GELU branch, or another module."""

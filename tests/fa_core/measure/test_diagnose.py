@@ -9,7 +9,7 @@ from fa_core import DiagnosticThresholds, diagnose
 from fa_core.errors import UsageError
 from fa_core.report.beside import backward_gain
 from tests.fa_core.measure import four_passes
-from tests.fa_core.measure.nets import Residual, batches
+from tests.fa_core.measure.nets import OUTSIDE, Residual, batches
 
 
 def close(expected, rel=1e-5):
@@ -140,7 +140,7 @@ def test_what_the_caller_knows_goes_into_the_report():
         notes="n",
         thresholds=thresholds,
     )
-    assert (report.method_name, report.notes) == ("DFA", "n")
+    assert (report.method_name, report.notes) == ("DFA", f"n; {OUTSIDE}")
     assert (report.headline_acc, report.headline_acc_source) == (0.5, "given")
     assert report.margin_pp == 10.0
     assert report.thresholds == thresholds

@@ -9,7 +9,7 @@ from fa_core import diagnose
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.isolate import DREW
 from fa_core.measure.reference_precision import reference_precision
-from tests.fa_core.measure.nets import Residual, batches
+from tests.fa_core.measure.nets import OUTSIDE, Residual, batches
 
 torch.set_num_threads(1)
 
@@ -48,7 +48,7 @@ def test_a_network_that_draws_gives_the_same_numbers_each_time_and_says_so():
         report = diagnose(net, batches(), notes="mine")
         precision = reference_precision(net, batches()[0])
         found.append((report.to_dict(), accuracy(net, batches()), precision))
-    assert found[0] == found[1] and report.notes == f"mine; {DREW}"
+    assert found[0] == found[1] and report.notes == f"mine; {DREW}; {OUTSIDE}"
 
 
 def test_draws_of_the_backward_pass_are_noted():
@@ -88,7 +88,7 @@ def test_a_loader_draws_the_same_batches_whatever_the_network_draws(kind):
     report = diagnose(net, Loader())
     # the first batch is run again at the end, with some samples changed
     assert len(seen) > len(expected) and all(map(torch.equal, seen, expected))
-    assert report.notes == ("" if kind is Residual else DREW)
+    assert (DREW in report.notes) == (kind is not Residual)
 
 
 def test_a_network_that_draws_nothing_has_no_note_and_shuffled_batches_stay_the_callers():
@@ -101,5 +101,5 @@ def test_a_network_that_draws_nothing_has_no_note_and_shuffled_batches_stay_the_
     for seed in (1, 2, 1):
         disturb(seed)
         reports.append(diagnose(net, loader))
-    assert [report.notes for report in reports] == ["", "", ""]
+    assert [report.notes for report in reports] == [OUTSIDE] * 3
     assert reports[0].bp_grad_norms == reports[2].bp_grad_norms != reports[1].bp_grad_norms

@@ -10,7 +10,7 @@ from fa_core.errors import MeasureError
 from fa_core.measure.batch_input import BatchLog, sorted_by_class
 from fa_core.zoo.data.dataset import eval_batches
 from fa_core.zoo.data.synthetic import load_synthetic
-from tests.fa_core.measure.nets import Residual, batches
+from tests.fa_core.measure.nets import OUTSIDE, Residual, batches
 
 
 def shuffled(batch):
@@ -75,14 +75,14 @@ def by_class(data):
 
 def test_batches_sorted_by_class_are_measured_with_a_note():
     net, data = Residual(), batches(8)
-    assert diagnose(net, data, notes="mine").notes == "mine"
+    assert diagnose(net, data, notes="mine").notes == f"mine; {OUTSIDE}"
     notes = diagnose(net, by_class(data), notes="mine").notes
     assert notes.startswith("mine; eval batches sorted by class") and "shuffle=True" in notes
 
 
 def test_labels_of_one_class_are_said_and_not_called_sorted():
     x, y = batches(1)[0]
-    assert diagnose(Residual(), [(x, 0 * y)]).notes == ""
+    assert diagnose(Residual(), [(x, 0 * y)]).notes == OUTSIDE
     notes = diagnose(Residual(), [(a, 0 * b) for a, b in batches(8)]).notes
     assert "all eval labels are 0, " in notes and "sorted" not in notes
 

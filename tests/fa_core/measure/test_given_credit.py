@@ -14,7 +14,7 @@ from fa_core.measure.credit import credit_quality
 from fa_core.measure.credit_metrics import SHUFFLES, shuffled_null
 from fa_core.measure.isolate import CREDIT_DREW
 from fa_core.report.beside import failure_mode
-from tests.fa_core.measure.nets import Hookable, Residual, batches, encoder
+from tests.fa_core.measure.nets import OUTSIDE, Hookable, Residual, batches, encoder
 
 TAPS = "embed, blocks.*"
 B = [torch.randn(4, 6, generator=torch.Generator().manual_seed(l)) for l in range(4)]
@@ -128,9 +128,9 @@ def test_a_credit_that_draws_is_said_to_be_of_one_draw():
     def tangents(model, x, y):
         return [None, *(torch.randn_like(a) * a for a in direct(model, x, y)[1:])]
 
-    assert diagnose(Hookable(Residual()), batches(1), taps=TAPS, credit=direct).notes == ""
+    assert diagnose(Hookable(Residual()), batches(1), taps=TAPS, credit=direct).notes == OUTSIDE
     drawn = diagnose(Hookable(Residual()), batches(1), taps=TAPS, credit=tangents)
-    assert drawn.notes == CREDIT_DREW
+    assert drawn.notes == f"{OUTSIDE}; {CREDIT_DREW}"
 
 
 def test_a_function_may_train_on_gradients_and_leaves_none_behind():

@@ -9,7 +9,7 @@ from fa_core.errors import TapError
 from fa_core.measure.diagnose import run_diagnosis
 from fa_core.measure.isolate import eval_mode
 from fa_core.measure.taps import guess_taps
-from tests.fa_core.measure.nets import Block, Hookable, Residual, Stack, batches
+from tests.fa_core.measure.nets import OUTSIDE, Block, Hookable, Residual, Stack, batches
 
 
 def guess(model, x):
@@ -48,9 +48,10 @@ def test_a_guess_measures_what_the_same_taps_measure_and_is_said():
     assert report.tap_names == given.tap_names == ["embed", "blocks.0", "blocks.1", "blocks.2"]
     assert report.bp_grad_norms == given.bp_grad_norms
     assert report.provenance["guessed_taps"] == ["embed", "blocks.*"]
-    assert report.notes == "taps guessed: 'embed,blocks.*'" and given.notes == ""
+    guessed = "taps guessed: 'embed,blocks.*'"
+    assert (report.notes, given.notes) == (f"{guessed}; {OUTSIDE}", OUTSIDE)
     run_diagnosis(net, batches(8), on_note=heard.append)
-    assert heard == [report.notes]
+    assert heard == [guessed]
     assert not any(module._forward_hooks for module in net.modules())
 
 

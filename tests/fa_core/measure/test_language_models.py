@@ -12,7 +12,7 @@ from fa_core.measure.batch_input import IGNORED, KEPT, SHIFTED
 from fa_core.measure.gradients import loss_gradient
 from fa_core.measure.passes import PassOptions
 from fa_core.measure.reference_precision import reference_precision
-from tests.fa_core.measure.nets import Stack, Turned
+from tests.fa_core.measure.nets import OUTSIDE, Stack, Turned
 
 transformers = pytest.importorskip("transformers")
 TAPS = ["transformer.drop", "transformer.h.*"]
@@ -93,7 +93,10 @@ def test_gpt2_is_measured_by_the_hubs_own_loss(dtype, rel):
     assert report.batch_size == terms
     reduction = f"per token over {terms} counting labels of 5 samples"
     assert report.provenance["reduction"] == reduction
-    assert (report.flatten, report.notes, report.coverage) == ("per token", SHIFTED, "abc")
+    assert (report.flatten, report.coverage) == ("per token", "abc")
+    assert report.notes.startswith(
+        f"{SHIFTED}; weights before h_0: transformer.wte, transformer.wpe; "
+    )
     assert "acc" not in report.intervals
 
 
@@ -124,7 +127,9 @@ def test_masked_language_models_are_not_shifted():
     right = net(**data).logits.argmax(2) == data["labels"]
     counting = data["labels"] != IGNORED
     assert report.headline_acc == pytest.approx(float(right[counting].float().mean()))
-    assert report.notes == ""
+    assert report.notes == (
+        "weights before h_0: bert.embeddings; behind h_L: cls, bert.embeddings.word_embeddings"
+    )
 
 
 class Tokens(Stack):
@@ -165,14 +170,17 @@ def test_labels_of_a_network_of_ones_own_are_shifted_only_if_they_are_its_tokens
         y = next_tokens(each) if note == SHIFTED else labels
         right = (net(**inputs).argmax(2) == y)[y != IGNORED]
         assert report.headline_acc == pytest.approx(float(right.float().mean()))
-        assert report.notes == note
+        assert report.notes == "; ".join(filter(None, [note, OUTSIDE]))
 
 
 def test_a_pair_is_never_shifted_and_takes_inputs_by_name_alone():
     net, tokens = Tokens(), torch.randint(VOCAB, (4, 6))
     report = diagnose(net, [({"source": tokens}, tokens)], taps="blocks.*:in, head:in")
     right = net(tokens).argmax(2) == tokens
-    assert (report.headline_acc, report.notes) == (pytest.approx(float(right.float().mean())), "")
+    assert (report.headline_acc, report.notes) == (
+        pytest.approx(float(right.float().mean())),
+        OUTSIDE,
+    )
     with pytest.raises(MeasureError, match=r"inputs are 2 in a tuple; give them by the names"):
         diagnose(net, [((tokens, tokens), tokens)])
 
