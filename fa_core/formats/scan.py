@@ -26,6 +26,7 @@ from fa_core.files.opening import (
     real_path,
 )
 from fa_core.formats import checkpoint_file, log_files, run_folder
+from fa_core.formats.checkpoint_file import HASHED, marked_changed
 from fa_core.formats.json_document import Finding, open_document
 from fa_core.formats.log_columns import Given, is_log, may_be_log, no_known_column
 from fa_core.formats.readers import HEAD, KNOWN, format_of, may_be_known, plugin_readers
@@ -163,8 +164,11 @@ def scan_again(path: str, columns: Given | None = None) -> Scan:
     try:
         if is_folder(path):
             found = _collected(run_folder.read(Path(path)))
-            return Scan(with_baselines(found.rows), found.traces, found.problems)
-        return _collected(_in_file(Place(path), columns or {}))
+            rows = with_baselines(found.rows)
+        else:
+            found = _collected(_in_file(Place(path), columns or {}))
+            rows = found.rows
+        return Scan([*marked_changed(rows, HASHED)], found.traces, found.problems)
     except FaError as error:
         return Scan(problems=[Problem(path, str(error))])
 
@@ -219,7 +223,7 @@ def load_audits(paths: Paths | Path | str) -> AuditTable:
 
     found = scan([paths] if isinstance(paths, (str, Path)) else paths)
     measured = [row for row in found.rows if row.checkpoint != row.source or row.report.coverage]
-    return AuditTable.from_rows(measured, found.problems)
+    return AuditTable.from_rows(marked_changed(measured), found.problems)
 
 
 def _under(

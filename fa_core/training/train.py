@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 import torch
 
-from fa_core.audit.jobs import Job, JobProgress, ignore, input_hashes, versions
+from fa_core.audit.jobs import Job, JobProgress, ignore, versions
 from fa_core.audit.loading import TEST_BATCH, Evaluation, memory_for
 from fa_core.audit.measuring import measure_run
 from fa_core.errors import UsageError
@@ -25,6 +25,7 @@ from fa_core.files.atomic import remove, write_json
 from fa_core.files.decode import Json, loads, reading
 from fa_core.files.opening import read_file
 from fa_core.formats.audit_table import printable_drift
+from fa_core.formats.checkpoint_file import STAMP, input_hashes, stamp
 from fa_core.formats.rows import row_of_manifest, with_baselines
 from fa_core.formats.run_folder import ProgressFiles
 from fa_core.formats.trace import trace_entry
@@ -428,7 +429,8 @@ def audit_run(folder: Path, device: torch.device, samples: Evaluation) -> Diagno
     report = with_baselines([row])[0].report
     manifest = msgspec.structs.replace(manifest, headline_acc=report.headline_acc)
     RunWriter(folder).manifest(manifest)
-    provenance = {**report.provenance, "checkpoint": folder.name, "hashes": input_hashes(folder)}
+    now = {"hashes": input_hashes(folder), STAMP: stamp(folder)}
+    provenance = {**report.provenance, "checkpoint": folder.name, **now}
     report = msgspec.structs.replace(report, provenance=provenance)
     write_json(folder / AUDIT, printable_drift(report))
     return report
