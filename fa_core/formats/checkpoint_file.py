@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
@@ -316,16 +317,19 @@ def marked_changed(rows: Iterable[AuditRow], most: float = math.inf) -> Iterator
         rows: as read.
         most: bytes that are hashed at most, of all runs.
     """
+    # records may name one checkpoint many times
+    stamps, hashes_of = cache(stamp), cache(input_hashes)
     for row in rows:
         facts = row.report.provenance
         then, before = facts.get(STAMP, []), facts.get("hashes", {})
         path = Path(row.checkpoint or "")
-        now = stamp(path) if then and before and row.checkpoint else []
+        now = stamps(path) if then and before and row.checkpoint else []
+        size = sum(size for size, _ in now)
         # older records have the stamp of the weights alone
-        if now and now[: len(then)] != then:
-            most -= sum(size for size, _ in now)
+        if size <= most and now[: len(then)] != then and now:
+            most -= size
             with suppress(FaError):
-                hashes = input_hashes(path) if most >= 0 else {}
+                hashes = hashes_of(path)
                 changed = [
                     name for name in hashes if hashes[name] != before.get(name, hashes[name])
                 ]

@@ -51,6 +51,7 @@ def test_nothing_is_written_through_a_link_of_another_user(tmp_path, named):
 def test_a_link_of_the_system_counts_only_where_nobody_else_can_put_one(tmp_path, monkeypatch):
     link = tmp_path / "link"
     link.symlink_to("file")
+    (tmp_path / "file").touch()
     monkeypatch.setattr(os, "geteuid", lambda: 4242)
     tmp_path.chmod(0o755)
     write_bytes(link, b"x", typed=True)
@@ -60,18 +61,24 @@ def test_a_link_of_the_system_counts_only_where_nobody_else_can_put_one(tmp_path
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_a_link_is_followed_where_the_user_typed_it_and_replaced_elsewhere(tmp_path, there):
+def test_a_link_is_followed_to_a_file_where_the_user_typed_it_and_replaced_elsewhere(
+    tmp_path, there
+):
     target, link = tmp_path / "real" / "file", tmp_path / "link"
     target.parent.mkdir()
     if there:
         target.write_bytes(b"old")
     link.symlink_to(target)
-    write_bytes(link, b"new", typed=True)
-    assert link.is_symlink()
-    assert target.read_bytes() == b"new"
+    if there:
+        write_bytes(link, b"new", typed=True)
+        assert link.is_symlink()
+        assert target.read_bytes() == b"new"
+    else:
+        with pytest.raises(UsageError, match="is a link to nothing"):
+            write_bytes(link, b"new", typed=True)
     write_bytes(link, b"newer")
     assert not link.is_symlink()
-    assert target.read_bytes() == b"new"
+    assert target.exists() == there
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
