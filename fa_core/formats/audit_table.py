@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-import msgspec
+from msgspec.structs import replace
 
 from fa_core.errors import FaError, UsageError
 from fa_core.files.atomic import (
@@ -91,7 +91,7 @@ def read(document: Document) -> Iterator[Finding]:
 def _row(path: str, key: str, node: Node, line: object) -> AuditRow:
     where = f"{path}: $.reports.{key}"
     row = row_of(path, key, decode_report(node, where), where)
-    return msgspec.structs.replace(row, summary=line)
+    return replace(row, summary=line)
 
 
 def sniff_journal(document: Document) -> bool:
@@ -174,7 +174,7 @@ def stored_report(row: AuditRow) -> DiagnosticReport:
     provenance = report.provenance
     if row.checkpoint is not None and "checkpoint" not in provenance:
         provenance = {**provenance, "checkpoint": row.checkpoint}
-    return msgspec.structs.replace(
+    return replace(
         report,
         method_name=report.method_name
         if canonical_method(report.method_name) == row.method

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
-import msgspec
+from msgspec.structs import replace
 
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.files.decode import Json, loads, reading
@@ -133,7 +133,7 @@ def read(path: str, kind: str, file: BinaryIO, size: int) -> Iterator[Finding]:
         )
     if refusal := distributed(path):
         report = DiagnosticReport(notes=f"{refusal.what}; {refusal.hint}")
-    yield msgspec.structs.replace(row, method=method, seed=seed, checkpoint=path, report=report)
+    yield replace(row, method=method, seed=seed, checkpoint=path, report=report)
 
 
 def sniff_index(document: Document) -> bool:
@@ -143,7 +143,7 @@ def sniff_index(document: Document) -> bool:
 
 def read_index(document: Document) -> Iterator[Finding]:
     """The checkpoint as an unmeasured row."""
-    yield msgspec.structs.replace(row_of_file(document.path), checkpoint=document.path)
+    yield replace(row_of_file(document.path), checkpoint=document.path)
 
 
 def no_run(path: str) -> str:
@@ -334,8 +334,8 @@ def marked_changed(rows: Iterable[AuditRow], most: float = math.inf) -> Iterator
                     name for name in hashes if hashes[name] != before.get(name, hashes[name])
                 ]
                 if changed:
-                    report = msgspec.structs.replace(
+                    report = replace(
                         row.report, changed=f"its {' and '.join(changed)} changed since"
                     )
-                    row = msgspec.structs.replace(row, report=report)
+                    row = replace(row, report=report)
         yield row

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 import torch
+from msgspec.structs import replace
 
 from fa_core.audit.jobs import Job, JobProgress, ignore, versions
 from fa_core.audit.loading import TEST_BATCH, Evaluation, memory_for
@@ -185,7 +186,7 @@ class Training:
                 weight_decay=plan.recipe.weight_decay,
             )
         else:
-            self.recipe = msgspec.structs.replace(plan.recipe, epochs=0)
+            self.recipe = replace(plan.recipe, epochs=0)
         self.batches = eval_batches(data, seed=plan.eval_seed)
         self.trace: list[Json] = []
         self.baseline: float | None = None
@@ -320,7 +321,7 @@ class Training:
             when = f"{letters} fired at epoch {epoch} of {epochs}"
             stopped = f"{when}: {saved:.0f} % of the epochs saved"
         self.trace.append(entry)
-        self.manifest = msgspec.structs.replace(
+        self.manifest = replace(
             self.manifest, epochs_done=epoch, stopped=stopped, headline_acc=report.headline_acc
         )
         self._save()
@@ -377,7 +378,7 @@ class Training:
             if len(self.trace) != done or done > self.recipe.epochs:
                 of = f"of {self.recipe.epochs} epochs"
                 raise ValueError(f"{done} {of} are done, and {len(self.trace)} in {TRACE}")
-        self.manifest = msgspec.structs.replace(found, epochs_done=len(self.trace))
+        self.manifest = replace(found, epochs_done=len(self.trace))
 
 
 _SAME_ON_RESUME = (
@@ -425,13 +426,13 @@ def audit_run(folder: Path, device: torch.device, samples: Evaluation) -> Diagno
     manifest = read_manifest(folder)
     job = Job(id=folder.name, checkpoint=str(folder))
     report = measure_run(job, str(device), JobProgress(), samples)
-    row = msgspec.structs.replace(row_of_manifest(manifest, str(folder)), report=report)
+    row = replace(row_of_manifest(manifest, str(folder)), report=report)
     report = with_baselines([row])[0].report
-    manifest = msgspec.structs.replace(manifest, headline_acc=report.headline_acc)
+    manifest = replace(manifest, headline_acc=report.headline_acc)
     RunWriter(folder).manifest(manifest)
     now = {"hashes": input_hashes(folder), STAMP: stamp(folder)}
     provenance = {**report.provenance, "checkpoint": folder.name, **now}
-    report = msgspec.structs.replace(report, provenance=provenance)
+    report = replace(report, provenance=provenance)
     write_json(folder / AUDIT, printable_drift(report))
     return report
 
