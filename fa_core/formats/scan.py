@@ -410,8 +410,8 @@ def places(
         else:
             # last: a run is called as its own file or folder, not as a link to it
             path = links.pop()
-            target = real_path(path)
-            if is_folder(path) and not any(map(target.is_relative_to, homes)):
+            target = real_path(path) if is_folder(path) else homes[0]
+            if not any(map(target.is_relative_to, homes)):
                 what = f"{path}: a link to {target}, outside {root}, is not searched"
                 yield Problem(path, f"{what}; name that folder, too")
                 continue
