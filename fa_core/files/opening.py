@@ -199,10 +199,9 @@ def _known_to_system(path: Name) -> str:
         with suppress(OSError):
             descriptor = os.open(absolute, look)
             try:
-                found = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115
+                return os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115
             finally:
                 os.close(descriptor)
-            return found if found.startswith(os.sep) else ""
     return ""
 
 
@@ -216,9 +215,7 @@ def cannot_open(path: Name, error: Exception) -> UnreadableInput:
     if isinstance(error, PermissionError):
         hint = "ask its owner or change its mode"
         return UnreadableInput("no permission to read it", where=where, hint=hint)
-    reason = str(error)
-    if isinstance(error, OSError) and error.strerror:
-        reason = error.strerror
+    reason = (isinstance(error, OSError) and error.strerror) or error
     return UnreadableInput(f"cannot be read ({reason})", where=where)
 
 
