@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,7 +17,7 @@ import fa_core
 from fa_core.audit.devices import check_counts
 from fa_core.errors import FaError, MeasureError, UnreadableInput, UsageError
 from fa_core.files.decode import Json, reading
-from fa_core.files.opening import exists, is_folder, open_file
+from fa_core.files.opening import exists, is_folder, open_file, real_path
 from fa_core.formats.checkpoint_file import distributed, files_of
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.option_values import (
@@ -180,27 +181,29 @@ def stamp(checkpoint: Path) -> list[list[int]]:
 def changed_since(rows: Iterable[AuditRow]) -> Iterator[Problem]:
     """Runs whose weights changed since they were measured.
 
-    Files are hashed only if size or time differ from the record, up to `HASHED` bytes in all.
+    Each file is looked at once, and hashed only if size or time differ from the record, up to
+    `HASHED` bytes in all.
     """
     left = HASHED
+    stamped = cache(stamp)
+    hashed: dict[Path, str] = {}
     for row in rows:
-        if row.checkpoint is None:
-            continue
         facts = row.report.provenance
-        path = Path(row.checkpoint)
-        then = facts.get(STAMP)
-        now = stamp(path) if STAMP in facts else []
-        if not now or now == then:
+        recorded = facts.get("hashes")
+        if row.checkpoint is None or STAMP not in facts or not isinstance(recorded, dict):
             continue
-        left -= sum(size for size, _ in now)
-        with suppress(FaError):
-            hashes = facts.get("hashes")
-            if (
-                left >= 0
-                and isinstance(hashes, dict)
-                and file_hash(*_weights_of(path)) != hashes.get("weights")
-            ):
-                yield Problem(row.source, f"{row.key}: {path} changed since; {_AGAIN}")
+        path = real_path(row.checkpoint)
+        now = stamped(path)
+        size = sum(size for size, _ in now)
+        if not now or now == facts[STAMP]:
+            continue
+        if path not in hashed and size <= left:
+            left -= size
+            with suppress(FaError):
+                hashed[path] = file_hash(*_weights_of(path))
+        wanted = recorded.get("weights")
+        if hashed.get(path, wanted) != wanted:
+            yield Problem(row.source, f"{row.key}: {path} changed since; {_AGAIN}")
 
 
 FORMULAS = "4"
