@@ -11,15 +11,16 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from fa_core.files.opening import real_path
 from fa_core.formats import Scan, Trace, scan_again
-from fa_core.formats.rows import AuditRow, Problem
+from fa_core.formats.rows import AuditRow, Problem, with_baselines
 from fa_core.formats.run_folder import RunProgress, look_at, sniff
 from fa_core.formats.scan import NOTHING_HERE, Identity, places
 from fa_core.report.manifest import CREDIT, MANIFEST, PROGRESS, RUN_FILES
@@ -136,6 +137,9 @@ class Folders:
                 del self._stamps[place]
                 readings.append(Reading(place, gone=True))
         self._since = None
+        # together: the frozen runs of a folder are read once
+        rows = iter(with_baselines([row for each in readings for row in each.rows]))
+        readings = [replace(each, rows=[*islice(rows, len(each.rows))]) for each in readings]
         return readings, work
 
     def _places(self) -> Iterator[str]:

@@ -38,7 +38,7 @@ NEAR_ZERO = 0.01
 """A cosine nearer to 0 counts as this large where its tolerance is compared with it."""
 
 COARSE = 0.05
-"""Relative rounding error of a norm from which numbers that differ prove nothing."""
+"""Part of a value that may be rounding, above which numbers that differ prove nothing."""
 
 MOST_NAMED = 40
 """Differences of a run, and names of values that are not compared, that are printed."""
@@ -323,8 +323,9 @@ def excess(old: float, new: float, tolerance: float) -> float:
 def _judged(name: str, was: object, now: object, rule: Rule, relative: float) -> Difference | float:
     """A value's difference over its tolerance, at most 1, or the `Difference` of more.
 
-    A tolerance above `COARSE`, as of half precision, or above the value itself agrees with nearly
-    everything: a value that is not equal and within such a tolerance counts as not compared.
+    A tolerance above `COARSE` of the value, as of half precision or of intervals of many blocks, or
+    above the value itself agrees with nearly everything: a value that is not equal and within such
+    a tolerance counts as not compared.
     """
     found = Difference(kind="fact", name=name, recorded=was, measured=now)
     if was is None:
@@ -343,7 +344,7 @@ def _judged(name: str, was: object, now: object, rule: Rule, relative: float) ->
     if over > 1:
         return replace(found, tolerance=tolerance or None)
     is_near_zero = tolerance > max(abs(was), abs(now), NEAR_ZERO * rule.size)
-    if over > 0 and (is_near_zero or relative > COARSE):
+    if over > 0 and (is_near_zero or rule.times * relative > COARSE):
         why = f"rounding may change it by {tolerance:.1e}"
         return replace(found, kind=UNCHECKED, decides=False, why=why)
     return over

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from fa_core.analysis.record_comparison import Comparison, compare
 from fa_core.audit.audit import Measuring
-from fa_core.audit.jobs import CREDITS, MeasureOptions, job_for
+from fa_core.audit.jobs import CREDITS, Job, MeasureOptions, job_for
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.files.opening import LONGEST_NAME, is_file, is_folder, real_path
 from fa_core.formats.audit_table import stored_report, summary_row
@@ -103,19 +103,21 @@ def verify(
     if not records:
         raise UnreadableInput(skipped[0].message)
     how.check()
-    prepared: list[tuple[AuditRow, MeasureOptions]] = []
+    jobs: list[tuple[AuditRow, Job]] = []
     failures: list[Problem] = []
     for row in records:
         try:
             there = replace(row, checkpoint=str(find_checkpoint(row)))
-            prepared.append((there, recorded_options(row, typed)))
+            jobs.append((there, job_for(there, "", recorded_options(row, typed))))
         except FaError as error:  # noqa: PERF203 (a file is looked for)
             failures.append(Problem(row.source, str(error)))
-    todo = [job_for(row, str(index), options) for index, (row, options) in enumerate(prepared)]
+    # what is recorded several times is measured once
+    numbers = {repr(job): number for number, (_, job) in enumerate(jobs)}
+    todo = [replace(jobs[number][1], id=str(number)) for number in numbers.values()]
     reports: dict[int, DiagnosticReport] = {}
     interrupted = how.run(todo, 0, reports.__setitem__, failures)
-    done = sorted(reports.items())
-    pairs = [(prepared[index][0], report) for index, report in done]
+    measured = [(row, reports.get(numbers[repr(job)])) for row, job in jobs]
+    pairs = [(row, report) for row, report in measured if report]
     return VerifyResult(
         runs=verifications(pairs), failures=failures, skipped=skipped, interrupted=interrupted
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
@@ -181,28 +182,40 @@ def typed_path(text: str) -> Path:
 
 
 def real_path(path: Name) -> Path:
-    """A path without links; loops are kept, for which `Path.resolve` raises before Python 3.13, and
-    so is a relative path while there is no current folder."""
+    """A path without links; loops and chains without end are kept, for which others raise, and so
+    is a relative path while there is no current folder."""
     try:
-        return Path(os.path.realpath(path))
-    except OSError:
+        return Path(_known_to_system(path) or os.path.realpath(path))
+    except (OSError, RecursionError):
         return Path(path)
+
+
+def _known_to_system(path: Name) -> str:
+    """The path without links of what is there, on Linux; Python alone takes a call of the system
+    for each part of each link."""
+    look = flags_of("O_PATH")
+    if look:
+        absolute = os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118
+        with suppress(OSError):
+            descriptor = os.open(absolute, look)
+            try:
+                return os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115
+            finally:
+                os.close(descriptor)
+    return ""
 
 
 def cannot_open(path: Name, error: Exception) -> UnreadableInput:
     """The error for a path that cannot be opened."""
     where = os.fspath(path)
     if isinstance(error, FileNotFoundError):
-        parents = real_path(where).parents
-        nearest = next(filter(is_folder, parents), "gone, too")
-        hint = f"the nearest folder that exists is {nearest}"
+        nearest = next(filter(is_folder, Path(where).parents), "/")
+        hint = f"the nearest folder that exists is {real_path(nearest)}"
         return MissingFile("no such file or folder", where=where, hint=hint)
     if isinstance(error, PermissionError):
         hint = "ask its owner or change its mode"
         return UnreadableInput("no permission to read it", where=where, hint=hint)
-    reason = str(error)
-    if isinstance(error, OSError) and error.strerror:
-        reason = error.strerror
+    reason = (isinstance(error, OSError) and error.strerror) or error
     return UnreadableInput(f"cannot be read ({reason})", where=where)
 
 

@@ -36,7 +36,9 @@ _OF_EVENTS = "tfevents"
 _MAGIC_END = 80
 
 
-def read(path: Path, named: bool, given: Given, root: str = "") -> Iterator[Trace | Problem]:
+def read(
+    path: Path, named: bool, given: Given, root: str, seen: set[tuple[int, int]]
+) -> Iterator[Trace | Problem]:
     """The scalars of a folder's event files as one run: a resumed run continues in a new file, and
     parts of it, as those of ``add_scalars``, lie in folders below, by which their tags are called.
 
@@ -48,6 +50,7 @@ def read(path: Path, named: bool, given: Given, root: str = "") -> Iterator[Trac
         named: whether the user named the file.
         given: tags that the user named.
         root: the folder that the user named.
+        seen: device and inode of files that need not be read; those of the run are added.
 
     Raises:
         UnreadableInput: too many scalars, or a named run without any that is read.
@@ -65,6 +68,8 @@ def read(path: Path, named: bool, given: Given, root: str = "") -> Iterator[Trac
     if _OF_EVENTS in path.name:
         parts = filter(_is_part, sorted(folder.iterdir()))
         files = {f"{part.name}/": _event_files(part) for part in parts} | files
+    status = map(Path.stat, chain.from_iterable(files.values()))
+    seen.update((one.st_dev, one.st_ino) for one in status)
     at_step: dict[int, Json] = {}
     for part, logged in _logged(files, path):
         for step, scalars in merge(logged)[0].items():
@@ -74,7 +79,7 @@ def read(path: Path, named: bool, given: Given, root: str = "") -> Iterator[Trac
     names = dict.fromkeys(chain.from_iterable(values for _, values in entries))
     if (named or is_root) and not is_log(names, given):
         raise no_known_column(str(path), names, given)
-    row = msgspec.structs.replace(row_of_file(str(folder)), source=str(path))
+    row = msgspec.structs.replace(row_of_file(str(folder)), source=str(own[-1]))
     yield from traces_of(row, entries, given)
 
 
@@ -89,7 +94,7 @@ def _is_part(folder: Path) -> bool:
 
 
 def _event_files(folder: Path) -> list[Path]:
-    """A folder's newest event files, in order."""
+    """A folder's event files, in order."""
     return _found(folder, folder.stat().st_mtime_ns)
 
 
@@ -97,7 +102,7 @@ def _event_files(folder: Path) -> list[Path]:
 def _found(folder: Path, changed: int) -> list[Path]:
     """See `_event_files`; cached by the time of change, since each file asks for all."""
     found = []
-    for path in sorted(folder.glob(f"*{_OF_EVENTS}*"))[-_PARTS:]:
+    for path in sorted(folder.glob(f"*{_OF_EVENTS}*")):
         with suppress(UnreadableInput, OSError), open_file(path) as file:
             if b"brain.Event:" in file.read(_MAGIC_END) and not path.name.endswith("~"):
                 found.append(path)
@@ -111,7 +116,7 @@ def _logged(
     left = _MOST_BYTES
     for part, own in files.items():
         events = []
-        for file in own:
+        for file in own[-_PARTS:]:
             with open_file(file) as opened:
                 for data in _records(opened, size_of(opened)):
                     left -= len(data)

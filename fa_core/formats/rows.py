@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.files.decode import Json, loads
-from fa_core.files.opening import exists, is_file, read_file, real_path
+from fa_core.files.opening import LONGEST_NAME, exists, is_file, read_file, real_path
 from fa_core.report.baseline import FrozenBaseline, FrozenRun, FrozenRuns, facts_of, rule_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import CONTROL, NOT_MEASURED
@@ -28,7 +28,7 @@ from fa_core.report.numbers import count_text
 from fa_core.report.provenance import BASELINE_FROM, GIVEN
 from fa_core.report.quantities import named
 
-_HYDRA_ABOVE, _MOST_OVERRIDES = 4, 1 << 16
+_HYDRA_ABOVE = 4
 _OVERRIDE = re.compile(r"^- *['\"]?\+*([^'\"\s]+)", re.MULTILINE)
 
 
@@ -216,9 +216,9 @@ def row_of_file(path: str) -> AuditRow:
     file = Path(path).absolute()
     for folder in islice(file.parents, _HYDRA_ABOVE):
         said = folder / ".hydra" / "overrides.yaml"
-        if is_file(said) and not said.is_symlink():
+        if is_file(said) and real_path(said).is_relative_to(real_path(folder)):
             with suppress(UnreadableInput, ValueError):
-                found = _OVERRIDE.findall(read_file(said, _MOST_OVERRIDES).decode())
+                found = _OVERRIDE.findall(read_file(said, LONGEST_NAME).decode())
                 file = folder / ",".join(found).replace("/", ".") / file.relative_to(folder)
             break
     return row_named(str(file), path)

@@ -96,8 +96,9 @@ def scan(
     read = partial(_at, run_traces=run_traces, given=columns or {})
     lone = len(paths) == 1
     seen: set[Identity] = set()
+    homes = [*map(real_path, paths)]
     found = _collected(
-        finding for path in paths for finding in _under(os.fspath(path), seen, lone, read, paths)
+        finding for path in paths for finding in _under(os.fspath(path), seen, lone, read, homes)
     )
     # an empty table would hide the reason
     if lone and not found.rows and not found.traces and found.problems and is_file(paths[0]):
@@ -107,7 +108,7 @@ def scan(
     alone = named.intersection(str(row.checkpoint) for row in found.rows)
     real = {str(real_path(path)) for path in alone}
     for path in sorted(filter(is_file, {Path(path).with_name(RESULTS) for path in alone})):
-        beside = _collected(_under(str(path), seen, False, read, paths))
+        beside = _collected(_under(str(path), seen, False, read, homes))
         found.rows.extend(row for row in with_baselines(beside.rows) if row.checkpoint in real)
         found.problems.extend(beside.problems)
     found = _one_per_run(found, named)
@@ -153,7 +154,8 @@ def _one_per_run(found: Scan, named: set[str]) -> Scan:
 
 
 def scan_again(path: str, columns: Given | None = None) -> Scan:
-    """Scan a place found by `scan` again: a file, or a run folder without its subfolders.
+    """Scan a place found by `scan` again, as it is recorded: a file, or a run folder without its
+    subfolders.
 
     Never raises: an unreadable path is a problem, and an unknown file gives nothing.
 
@@ -161,16 +163,9 @@ def scan_again(path: str, columns: Given | None = None) -> Scan:
         path: the file or run folder.
         columns: see `scan`.
     """
-    try:
-        if is_folder(path):
-            found = _collected(run_folder.read(Path(path)))
-            rows = with_baselines(found.rows)
-        else:
-            found = _collected(_in_file(Place(path), columns or {}))
-            rows = found.rows
-        return Scan([*marked_changed(rows, HASHED)], found.traces, found.problems)
-    except FaError as error:
-        return Scan(problems=[Problem(path, str(error))])
+    place = Place(path, is_folder=is_folder(path))
+    found = _collected(_at(place, True, columns or {}))
+    return Scan([*marked_changed(found.rows, HASHED)], found.traces, found.problems)
 
 
 def _collected(found: Iterable[Finding]) -> Scan:
@@ -231,14 +226,14 @@ def _under(
     seen: set[Identity],
     named_raises: bool,
     read: Callable[[Place], Iterator[Finding]],
-    paths: Paths,
+    homes: Sequence[Path],
 ) -> Iterator[Finding]:
     """Findings under a named path; unreadable ones are problems, or raise if `named_raises`."""
     count = 0
     unread: list[str] = []
     known = len(seen)
     try:
-        for place in places(path, seen, named=True, others=paths):
+        for place in places(path, seen, named=True, others=homes):
             before = count
             for finding in [place] if isinstance(place, Problem) else read(place):
                 count += 1
@@ -294,7 +289,7 @@ def _in_file(place: Place, given: Given) -> Iterator[Finding]:
         if _EVENTS.match(head):
             from fa_core.formats import event_files
 
-            yield from event_files.read(Path(path), place.named, given, place.root)
+            yield from event_files.read(Path(path), place.named, given, place.root, place.seen)
             return
         if _TABLE.match(head):
             columns = log_files.csv_header(head)
@@ -366,6 +361,10 @@ def _is_ours(place: Place, head: bytes) -> bool:
     return False
 
 
+Identity: TypeAlias = tuple[int, int]
+"""Device and inode."""
+
+
 class Place(msgspec.Struct):
     """A file or folder.
 
@@ -375,6 +374,7 @@ class Place(msgspec.Struct):
         is_folder: whether it is a folder.
         root: the named folder that it was found in.
         skip: names of its files that need not be visited, set by its reader.
+        seen: identities of what was visited, to which its reader adds what it read with it.
     """
 
     path: str
@@ -382,14 +382,11 @@ class Place(msgspec.Struct):
     is_folder: bool = False
     root: str = ""
     skip: frozenset[str] = frozenset()
-
-
-Identity: TypeAlias = "tuple[int, int]"
-"""Device and inode."""
+    seen: set[Identity] = set()
 
 
 def places(
-    path: str, seen: set[Identity], named: bool = False, others: Paths = ()
+    path: str, seen: set[Identity], named: bool = False, others: Sequence[Path] = ()
 ) -> Iterator[Place | Problem]:
     """Walk a file or folder: its new places, and problems for unreadable folders, and for links to
     folders elsewhere, into which no walk leads.
@@ -398,14 +395,14 @@ def places(
         path: a file or folder.
         seen: identities visited before, shared between paths, so that nothing is read twice.
         named: whether the user named it; other paths may vanish or be broken links.
-        others: further paths that the user named; links may lead there.
+        others: further paths that the user named, without links; links may lead there.
 
     Raises:
         UnreadableInput: the named path does not exist, may not be read, or is neither file nor
             folder.
     """
     root = path.rstrip(os.sep)
-    homes = [real_path(path), *map(real_path, others)]
+    homes = [real_path(path), *others]
     waiting = [path]
     links = list[str]()
     while waiting or links:
@@ -414,8 +411,8 @@ def places(
         else:
             # last: a run is called as its own file or folder, not as a link to it
             path = links.pop()
-            target = real_path(path)
-            if is_folder(path) and not any(map(target.is_relative_to, homes)):
+            target = real_path(path) if is_folder(path) else homes[0]
+            if not any(map(target.is_relative_to, homes)):
                 what = f"{path}: a link to {target}, outside {root}, is not searched"
                 yield Problem(path, f"{what}; name that folder, too")
                 continue
@@ -466,7 +463,7 @@ def _place(path: str, seen: set[Identity], named: bool) -> Place | None:
     if is_neither or identity in seen:
         return None
     seen.add(identity)
-    return Place(path, named, stat.S_ISDIR(status.st_mode))
+    return Place(path, named, stat.S_ISDIR(status.st_mode), seen=seen)
 
 
 def _is_shown(entry: os.DirEntry[str]) -> bool:

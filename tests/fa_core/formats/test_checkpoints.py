@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.errors import UnreadableInput
-from fa_core.formats import load_audits, scan, scan_again
+from fa_core.formats import load_audits, scan
 from fa_core.formats.audit_table import write_audit_table
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import RESULTS
@@ -114,7 +114,7 @@ def test_a_run_is_judged_by_the_frozen_run_beside_it_however_it_is_opened(tmp_pa
         report = DiagnosticReport(residual_norms=[1.0, 1.0], headline_acc=acc, provenance=facts)
         report.save(run / "audit.json")
     run = str(tmp_path / "dfa")
-    for found in (scan([tmp_path]), scan([run]), scan_again(run)):
+    for found in (scan([tmp_path]), scan([run])):
         report = found.rows[0].report
         assert (report.margin_pp, report.recorded_verdict) == (-10.0, "trustworthy")
         recorded = recorded_text(report, report.thresholds)
