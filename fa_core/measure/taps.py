@@ -375,7 +375,9 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
         if pool is not None and pool[1]:
             l, before = pool
             names = [*stream.names[:l], before, *stream.names[l + 1 :]]
-            behind_pools.append(list(dict.fromkeys(names)))
+            names = list(dict.fromkeys(names))
+            # each once, as the state before the last one's pool may have its name
+            behind_pools += [names] * (names not in behind_pools)
         left = left or listed(outnumber(flow, proof))
         if left:
             part, why = taps, f"'{','.join(taps)}' would leave out {left}"
@@ -408,7 +410,9 @@ def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
     if any(flow.operations[made].name == pool for made in stream.cuts[:l]):
         # every block ends in one
         return None
-    return l, name_of(flow, node)
+    name = name_of(flow, node)
+    # what a module reads of it may be the part
+    return l, name if name != stream.names[l] else ""
 
 
 def _is_one_or_all(read: Tensor) -> bool:
