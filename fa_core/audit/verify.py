@@ -234,6 +234,11 @@ def _with_baselines(
             record = row.report
             if record.frozen_baseline_acc is None or record.provenance.get(BASELINE_FROM) != GIVEN:
                 measured = other.report
+            if record.frozen_baseline_acc is not None and measured.frozen_baseline_acc is None:
+                # its frozen run was not measured here: no finding
+                reasons = {**measured.unmeasured}
+                reasons.pop("d", None)
+                measured = replace(measured, unmeasured=reasons)
             yield row, measured
 
 

@@ -91,6 +91,8 @@ def basis_text(run: JudgedRun, letter: str) -> str:
         return "baseline that was paired by its file's name"
     if rule:
         return f"baseline {baseline_text(run)} of frozen blocks trained by {rule}"
+    if source and "acc" in run.intervals and "margin_pp" not in run.intervals:
+        return "baseline without its samples, so not paired by them: measure the frozen run, too"
     return ""
 
 
