@@ -29,6 +29,7 @@ from fa_core.option_values import nearest, unknown_name
 from fa_core.report.diagnostics import BOUND, NOT_MEASURED, UNDECIDED
 from fa_core.report.names import canonical_method
 from fa_core.report.numbers import exact, listed
+from fa_core.report.provenance import Interval
 from fa_core.report.quantities import BY_NAME
 
 HOLDS, FAILS = "holds", "fails"
@@ -107,7 +108,7 @@ class SeedOutcome(msgspec.Struct, frozen=True, kw_only=True):
     run: str
     outcome: str
     value: float | None = None
-    interval: tuple[float, float] | None = None
+    interval: Interval | None = None
     why: str = ""
 
 

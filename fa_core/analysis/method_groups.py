@@ -104,7 +104,7 @@ def _known(table: AuditTable, names: Members) -> list[str] | None:
     """
     if names is None:
         return None
-    present = set(table.method.tolist())
+    present = set(table.methods)
     chosen = [canonical_method(name) for name in names]
     for name in chosen:
         if name in CONTROLS:
@@ -147,7 +147,7 @@ def conditions(table: AuditTable) -> list[tuple[Condition, list[int]]]:
 
     Source: docs/protocol.md §9, seeds.
     """
-    methods = [str(method) for method in table.method]
+    methods = table.method.tolist()
     axes = differing_axes(("", axes) for axes in table.axes).get("", [])
     columns = [methods]
     for axis in axes:

@@ -12,8 +12,8 @@ import numpy as np
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import Condition, conditions
 from fa_core.files.decode import Json
-from fa_core.formats.table import AuditTable, Bits, Floats, Mask
-from fa_core.report.diagnostics import BIT, CONTROL, LETTERS, common_judgement
+from fa_core.formats.table import AuditTable, Bits, Floats, Mask, having
+from fa_core.report.diagnostics import CONTROL, LETTERS, common_judgement
 from fa_core.report.gamma import CREDIT
 from fa_core.report.numbers import listed
 from fa_core.report.quantities import named
@@ -125,7 +125,7 @@ def _group(runs: AuditTable, condition: Condition, thresholds: DiagnosticThresho
     undecided = _counts(runs.undecided(thresholds))
     stats = {}
     for number in AVERAGED:
-        marked = (runs.nonfinite & BIT[number.marks]) != 0
+        marked = having(runs.nonfinite, number.marks)
         stats[number.stat] = stat_of(runs.column(number), number.log, marked)
     pooled = not uneven_layers(runs)
     for name, values in zip(CREDIT, runs.credit.T, strict=True):
@@ -160,7 +160,7 @@ def uneven_layers(runs: AuditTable) -> str:
 
 def _counts(bits: Bits) -> dict[str, int]:
     """Letter → number of runs with its bit."""
-    return {letter: int(np.count_nonzero(bits & bit)) for letter, bit in BIT.items()}
+    return {letter: int(having(bits, letter).sum()) for letter in LETTERS}
 
 
 def stat_of(values: Floats, geometric: bool, marked: Mask | bool = False) -> Stat:

@@ -16,8 +16,8 @@ from msgspec import structs
 
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import Members, split_groups
-from fa_core.formats.table import AuditTable, Floats, Indices
-from fa_core.report.diagnostics import BIT, DIAGNOSTICS, LETTERS, Diagnostic, mask_of
+from fa_core.formats.table import AuditTable, Floats, Indices, having
+from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic
 from fa_core.report.numbers import median
 from fa_core.report.provenance import Interval
 from fa_core.report.quantities import JUDGED
@@ -80,10 +80,10 @@ def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThreshol
     """
     table, _ = table.claiming()
     diagnostic = DIAGNOSTICS[letter]
-    others = mask_of(LETTERS) ^ BIT[letter]
+    others = LETTERS.replace(letter, "")
     points = table.points(letter)
-    fires = (table.flags(thresholds) & others) != 0
-    not_passed = fires | ((table.undecided(thresholds) & others) != 0)
+    fires = having(table.flags(thresholds), others)
+    not_passed = fires | having(table.undecided(thresholds), others)
     sure, possible = table.ends(letter)
     fired = _steps(diagnostic, sure, points)
     walk_backs = _steps(diagnostic, sure[~fires], points) + int(fires.sum())
@@ -252,17 +252,16 @@ def sensitivities(
 
 def _spread(runs: AuditTable, diagnostic: Diagnostic, thresholds: DiagnosticThresholds) -> Spread:
     letter = diagnostic.letter
-    bit = BIT[letter]
     values = runs.column(JUDGED[letter])
-    broken = (runs.nonfinite & bit) != 0
-    measured = (runs.coverage & bit) != 0
+    broken = having(runs.nonfinite, letter)
+    measured = having(runs.coverage, letter)
     spread = Spread(
         methods=tuple(runs.methods),
         runs=len(runs),
         measured=int(measured.sum()),
         nonfinite=int(broken.sum()),
-        fired=int(np.count_nonzero(runs.flags(thresholds) & bit)),
-        undecided=int(np.count_nonzero(runs.undecided(thresholds) & bit)),
+        fired=int(having(runs.flags(thresholds), letter).sum()),
+        undecided=int(having(runs.undecided(thresholds), letter).sum()),
     )
     inside = np.sort(values[measured & ~broken])
     if not len(inside):

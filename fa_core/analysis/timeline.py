@@ -6,6 +6,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from typing import TypeAlias
 
 import numpy as np
 from msgspec.structs import replace
@@ -15,15 +16,18 @@ from fa_core.analysis.method_groups import collections
 from fa_core.analysis.seeds import AVERAGED
 from fa_core.files.decode import Json
 from fa_core.formats.rows import AuditRow, axes_of_methods, value_on_axis
-from fa_core.formats.table import AuditTable, Bits
+from fa_core.formats.table import AuditTable, Bits, having
 from fa_core.formats.trace import EPOCH, Trace
 from fa_core.report.baseline import FrozenBaseline, why_no_baseline
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import BIT, LETTERS, letters_of
+from fa_core.report.diagnostics import LETTERS, letters_of, mask_of
 from fa_core.report.gamma import deep_over_epochs, null_band
 from fa_core.report.names import named_place, run_names, run_place
 from fa_core.report.numbers import brief
 from fa_core.report.report_facts import PROTOCOL, TRAINING, DiagnosticThresholds
+
+Fires: TypeAlias = dict[str, int | None]
+"""Letter → the epoch at which a diagnostic fires; None if it does not."""
 
 STOP_ON = "ab"
 """Default diagnostics of early stops: both are collapses that do not heal."""
@@ -117,8 +121,8 @@ class Timeline(Result, frozen=True, kw_only=True):
     axes: Json
     source: str
     epochs: int
-    first_fire: dict[str, int | None]
-    lasting: dict[str, int | None]
+    first_fire: Fires
+    lasting: Fires
     undecided: str
     evidence: dict[str, str]
     stop: EarlyStop | None
@@ -212,20 +216,21 @@ class Replay:
         fired, undecided, coverage = bits
         measured = letters_of(int(np.bitwise_or.reduce(coverage, initial=0)))
         numbers = [epoch.epoch for epoch in trace.epochs]
-        first_fire: dict[str, int | None] = {}
-        lasting: dict[str, int | None] = {}
+        first_fire: Fires = {}
+        lasting: Fires = {}
         ends_undecided = ""
         for letter in measured:
-            known = (coverage & BIT[letter]) != 0
-            fires = np.flatnonzero(fired & BIT[letter])
-            passes = np.flatnonzero(known & ((fired & BIT[letter]) == 0))
+            known = having(coverage, letter)
+            is_fired = having(fired, letter)
+            fires = np.flatnonzero(is_fired)
+            passes = np.flatnonzero(known & ~is_fired)
             last = fires[fires >= passes.max(initial=0)]
             first_fire[letter] = lasting[letter] = None
             if len(fires):
                 first_fire[letter] = numbers[fires[0]]
             if len(last):
                 lasting[letter] = numbers[last[0]]
-            if undecided[np.flatnonzero(known)[-1]] & BIT[letter]:
+            if having(undecided, letter)[known][-1]:
                 ends_undecided += letter
         return Timeline(
             key=trace.key,
@@ -359,7 +364,7 @@ def _skipped(trace: Trace, table: AuditTable, measured: str) -> tuple[str, ...]:
 
 def _stop(trace: Trace, fired: Bits, stop_on: str, total_epochs: int | None) -> EarlyStop | None:
     """Savings of ending a run at the first epoch at which a chosen diagnostic fires, or None."""
-    chosen = fired & sum(BIT[letter] for letter in set(stop_on))
+    chosen = fired & mask_of(set(stop_on))
     if not chosen.any():
         return None
     at = int(np.flatnonzero(chosen)[0])

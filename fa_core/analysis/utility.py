@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fa_core.analysis import Result
-from fa_core.formats.table import AuditTable, Bits, Mask, objects
-from fa_core.report.diagnostics import BIT, LETTERS, mask_of
-from fa_core.report.names import run_names
+from fa_core.formats.table import AuditTable, Bits, Mask, having, objects
+from fa_core.report.diagnostics import LETTERS
 from fa_core.report.quantities import JUDGED
 from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 
@@ -63,7 +62,7 @@ class _Rule(NamedTuple):
     looks_at: str
     caught: Mask
     known: Mask
-    bits: int = 0
+    letters: str = ""
 
 
 def _rules(runs: AuditTable, flags: Bits, by_accuracy: Mask) -> dict[str, _Rule]:
@@ -76,12 +75,12 @@ def _rules(runs: AuditTable, flags: Bits, by_accuracy: Mask) -> dict[str, _Rule]
     }
     for number, letter in enumerate(LETTERS, start=2):
         looks_at = f"accuracy + ({letter}) {JUDGED[letter].words}"
-        caught = by_accuracy | ((flags & BIT[letter]) != 0)
-        known = (runs.coverage & BIT[letter]) != 0
-        rules[f"S{number}"] = _Rule(looks_at, caught, known, BIT[letter])
+        caught = by_accuracy | having(flags, letter)
+        known = having(runs.coverage, letter)
+        rules[f"S{number}"] = _Rule(looks_at, caught, known, letter)
     caught = by_accuracy | (flags != 0)
     known = has_acc | (runs.coverage != 0)
-    rules["S_full"] = _Rule("accuracy + (a) to (d)", caught, known, mask_of(LETTERS))
+    rules["S_full"] = _Rule("accuracy + (a) to (d)", caught, known, LETTERS)
     return rules
 
 
@@ -104,7 +103,7 @@ def decision_utility(
     """
     table, left_out = table.claiming()
     runs = table.select(table.coverage != 0)
-    names = objects(run_names(runs.key.tolist(), runs.source.tolist()))
+    names = objects(runs.names)
     if chance is None:
         guessing = 1 / np.where(np.isnan(runs.classes), CLASSES, runs.classes)
     else:
@@ -114,14 +113,14 @@ def decision_utility(
     withdrawn = np.count_nonzero(full)
     undecided = runs.undecided(thresholds)
     strategies = []
-    for name, (looks_at, caught, known, bits) in rules.items():
+    for name, (looks_at, caught, known, letters) in rules.items():
         share = float(np.count_nonzero(caught & full) / withdrawn) if withdrawn else None
         strategy = Strategy(
             name=name,
             looks_at=looks_at,
             walked_back=tuple(names[caught]),
             judged=int(known.sum()),
-            undecided=int(np.count_nonzero(~caught & ((undecided & bits) != 0))),
+            undecided=int(np.count_nonzero(~caught & having(undecided, letters))),
             caught=share,
             extra=int(np.count_nonzero(caught & ~full)),
         )

@@ -27,6 +27,7 @@ from fa_core.audit.jobs import (
     JobState,
     JobView,
     MeasureOptions,
+    OnNote,
     check_options,
     ignore,
     job_for,
@@ -85,7 +86,7 @@ class Measuring(msgspec.Struct, frozen=True):
     execution: Execution = Execution()
     on_event: OnEvent = ignore
     on_plan: Callable[[int, int], None] = ignore
-    on_notice: Callable[[str], None] = ignore
+    on_notice: OnNote = ignore
 
     def check(self) -> None:
         """Check the execution before anything starts.

@@ -13,7 +13,6 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
@@ -21,7 +20,7 @@ from msgspec.structs import replace
 
 from fa_core.audit import messages
 from fa_core.audit.devices import RAY, Execution, answering_cluster
-from fa_core.audit.jobs import Cancelled, Job, JobProgress, ignore
+from fa_core.audit.jobs import Cancelled, Job, JobProgress, OnNote, ignore
 from fa_core.audit.messages import ChildProcess
 from fa_core.audit.pool import OnEvent, Pool
 from fa_core.audit.worker import MEASURE, Client, Measure, failure, measure_and_send, measure_of
@@ -63,7 +62,7 @@ class ClusterPool(Pool):
         execution: Execution,
         on_event: OnEvent = ignore,
         *,
-        on_notice: Callable[[str], None] = ignore,
+        on_notice: OnNote = ignore,
     ) -> None:
         super().__init__([RAY], on_event, on_notice=on_notice)
         self._execution = execution

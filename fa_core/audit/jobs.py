@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
@@ -36,6 +36,10 @@ AUTO: Literal["auto"] = "auto"
 
 DECIDE_AT = 0.3
 """The ceiling of (c) by which `AUTO` decides, unless another is given."""
+
+
+OnNote: TypeAlias = Callable[[str], None]
+"""Called with a note for the user."""
 
 
 def ignore(*_: object) -> None:
@@ -246,7 +250,7 @@ class JobProgress:
     def __init__(
         self,
         show: Callable[[int, int], None] = ignore,
-        note: Callable[[str], None] = ignore,
+        note: OnNote = ignore,
         check: Callable[[], None] = ignore,
     ) -> None:
         self.note = note

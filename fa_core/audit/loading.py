@@ -20,6 +20,7 @@ from fa_core.audit.jobs import (
     DeviceFull,
     Job,
     MeasureOptions,
+    OnNote,
     no_data,
 )
 from fa_core.errors import FaError, MeasureError, UnreadableInput
@@ -44,7 +45,7 @@ ANOTHER_DEVICE = "or choose another one with --device"
 T = TypeVar("T")
 
 
-def halve_until_fits(run: Callable[[int], T], size: int, note: Callable[[str], None]) -> T:
+def halve_until_fits(run: Callable[[int], T], size: int, note: OnNote) -> T:
     """Run with passes of ``size`` samples, and halve them until they fit into memory.
 
     The numbers are the same for every size.
@@ -83,14 +84,14 @@ def does_not_fit(where: str, device: str) -> FaError:
     """The error for a network or samples that do not fit on the device."""
     what = f"out of memory: the network or the samples do not fit on {device}"
     hint = f"free the device, {ANOTHER_DEVICE}"
-    if not device.startswith("cuda"):
-        return MeasureError(what, where=where, hint=hint)
-    free, total = torch.cuda.mem_get_info(device)
-    others = total - free - torch.cuda.memory_reserved(device)
-    what += f", other processes hold {_gigabytes(others)} of its {_gigabytes(total)}"
-    if others >= FULL_OF_OTHERS * total:
-        return DeviceFull(what, where=where, hint=hint)
-    return MeasureError(what, where=where, hint=hint)
+    kind = MeasureError
+    if device.startswith("cuda"):
+        free, total = torch.cuda.mem_get_info(device)
+        others = total - free - torch.cuda.memory_reserved(device)
+        what += f", other processes hold {_gigabytes(others)} of its {_gigabytes(total)}"
+        if others >= FULL_OF_OTHERS * total:
+            kind = DeviceFull
+    return kind(what, where=where, hint=hint)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from fa_core.audit.jobs import (
     FULL,
     Job,
     JobProgress,
+    OnNote,
     versions,
 )
 from fa_core.audit.loading import (
@@ -228,7 +229,7 @@ def _rule(loaded: Loaded) -> Method:
 
 
 def precision_of(
-    loaded: Loaded, batch: object, how: PassOptions, note: Callable[[str], None]
+    loaded: Loaded, batch: object, how: PassOptions, note: OnNote
 ) -> ReferencePrecision:
     """The distance of a job's gradients from float64 ones on the first eval batch; ``note`` as for
     `halve_until_fits`."""
@@ -258,7 +259,7 @@ def build_report(
     diagnosis: Diagnosis,
     how: PassOptions,
     device: str,
-    note: Callable[[str], None],
+    note: OnNote,
 ) -> DiagnosticReport:
     """The report of a measured job; adds reliability and credit.
 
@@ -286,7 +287,8 @@ def build_report(
     if options.ablate:
         report = with_ablation(report, loaded, samples)
     credit = measure_credit(loaded, batch, diagnosis, how)
-    missing = (credit or {}).get("missing", {}).get("gamma")
+    found = credit or {}
+    missing = found.get("missing", {}).get("gamma")
     if missing and not report.credit:
         note(f"no Γ: {missing}")
     right = torch.cat(list(diagnosis.right))
@@ -294,7 +296,7 @@ def build_report(
     if report.flatten != PER_TOKEN:
         rightly = packed(samples.in_data_order(right).tolist())
     other_data = _data_note(loaded.manifest, loaded.plan.data, samples)
-    notes = [other_data, report.notes, (credit or {}).get("note")]
+    notes = [other_data, report.notes, found.get("note")]
     return replace(
         report,
         method_name=job.method,
@@ -303,7 +305,7 @@ def build_report(
         notes="; ".join(filter(None, notes)),
         right=rightly,
         headline_acc_source=f"measured on {len(right)} test samples",
-        unmeasured=_unmeasured(report, credit, job),
+        unmeasured=_unmeasured(report, found, job),
         credit=credit,
         provenance=report.provenance | _facts(loaded, samples, device),
     )
@@ -339,12 +341,12 @@ def _facts(loaded: Loaded, samples: Evaluation, device: str) -> Json:
     }
 
 
-def _unmeasured(report: DiagnosticReport, credit: Json | None, job: Job) -> dict[str, str]:
+def _unmeasured(report: DiagnosticReport, credit: Json, job: Job) -> dict[str, str]:
     """What was not measured, with the user's credit in place of a network's own."""
     found = dict(report.unmeasured)
     if job.options.credit not in CREDITS:
         found.pop("gamma", None)
-        found |= (credit or {}).get("missing", {})
+        found |= credit.get("missing", {})
     why = why_no_baseline(job.method)
     if why:
         found["d"] = why

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from fa_core.audit import messages
 from fa_core.audit.devices import threads_per_worker
-from fa_core.audit.jobs import Job, JobState, JobView, ignore
+from fa_core.audit.jobs import Job, JobState, JobView, OnNote, ignore
 from fa_core.audit.messages import ChildProcess
 from fa_core.errors import FaError, InvalidReport, MeasureError
 from fa_core.files.decode import Json
@@ -83,7 +83,7 @@ class Pool(AbstractContextManager["Pool"]):
         devices: Sequence[str],
         on_event: OnEvent = ignore,
         *,
-        on_notice: Callable[[str], None] = ignore,
+        on_notice: OnNote = ignore,
         threads: int | None = None,
     ) -> None:
         self.on_notice = on_notice

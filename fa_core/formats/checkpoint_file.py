@@ -149,16 +149,14 @@ def read_index(document: Document) -> Iterator[Finding]:
 def no_run(path: str) -> str:
     """Why a file is not a run of its own, whatever it holds; ``""`` if it may be one."""
     match = _NO_RUN.fullmatch(os.path.basename(path))  # noqa: PTH119
-    kind = match and match.lastgroup
-    if kind == "trainer":
+    if match is None:
+        return ""
+    if match["trainer"]:
         return "holds the state of a trainer, not weights"
-    if kind == "part":
+    if match["part"]:
         return "is a part of a distributed checkpoint"
-    if (
-        kind == "shard"
-        and match
-        and os.path.exists(index := path.replace(match["shard"], "") + _INDEX)  # noqa: PTH110
-    ):
+    index = path.replace(match["shard"], "") + _INDEX
+    if os.path.exists(index):  # noqa: PTH110
         return f"is a part of the checkpoint {index}"
     return ""
 
@@ -330,9 +328,7 @@ def marked_changed(rows: Iterable[AuditRow], most: float = math.inf) -> Iterator
             most -= size
             with suppress(FaError):
                 hashes = hashes_of(path)
-                changed = [
-                    name for name in hashes if hashes[name] != before.get(name, hashes[name])
-                ]
+                changed = [each for each, own in hashes.items() if before.get(each, own) != own]
                 if changed:
                     report = replace(
                         row.report, changed=f"its {' and '.join(changed)} changed since"

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -32,6 +32,7 @@ from fa_core.formats.trace import Trace
 from fa_core.report import manifest as run_files
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.names import canonical_method
+from fa_core.report.provenance import Count
 from fa_core.report.report_facts import TRAINING
 from fa_core.sanitize import WHITE_SPACE, sanitize
 
@@ -169,7 +170,7 @@ class RunProgress(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     doing: Doing
-    pid: Annotated[int, msgspec.Meta(ge=1)]
+    pid: Count
     host: str
     process_started: float
     heartbeat: float
@@ -300,7 +301,7 @@ class ProgressFiles:
             pid=os.getpid(),
             host=socket.gethostname(),
             process_started=psutil.Process().create_time(),
-            heartbeat=time.time(),
+            heartbeat=0.0,
         )
         with self._lock:
             self._at_work[folder] = progress
@@ -313,14 +314,14 @@ class ProgressFiles:
             progress = replace(before, epoch=epoch, epochs=epochs, step=step, steps=steps)
             self._at_work[folder] = progress
             if epoch != before.epoch:
-                _write(folder, replace(progress, heartbeat=time.time()))
+                _write(folder, progress)
 
     def end(self, folder: Path, why: str = "") -> None:
         """This process lets go of a run: finished, or else `why` it is not."""
         with self._lock:
             progress = self._at_work.pop(folder, None)
             if progress and why:
-                _write(folder, replace(progress, heartbeat=time.time(), ended=why))
+                _write(folder, replace(progress, ended=why))
             elif progress:
                 _remove(folder)
 
@@ -342,7 +343,7 @@ class ProgressFiles:
         while not self._over.wait(HEARTBEAT_SECONDS):
             with self._lock:
                 for folder, progress in self._at_work.items():
-                    _write(folder, replace(progress, heartbeat=time.time()))
+                    _write(folder, progress)
 
 
 def _remove(folder: Path) -> None:
@@ -351,5 +352,7 @@ def _remove(folder: Path) -> None:
 
 
 def _write(folder: Path, progress: RunProgress) -> None:
+    """Write a progress file with the heartbeat of now."""
+    now = replace(progress, heartbeat=time.time())
     with suppress(FaError):
-        write_json(folder / run_files.PROGRESS, msgspec.to_builtins(progress))
+        write_json(folder / run_files.PROGRESS, msgspec.to_builtins(now))

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from fa_core.errors import missing_package
 from fa_core.formats.rows import AuditRow, Problem, conditions_of, recorded, uneven
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import BIT, judgement_of
+from fa_core.report.diagnostics import judgement_of, mask_of
 from fa_core.report.gamma import CREDIT, credit_numbers, deep_layers, per_layer
 from fa_core.report.judge import Judge
+from fa_core.report.names import run_names
 from fa_core.report.numbers import brief, count_text, listed
 from fa_core.report.quantities import Quantity, named
 from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
@@ -139,6 +140,11 @@ class AuditTable:
         return list(dict.fromkeys(self.method.tolist()))
 
     @cached_property
+    def names(self) -> list[str]:
+        """A unique name per row (`run_names`)."""
+        return run_names(self.key.tolist(), self.source.tolist())
+
+    @cached_property
     def no_claim(self) -> list[str]:
         """Per row, what it is where it makes no claim (`AuditRow.no_claim`)."""
         return [row.no_claim for row in self._rows]
@@ -218,8 +224,7 @@ class AuditTable:
     def assumed(self) -> Mask:
         """Mask of runs with (d) judged by an assumed baseline."""
         is_assumed = [row.report.assumed_baseline_acc is not None for row in self._rows]
-        found: Mask = np.array(is_assumed, dtype=np.bool_) & ((self.coverage & BIT["d"]) != 0)
-        return found
+        return np.array(is_assumed, dtype=np.bool_) & having(self.coverage, "d")
 
     @property
     def assumed_notes(self) -> tuple[str, ...]:
@@ -332,6 +337,12 @@ def read_only(array: _Array) -> _Array:
 def objects(values: Sequence[object]) -> Objects:
     """An array of objects (``np.array`` would unpack dicts and lists of equal length)."""
     return np.fromiter(values, object, len(values))
+
+
+def having(bits: Bits, letters: str) -> Mask:
+    """Mask of the rows with the bit of any of some diagnostics."""
+    found: Mask = (bits & mask_of(letters)) != 0
+    return found
 
 
 def as_bits(masks: bytearray) -> Bits:

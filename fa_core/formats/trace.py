@@ -13,7 +13,7 @@ import msgspec
 from fa_core.files.atomic import write_bytes
 from fa_core.files.decode import Json
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.provenance import Interval
+from fa_core.report.provenance import Intervals, Series
 from fa_core.report.report_facts import as_json
 
 
@@ -50,7 +50,7 @@ class TraceEpoch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     bp_grad_norms: list[float] = []
     cross_batch_stability: float | None = None
     frozen_baseline_acc: float | None = None
-    gamma: list[float | None] = []
+    gamma: Series = []
     error_norm: float | None = None
     lr: float | None = None
     seconds: float | None = None
@@ -58,7 +58,7 @@ class TraceEpoch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     evidence: dict[str, str] = {}
     unmeasured: dict[str, str] = {}
     layers: dict[str, str] = {}
-    intervals: dict[str, Interval] = {}
+    intervals: Intervals = {}
 
     def report(self, method: str = "", seed: int | None = None) -> DiagnosticReport:
         """The epoch as a report, judged like an audit."""

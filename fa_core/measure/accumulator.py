@@ -47,7 +47,14 @@ from fa_core.report.intervals import (
     is_on_a_line,
     median_ranks,
 )
-from fa_core.report.provenance import BATCH_SIZES, CUSTOM_BACKWARD, GRADIENT_BY, Interval, MeanError
+from fa_core.report.provenance import (
+    BATCH_SIZES,
+    CUSTOM_BACKWARD,
+    GRADIENT_BY,
+    Interval,
+    Intervals,
+    MeanError,
+)
 from fa_core.report.quantities import JUDGED
 
 FEWEST_PREDICTIONS = 20
@@ -403,9 +410,9 @@ def _own_credit(done: Pass, flattening: Flattening) -> Json:
     return found
 
 
-def _norm_intervals(norms: _Norms, g_medians: Sequence[float]) -> dict[str, Interval]:
+def _norm_intervals(norms: _Norms, g_medians: Sequence[float]) -> Intervals:
     """The intervals of (a) and (b) that are defined."""
-    found: dict[str, Interval] = {}
+    found: Intervals = {}
     growth = growth_interval(norms.h)
     if growth is not None:
         found["growth"] = growth

@@ -18,7 +18,6 @@ from fa_core.files.decode import Json
 from fa_core.measure.batch_input import to_device
 from fa_core.measure.credit_metrics import (
     NullGamma,
-    Series,
     credit_entries,
     pooled_gamma,
     random_units,
@@ -55,6 +54,7 @@ from fa_core.measure.proven_credit import doubt
 from fa_core.measure.taps import Taps, thawed
 from fa_core.measure.tracing import agreeing
 from fa_core.report.gamma import deep_gamma
+from fa_core.report.provenance import Series
 from fa_core.zoo.methods.base import Method
 from fa_core.zoo.models.base import StreamNet
 

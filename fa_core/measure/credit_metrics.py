@@ -6,7 +6,6 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -24,9 +23,7 @@ from fa_core.measure.norms import (
     unit_rows,
 )
 from fa_core.report.gamma import deep_entries, deep_gamma
-
-Series: TypeAlias = list[float | None]
-"""One number per layer or draw; None = undefined."""
+from fa_core.report.provenance import Series
 
 
 def ce_change(logits: Tensor, moved: Tensor, y: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from fa_core.report.judged_run import JudgedRun
 from fa_core.report.method_style import known_method
 from fa_core.report.names import canonical_method
 from fa_core.report.numbers import brief
-from fa_core.report.provenance import CE
+from fa_core.report.provenance import CE, Series
 
 HEALTHY_GAIN = 0.04
 """The least γ_L of healthy BP networks (docs/protocol.md §8)."""
@@ -29,7 +29,7 @@ NOISE_BELOW = 0.1
 2·√(2/(K(K−1)(C−1))), C = 10."""
 
 
-def backward_gain(run: JudgedRun) -> list[float | None]:
+def backward_gain(run: JudgedRun) -> Series:
     """γ_l = median_i ‖g_l,i‖·B / median_i ‖e_T,i‖, l = 0..L.
 
     g_l carries CE's 1/B and e_T = softmax(logits) − onehot(y) does not, hence the B.
@@ -52,6 +52,11 @@ def backward_gain(run: JudgedRun) -> list[float | None]:
     if run.error_norm == 0:
         return [None] * len(run.bp_grad_norms)
     return [g * run.batch_size / run.error_norm for g in run.bp_grad_norms]
+
+
+def deepest_gain(run: JudgedRun) -> float | None:
+    """γ_L, the last of `backward_gain`; None without one."""
+    return next(reversed(backward_gain(run)), None)
 
 
 def cause_of_floor(run: JudgedRun) -> str | None:
@@ -77,7 +82,7 @@ def cause_of_floor(run: JudgedRun) -> str | None:
         return None
     if run.loss != CE:
         return "undetermined"
-    deepest = (backward_gain(run) or [None])[-1]
+    deepest = deepest_gain(run)
     is_gone = run.error_norm is not None and run.error_norm < CONVERGED_BELOW
     if deepest is not None and deepest < CANCELLED_BELOW:
         return "both" if is_gone else "cancelled"
@@ -289,7 +294,7 @@ def _first_block_text(run: JudgedRun, found: StreamScale, limit: float) -> str:
     if h_0 >= 1 or found.block != 0 or found.deep > limit:
         return ""
     text = f"only block 0→1 is over the limit, from ‖h_0‖ {brief(h_0, 2)}"
-    gain = (backward_gain(run) or [None])[-1]
+    gain = deepest_gain(run)
     if gain is not None and gain >= HEALTHY_GAIN:
         return f"{text}: a small embedding (γ_L {brief(gain, 2)} is healthy)"
     return text
@@ -336,7 +341,7 @@ def _gain_text(run: JudgedRun) -> str:
     missing = [name for name, value in recorded.items() if value is None]
     if missing:
         return f"{' and '.join(missing)} not recorded"
-    deepest = backward_gain(run)[-1]
+    deepest = deepest_gain(run)
     if deepest is None:
         return "γ_L N/A"
     return f"γ_L {brief(deepest, 2)}"

@@ -124,7 +124,9 @@ def drift_interval(
     k = len(cosines)
     if k < 3 or not math.isfinite(drift + sum(map(sum, cosines))):
         return None
-    if is_on_a_line(cosines) and k < FEWEST_ON_A_LINE:
+    square = _mean_square(cosines)
+    is_line = square >= ON_A_LINE
+    if is_line and k < FEWEST_ON_A_LINE:
         return -1.0, 1.0
     means = [(sum(row) - row[place]) / (k - 1) for place, row in enumerate(cosines)]
     pairs = _pairs(cosines)
@@ -136,7 +138,6 @@ def drift_interval(
     if error and abs(drift) < 1:
         stretched = t_quantile((k - 1) / 3, z) * error / (1 - drift**2)
         ends.append(math.tanh(math.atanh(drift) - stretched))
-    square = _mean_square(cosines)
     if square >= NEAR_A_LINE:
         # (x − c)² = t²·(first·x·(√q − x) + second)
         root = math.sqrt(square)
@@ -145,7 +146,7 @@ def drift_interval(
         rest = (1 + spread) * (drift**2 - second * t**2)
         reach = middle + math.sqrt(max(middle**2 - rest, 0.0))
         ends.append(min(root, reach / (1 + spread)))
-    if is_on_a_line(cosines):
+    if is_line:
         size = sum(map(abs, pairs)) / len(pairs)
         ends += [size * share for share in _flipped(cosines, z)]
     return max(-1.0, min(ends)), min(1.0, max(ends))

@@ -29,7 +29,7 @@ from fa_core.report.diagnostics import (
 )
 from fa_core.report.intervals import noise_scale
 from fa_core.report.names import is_control
-from fa_core.report.provenance import BATCH_SIZES, OTHER_BASELINES, Interval
+from fa_core.report.provenance import BATCH_SIZES, OTHER_BASELINES, Interval, Intervals
 from fa_core.report.quantities import JUDGED
 from fa_core.report.report_facts import ReportFacts, refuse_changes
 
@@ -118,7 +118,7 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
         return found
 
     @cached_property
-    def reach(self) -> dict[str, Interval]:
+    def reach(self) -> Intervals:
         """Measured letter → (sure, possible), between which a threshold leaves the diagnostic
         undecided.
 
@@ -220,7 +220,7 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
         return 100 * (low - baseline), 100 * (high - baseline)
 
     @property
-    def judged_intervals(self) -> dict[str, Interval]:
+    def judged_intervals(self) -> Intervals:
         """All intervals by the names of `intervals`, with (d)'s as judged."""
         found = {}
         for letter, quantity in JUDGED.items():

@@ -124,11 +124,9 @@ def split_key(key: str) -> tuple[str, int | None, Json]:
     (('bp', 1, {}), ('dfa@home', 42, {}))
     """
     at = _SEED.fullmatch(key.partition("@")[0]) or _SEED.fullmatch(key)
-    if at:
-        method, axes = _around_seed(at[1], at[3])
-        return method or canonical_method(key), int(at[2]), dict(axes)
-    method, axes = _around_seed(key, "")
-    return method or canonical_method(key), None, dict(axes)
+    before, seed, after = at.groups() if at else (key, None, "")
+    method, axes = _around_seed(before, after)
+    return method or canonical_method(key), int(seed) if seed else None, dict(axes)
 
 
 @lru_cache(maxsize=4096)

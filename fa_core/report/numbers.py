@@ -170,7 +170,7 @@ def spread(mean: float | None, std: float | None, limit: float | None = None) ->
     if limit is not None:
         limit = _shifted(limit, exponent)
         places = len(on_its_side(shown[0], limit, fixed, places).partition(".")[2])
-    text = f"{shown[0]:.{places}f} ± {shown[1]:.{places}f}"
+    text = " ± ".join(fixed(number, places) for number in shown)
     if exponent:
         return f"({text})e{exponent}"
     return text

@@ -41,8 +41,15 @@ CE = "ce"
 """Cross entropy, the protocol's loss."""
 
 
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+"""A count of at least one."""
+
+Series: TypeAlias = list[float | None]
+"""One number per layer, block or draw; None = undefined."""
+
+
 class _Null(TypedDict, total=False):
-    gamma: list[float | None]
+    gamma: Series
     deep_gamma_mean: float | None
     deep_gamma_std: float | None
     rank: float | None
@@ -51,10 +58,10 @@ class _Null(TypedDict, total=False):
 class Credit(TypedDict, total=False):
     """The ``credit`` fields the program reads, with their types."""
 
-    gamma: list[float | None]
-    rho: list[float | None]
-    nudge: list[float | None]
-    zeros: list[float | None]
+    gamma: Series
+    rho: Series
+    nudge: Series
+    zeros: Series
     gamma_L: float | None
     free_layers: list[int]
     null: _Null
@@ -63,7 +70,7 @@ class Credit(TypedDict, total=False):
 class Provenance(TypedDict, total=False):
     """The ``provenance`` fields the program reads, with their types."""
 
-    batch_sizes: Annotated[list[Annotated[int, msgspec.Meta(ge=1)]], msgspec.Meta(min_length=2)]
+    batch_sizes: Annotated[list[Count], msgspec.Meta(min_length=2)]
     checkpoint: object
     classes: object
     fan_in: Annotated[float, msgspec.Meta(gt=0)]
@@ -78,6 +85,9 @@ class Provenance(TypedDict, total=False):
 
 Interval: TypeAlias = tuple[float, float]
 """Low and high end."""
+
+Intervals: TypeAlias = dict[str, Interval]
+"""Name of a number → its interval."""
 
 EXACT_ABOVE = 1 - 5e-7
 """Cosine with float64 that prints as 1.000000."""
@@ -98,9 +108,9 @@ class ReferencePrecision(msgspec.Struct, frozen=True, kw_only=True):
     Source: docs/protocol.md, *Is the reference valid?*
     """
 
-    cosine: list[float | None]
-    worst: list[float | None]
-    norm_ratio: list[float | None]
+    cosine: Series
+    worst: Series
+    norm_ratio: Series
     lost: list[int]
     samples: int
     dtype: str = "float32"
@@ -151,7 +161,7 @@ class DepthAblation(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     accuracy: float
-    accuracy_without: list[float | None]
+    accuracy_without: Series
     samples: int = 0
 
     @property

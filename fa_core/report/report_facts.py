@@ -15,8 +15,10 @@ from fa_core.report.numbers import brief
 from fa_core.report.provenance import (
     CE,
     LOSS,
+    Count,
     DepthAblation,
     Interval,
+    Intervals,
     MeanError,
     ReferencePrecision,
 )
@@ -170,9 +172,6 @@ PROTOCOL = DiagnosticThresholds()
 Axis: TypeAlias = str | int | float | bool | None
 """A run's coordinate along an axis of a sweep."""
 
-Count = Annotated[int, msgspec.Meta(ge=1)]
-"""A count of at least one."""
-
 WHAT_IF = "(what if)"
 """Key of an assumed baseline for decoders; never written to files."""
 
@@ -291,7 +290,7 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
     evidence: dict[str, Literal["bound", "proxy", "assumed"]] = {}
     growth_bound: float | None = None
     credit: Json | None = None
-    intervals: dict[str, Interval] = {}
+    intervals: Intervals = {}
     right: str | None = None
     reference_precision: ReferencePrecision | None = None
     depth_ablation: DepthAblation | None = None

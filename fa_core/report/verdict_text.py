@@ -253,22 +253,27 @@ def flips_of(run: JudgedRun) -> list[Flip]:
 
 
 def _flips(run: JudgedRun) -> Iterator[Flip]:
-    sure = {letter: ends[0] for letter, ends in run.reach.items()}
-    possible = {letter: ends[1] for letter, ends in run.reach.items()}
-    if run.flags or run.undecided:
-        open_or_fires = [letter for letter in run.coverage if letter in run.flags | run.undecided]
-        yield Flip(TRUSTWORTHY, {x: _passing(x, possible[x]) for x in open_or_fires})
-    fires = [letter for letter in run.coverage if letter in run.flags]
-    if fires and (run.undecided or any(sure[x] != possible[x] for x in fires)):
-        before = {x: possible[x] for x in fires if sure[x] != possible[x]}
-        yield Flip(UNDECIDED, {x: _passing(x, sure[x]) for x in fires}, before)
-    if run.judgement == TRUSTWORTHY:
-        for letter in run.coverage:
-            if sure[letter] != possible[letter]:
-                yield Flip(UNDECIDED, {letter: _firing(letter, possible[letter])}, sure)
-    if not fires:
-        for letter in run.coverage:
-            yield Flip(WALKS_BACK, {letter: _firing(letter, sure[letter])})
+    passing = {}
+    undecided = {}
+    before = {}
+    for letter, (sure, possible) in run.reach.items():
+        if letter in run.flags | run.undecided:
+            passing[letter] = _passing(letter, possible)
+        if letter in run.flags:
+            undecided[letter] = _passing(letter, sure)
+            if sure != possible:
+                before[letter] = possible
+    if passing:
+        yield Flip(TRUSTWORTHY, passing)
+    if undecided and (run.undecided or before):
+        yield Flip(UNDECIDED, undecided, before)
+    if not passing:
+        for letter, (sure, possible) in run.reach.items():
+            if sure != possible:
+                yield Flip(UNDECIDED, {letter: _firing(letter, possible)}, {letter: sure})
+    if not run.flags:
+        for letter, (sure, _) in run.reach.items():
+            yield Flip(WALKS_BACK, {letter: _firing(letter, sure)})
 
 
 def _passing(letter: str, end: float) -> tuple[str, float]:

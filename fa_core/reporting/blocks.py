@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -61,6 +61,10 @@ def by_note(said: Iterable[tuple[str, Iterable[str]]], form: str = "{}: {}") -> 
     return [form.format(listed(names), note) for note, names in concerned.items()]
 
 
+Record: TypeAlias = dict[str, str]
+"""A row of a table: heading → cell."""
+
+
 class Grid(msgspec.Struct, frozen=True, tag=True):
     """A table.
 
@@ -81,7 +85,7 @@ class Grid(msgspec.Struct, frozen=True, tag=True):
     @classmethod
     def of(
         cls,
-        records: Sequence[Mapping[str, str]],
+        records: Sequence[Record],
         caption: str = "",
         words: int = 1,
         marked: Iterable[object] = (),

@@ -12,9 +12,9 @@ import numpy as np
 
 from fa_core.analysis.method_groups import conditions, families
 from fa_core.analysis.seeds import stat_of
-from fa_core.formats.table import AuditTable, Floats, Indices, Mask
+from fa_core.formats.table import AuditTable, Floats, Indices, Mask, having
 from fa_core.formats.trace import common_unit
-from fa_core.report.diagnostics import BIT, CONTROL
+from fa_core.report.diagnostics import CONTROL
 from fa_core.report.method_style import MethodStyle, published_name
 from fa_core.report.numbers import brief
 from fa_core.report.quantities import BY_NAME, JUDGED, Quantity, named
@@ -72,7 +72,6 @@ class Markers(NamedTuple):
         """
         table = self.table
         rows = self.rows
-        bit = BIT[what.marks]
         values = table.column(what)
         marks = {}
         if what is ACCURACY:
@@ -86,29 +85,29 @@ class Markers(NamedTuple):
         finite = rows[np.isfinite(values[rows])]
         for name, style in self.styles.items():
             mine = finite[[self.names[i] == name for i in finite.tolist()]]
-            for look, are in self._looks(style, bit):
+            for look, are in self._looks(style, what.marks):
                 some = mine[are[mine]]
                 plot(panel, self.xs[some], values[some], style, linestyle="none", **look)
-        fires = table.flags(self.thresholds)
-        broken = table.nonfinite
+        fires = having(table.flags(self.thresholds), what.marks)
+        broken = having(table.nonfinite, what.marks)
         shown = np.isfinite(panels.drawable(values[rows], what.log))
         for i in rows[~shown].tolist():
             text = "n.m."
-            if broken[i] & bit:
+            if broken[i]:
                 text = "NaN/inf"
             elif values[i] == 0:
                 text = "0"
             word = panel.text(self.xs[i], 0.02, text)
-            word.set(color=panels.LIMIT if fires[i] & bit else panels.MUTED, fontsize=6)
+            word.set(color=panels.LIMIT if fires[i] else panels.MUTED, fontsize=6)
             word.set(transform=panel.get_xaxis_transform(), rotation=90, ha="center", va="bottom")
         finish(panel, what, self.thresholds)
 
-    def _looks(self, style: MethodStyle, bit: int) -> Iterator[tuple[Look, Mask]]:
+    def _looks(self, style: MethodStyle, letter: str) -> Iterator[tuple[Look, Mask]]:
         """Faces of a method's markers, each with the runs that have it."""
         table = self.table
-        fires = (table.flags(self.thresholds) & bit) != 0
-        measured = (table.coverage & bit) != 0
-        undecided = (table.undecided(self.thresholds) & bit) != 0
+        fires = having(table.flags(self.thresholds), letter)
+        measured = having(table.coverage, letter)
+        undecided = having(table.undecided(self.thresholds), letter)
         yield {"markerfacecolor": panels.UNMEASURED}, ~measured
         yield {"markerfacecolor": "white"}, measured & ~fires & ~undecided
         yield {"markerfacecolor": style.colour}, fires
@@ -153,7 +152,7 @@ def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCO
         if len(rows) > 1:
             spread = np.linspace(-0.28, 0.28, len(rows))
         xs[rows] = places.index(name) + spread
-    drawn = [what for what in JUDGED.values() if (table.coverage & BIT[what.letter]).any()]
+    drawn = [what for what in JUDGED.values() if having(table.coverage, what.letter).any()]
     drawn = drawn or [JUDGED["a"]]
     signs: Signs = {**panels.FACES, "line: mean over seeds": _MEAN}
     columns = min(len(drawn), 2)
@@ -177,7 +176,7 @@ def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCO
 
 def _mean(table: AuditTable, what: Quantity, mine: Sequence[int]) -> float:
     """The mean over some runs; NaN if a number is not finite."""
-    if (table.nonfinite[mine] & BIT[what.letter]).any():
+    if having(table.nonfinite, what.letter)[mine].any():
         return math.nan
     return mean_of(table.column(what)[mine], what.log)
 

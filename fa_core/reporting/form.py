@@ -184,7 +184,7 @@ def _in_order(table: AuditTable) -> AuditTable:
 
 
 def _measured(table: AuditTable) -> AuditTable:
-    return table.select(np.asarray(table.coverage) != 0)
+    return table.select(table.coverage != 0)
 
 
 def _per_collection(table: AuditTable) -> Iterator[tuple[str, AuditTable]]:

@@ -16,6 +16,7 @@ from fa_core.report.method_style import published_name
 from fa_core.report.numbers import (
     count_text,
     exact,
+    fixed,
     is_rounding,
     on_its_side,
     scientific,
@@ -187,11 +188,11 @@ def _with_deviation(value: float, std: float | None, places: int) -> str:
     ('0.500', '1.000(0)')
     """
     if std is None:
-        return f"{value:.{places}f}"
+        return fixed(value, places)
     if is_rounding(std, value):
-        return f"{value:.{places}f}(0)"
+        return f"{fixed(value, places)}(0)"
     places = max(0, -int(f"{std:.0e}".partition("e")[2]))
-    return f"{value:.{places}f}({std * 10**places:.0f})"
+    return f"{fixed(value, places)}({std * 10**places:.0f})"
 
 
 def _caption(

@@ -25,7 +25,7 @@ from fa_core.report.numbers import (
 from fa_core.report.quantities import BY_NAME, JUDGED
 from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.report.verdict_text import grounds_text
-from fa_core.reporting.blocks import Block, Grid, Paragraph, bullets, by_note
+from fa_core.reporting.blocks import Block, Grid, Paragraph, Record, bullets, by_note
 
 _SAMPLE = "sample standard deviation"
 _DEEP = "All l: mean over every layer; deep: over l ≥ 1 without the layers whose credit comes free."
@@ -55,7 +55,7 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
     yield from bullets((*analysis.notes, *notes))
 
 
-def _seed_record(group: SeedGroup, thresholds: DiagnosticThresholds) -> dict[str, str]:
+def _seed_record(group: SeedGroup, thresholds: DiagnosticThresholds) -> Record:
     record = {"method": full_name(group), "verdict": _verdict(group)}
     record["fires on"] = fires_on(group)
     record["disagree"] = ", ".join(group.disagree) or "–"
@@ -66,7 +66,7 @@ def _seed_record(group: SeedGroup, thresholds: DiagnosticThresholds) -> dict[str
     return record
 
 
-def _range_record(group: SeedGroup, thresholds: DiagnosticThresholds) -> dict[str, str]:
+def _range_record(group: SeedGroup, thresholds: DiagnosticThresholds) -> Record:
     record = {"method": full_name(group)}
     for number in AVERAGED:
         stat = group.stats[number.stat]
@@ -179,7 +179,7 @@ def sensitivity_blocks(analysis: Sequence[Sensitivity]) -> Iterator[Block]:
     yield from bullets(by_note(said, "{} {}"))
 
 
-def _sensitivity_record(one: Sensitivity, grouped: bool) -> dict[str, str]:
+def _sensitivity_record(one: Sensitivity, grouped: bool) -> Record:
     record = {"fires when": fires_when(one)}
     if grouped:
         record["healthy (median), fires"] = group_range(one.healthy, one.threshold)
@@ -290,7 +290,7 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
     yield from bullets(by_note((one.key, one.skipped) for one in timelines))
 
 
-def _method_record(one: MethodTimeline) -> dict[str, str]:
+def _method_record(one: MethodTimeline) -> Record:
     record = {"method": full_name(one), "seeds": "/".join(map(_epoch, one.seeds))}
     for letter in LETTERS:
         record[f"({letter})"] = _first_fires(one, letter)
@@ -298,7 +298,7 @@ def _method_record(one: MethodTimeline) -> dict[str, str]:
     return record | _ends(one.saved, one.acc_at_stop, one.final_acc)
 
 
-def _timeline_record(one: Timeline) -> dict[str, str]:
+def _timeline_record(one: Timeline) -> Record:
     stop = "–"
     saved = acc = None
     if one.stop:
@@ -316,7 +316,7 @@ def _timeline_record(one: Timeline) -> dict[str, str]:
     return record | _ends(saved, acc, one.final_acc)
 
 
-def _ends(saved: float | None, acc: float | None, final_acc: float | None) -> dict[str, str]:
+def _ends(saved: float | None, acc: float | None, final_acc: float | None) -> Record:
     text = BY_NAME["acc"].text
     return {
         "epochs saved": _share(saved),

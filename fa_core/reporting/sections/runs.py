@@ -10,13 +10,12 @@ from typing import TypeAlias
 
 from fa_core.analysis.claims import FAILS, OUTCOMES, Claim, ClaimResult, SeedOutcome
 from fa_core.analysis.seeds import AVERAGED
-from fa_core.formats.table import AuditTable
-from fa_core.report.beside import backward_gain, cause_of_floor, failure_mode
+from fa_core.formats.table import AuditTable, having
+from fa_core.report.beside import cause_of_floor, deepest_gain, failure_mode
 from fa_core.report.diagnostic_record import DiagnosticRecord, range_text, records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import (
     ASSUMED,
-    BIT,
     CONTROL,
     DIAGNOSTICS,
     LETTERS,
@@ -25,7 +24,6 @@ from fa_core.report.diagnostics import (
     cell_legend,
     judged_text,
 )
-from fa_core.report.names import run_names
 from fa_core.report.notes import baseline_text, caveats
 from fa_core.report.numbers import MISSING, brief, count_text, listed, on_its_side, significant
 from fa_core.report.quantities import JUDGED
@@ -37,6 +35,7 @@ from fa_core.reporting.blocks import (
     Grid,
     Heading,
     Paragraph,
+    Record,
     bullets,
     by_note,
 )
@@ -51,7 +50,7 @@ Run: TypeAlias = tuple[str, DiagnosticReport]
 
 def shown_runs(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCOL) -> list[Run]:
     """The runs of per-run tables, judged by these thresholds (default: the protocol's)."""
-    names = run_names(table.key.tolist(), table.source.tolist())[:ROWS_AT_MOST]
+    names = table.names[:ROWS_AT_MOST]
     return [(name, table.report(i).with_thresholds(thresholds)) for i, name in enumerate(names)]
 
 
@@ -84,7 +83,7 @@ def second_readings(table: AuditTable, thresholds: DiagnosticThresholds) -> Iter
 
 def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     """Numbers of runs, their judgements, and caveats."""
-    methods = list(dict.fromkeys(map(str, table.method)))
+    methods = table.methods
     seeds = sorted({seed for seed in table.seed if seed is not None})
     runs = count_text(len(table), "run")
     of = count_text(len(methods), "method")
@@ -99,11 +98,11 @@ def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Blo
 
 def _caveats(table: AuditTable) -> Iterator[Block]:
     notes = [*table.assumed_notes]
-    for letter, bit in BIT.items():
-        count = int(((table.nonfinite & bit) != 0).sum())
+    for letter in LETTERS:
+        count = int(having(table.nonfinite, letter).sum())
         if count:
             notes.append(f"({letter}) is NaN or infinite on {count_text(count, 'run')}")
-    for i, name in enumerate(run_names(table.key.tolist(), table.source.tolist())):
+    for i, name in enumerate(table.names):
         report = table.report(i)
         if report.coverage and report.recorded_differs:
             notes.append(f"{name} is recorded as “{report.recorded_verdict}” in its source")
@@ -143,7 +142,7 @@ def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
         yield Paragraph(f"{left} more {are} in the CSV form.")
 
 
-def _verdict_record(run: Run) -> dict[str, str]:
+def _verdict_record(run: Run) -> Record:
     name, report = run
     partly = "*" if report.evidence else ""
     record = {
@@ -204,12 +203,12 @@ def beyond_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterato
     yield Grid.of(list(map(_beyond_record, runs)), caption)
 
 
-def _beyond_record(run: Run) -> dict[str, str]:
+def _beyond_record(run: Run) -> Record:
     name, report = run
     record = {"run": name}
     for one in records_of(report):
         record[f"({one.letter}) room"] = _room(report, one)
-    record["γ_L"] = significant(next(reversed(backward_gain(report)), None), 3)
+    record["γ_L"] = significant(deepest_gain(report), 3)
     record["‖e_T‖"] = significant(report.error_norm, 3)
     record["cause"] = failure_mode(report) or "–"
     record["(b) fired because"] = cause_of_floor(report) or "–"

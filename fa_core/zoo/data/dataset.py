@@ -23,7 +23,6 @@ from fa_core.option_values import check_known, split_place
 Options = TypeVar("Options", bound=msgspec.Struct)
 
 Natural: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
-Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 
 
 def parse_options(name: str, text: str, defaults: Options) -> Options:

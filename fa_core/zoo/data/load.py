@@ -31,13 +31,13 @@ from fa_core.files.opening import (
 )
 from fa_core.option_values import DATA, check_data_set, import_callable, load_plugin, plugins
 from fa_core.report.numbers import listed
+from fa_core.report.provenance import Count
 from fa_core.zoo.data.cifar import CIFAR10, CIFAR100, Cifar, read_cifar, standardised
 from fa_core.zoo.data.dataset import (
     NAMES,
     DataSet,
     GivenBatches,
     Natural,
-    Positive,
     Scaling,
     from_arrays,
     made_data,
@@ -114,7 +114,7 @@ class DigitsOptions(msgspec.Struct, frozen=True):
         seed: of the split.
     """
 
-    test: Positive = 360
+    test: Count = 360
     seed: Natural = 0
 
 
@@ -173,7 +173,7 @@ class ImageOptions(Scaling, frozen=True):
     """Options of ``imagefolder``: resize the shorter side to `size`, then cut out the square
     centre; None = neither."""
 
-    size: Positive | None = None
+    size: Count | None = None
 
 
 def load_images(spec: str, text: str, train: bool = False, typed: bool = True) -> DataSet:

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from fa_core.errors import UsageError
 from fa_core.files.opening import check_room
-from fa_core.zoo.data.dataset import DataSet, Natural, Positive, parse_options
+from fa_core.report.provenance import Count
+from fa_core.zoo.data.dataset import DataSet, Natural, parse_options
 
 Floats = NDArray[np.float64]
 
@@ -41,8 +42,8 @@ class SyntheticOptions(msgspec.Struct, frozen=True):
     input: Annotated[_Width, msgspec.Meta(ge=1)] = 128
     ambient: Annotated[_Width, msgspec.Meta(ge=0)] = 0
     channels: Natural = 0
-    train: Positive = 50_000
-    test: Positive = 10_000
+    train: Count = 50_000
+    test: Count = 10_000
     seed: Natural = 0
 
 

@@ -12,7 +12,7 @@ import inspect
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -42,6 +42,7 @@ from fa_core.files.opening import (
     read_file,
     typed_path,
 )
+from fa_core.files.tensor_mappings import StateDict
 from fa_core.option_values import (
     MODELS,
     check_known,
@@ -305,7 +306,7 @@ def _size_limit(weights: Weights) -> Iterator[None]:
         yield
 
 
-def own_names(network: nn.Module, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+def own_names(network: nn.Module, tensors: StateDict) -> StateDict:
     """A checkpoint's tensors under the names of a transformers network, which stores some renamed.
 
     Unchanged if a tensor is missing, superfluous or of another shape.
@@ -319,7 +320,7 @@ def own_names(network: nn.Module, tensors: Mapping[str, Tensor]) -> Mapping[str,
     )
     if any(info.values()):
         return tensors
-    renamed: Mapping[str, Tensor] = loaded.state_dict()
+    renamed: StateDict = loaded.state_dict()
     return renamed
 
 
