@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import difflib
 import importlib
+import os
 import re
 import sys
 import traceback
@@ -83,11 +84,17 @@ _LONG = 200
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The hint for an unknown name: a similar known one, and all known ones in order.
+    """The hint for an unknown name: a similar known one, and all known ones in order; of a file of
+    the user's code, what to write instead.
 
     >>> nearest("resmpl", ["vit_mini", "resmlp"])
     'did you mean resmlp? known: vit_mini, resmlp'
+    >>> nearest("own/nets.py:Net", [])
+    'write own.nets:Net'
     """
+    file, _, wanted = name.partition(":")
+    if file.endswith(".py"):
+        return _as_module(file, wanted)
     names = list(known)
     # of names from files that are no slip of the pen, quadratic in their length
     alike = [each for each in names if len(name) + len(each) < _LONG]
@@ -98,9 +105,16 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return hint
 
 
-_NAME = re.compile(
-    r"^(?P<module>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*):(?P<name>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)$"
-)
+def _as_module(file: str, wanted: str) -> str:
+    """How code in a file is named, as a hint."""
+    *folders, module = Path(os.path.relpath(file)).with_suffix("").parts
+    name = f"{module}:{wanted or 'NAME'}"
+    if ".." in folders:
+        return f"write {name} from its folder"
+    return f"write {'.'.join([*folders, name])}"
+
+
+_NAME = re.compile(r"^(?!.*\.py:)[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")
 
 
 def is_callable_name(text: str) -> bool:
@@ -158,13 +172,12 @@ def network_spec(text: str) -> tuple[str, str, Json]:
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
         hint = f"write e.g. {name or 'my_lab.nets:build'}(depth=4, name='x')"
         raise UsageError(
-            f"--model {text!r}: its arguments are no key=value pairs of literals", hint=hint
+            f"{text!r}: its arguments are no key=value pairs of literals", hint=hint
         ) from None
     if not (kind or is_callable_name(name) or name in ARCHS or name in plugins(MODELS)):
         known = [*ARCHS, *plugins(MODELS), *(f"{library}:…" for library in LIBRARIES)]
         raise UsageError(
-            f"--model {name!r} is not module:callable (own/nets.py: own.nets:make)",
-            hint=nearest(name, known),
+            f"{name!r} is neither a known network nor module:callable", hint=nearest(name, known)
         )
     return kind, name, args
 
@@ -208,31 +221,26 @@ def check_data_set(spec: str) -> None:
         check_known("data set", spec.partition(":")[0], known)
 
 
-def import_callable(text: str, option: str) -> Callable[..., Any]:
+def import_callable(text: str) -> Callable[..., Any]:
     """Import ``module:callable``; the current folder is searched first, like ``python`` does.
 
     Must never be called with a name from a *file* (a manifest, a checkpoint).
 
     Args:
-        text: typed by the user.
-        option: its option, for messages.
+        text: typed by the user; `is_callable_name` holds of it.
 
     Raises:
-        UsageError: another form, no such module or name, not callable, or an import that fails,
-            exits, or reads arguments or input.
+        UsageError: no such module or name, not callable, or an import that fails, exits, or reads
+            arguments or input.
     """
-    match = _NAME.match(text)
-    if match is None:
-        raise UsageError(
-            f"{option} {text!r} is not module:callable", hint="write e.g. my_package.my_module:make"
-        )
-    module = _imported(match["module"], match["name"], option)
+    name, _, wanted = text.partition(":")
+    module = _imported(name, wanted)
     try:
-        found: Callable[..., Any] = attrgetter(match["name"])(module)
+        found: Callable[..., Any] = attrgetter(wanted)(module)
     except AttributeError:
-        raise UsageError(f"{option}: {match['module']} has no {match['name']!r}") from None
+        raise UsageError(f"{name} has no {wanted!r}") from None
     if not callable(found):
-        raise UsageError(f"{option}: {text} is not callable")
+        raise UsageError(f"{text} is not callable")
     return found
 
 
@@ -249,7 +257,7 @@ def _times(paths: Iterable[str]) -> dict[str, float]:
     return {path: Path(path).stat().st_mtime for path in paths if Path(path).exists()}
 
 
-def _imported(name: str, wanted: str, option: str) -> ModuleType:
+def _imported(name: str, wanted: str) -> ModuleType:
     """Import a module of the user as a script without arguments and input would see it.
 
     Raises:
@@ -269,10 +277,10 @@ def _imported(name: str, wanted: str, option: str) -> ModuleType:
         _SOURCES.update(_times(filter(None, paths)))
         return module
     except ImportError as error:
-        hint = "name it by its folders from here: own.nets; or install it"
-        if name.endswith(".py"):
-            hint = f"write {name.removesuffix('.py')}:{wanted}"
-        raise UsageError(f"{option}: cannot import {name} ({error})", hint=hint) from error
+        hint = "run from its folder, or install it"
+        for file in Path().glob(f"*/{name.replace('.', '/')}.py"):
+            hint = _as_module(str(file), wanted)
+        raise UsageError(f"cannot import {name} ({error})", hint=hint) from error
     except KeyboardInterrupt:
         raise
     except BaseException as error:
@@ -286,7 +294,7 @@ def _imported(name: str, wanted: str, option: str) -> ModuleType:
         reason = "; ".join(said)
         what = " ".join(f"{type(error).__name__}: {reason}".split())
         raise UsageError(
-            f"{option}: importing {name} fails{where}: {what}",
+            f"importing {name} fails{where}: {what}",
             hint='put what it runs as a script below if __name__ == "__main__":',
         ) from error
     finally:

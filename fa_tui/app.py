@@ -28,15 +28,15 @@ from textual.screen import Screen
 from textual.scrollbar import ScrollBar
 from textual.worker import WorkerFailed
 
-from fa_core.audit.jobs import changed_since
 from fa_core.errors import INTERNAL_ERROR, FaError
+from fa_core.formats.checkpoint_file import HASHED, marked_changed
 from fa_core.report.numbers import count_text
 from fa_tui.explorer import ExplorerScreen, classes_at
 from fa_tui.follow import Following, Reading, news_of
 from fa_tui.jobs.control import JobControl
 from fa_tui.jobs.measuring import Setup
 from fa_tui.later import after
-from fa_tui.session import History, Session, merged, with_work
+from fa_tui.session import History, Session, merged, with_rows, with_work
 from fa_tui.settings import NOTHING_SET, Loaded, keep_theme
 from fa_tui.terminal.abilities import Terminal, detect, forget_empty_no_color
 from fa_tui.terminal.keys import DIALOGS, KeyQueue
@@ -353,7 +353,15 @@ class ExplorerApp(App[int]):
         self.run_worker(self._weights(), group="weights")
 
     async def _weights(self) -> None:
-        self.add_problems(await asyncio.to_thread(list, changed_since(self.session.rows)))
+        before = self.session.read
+        after = await asyncio.to_thread(list, marked_changed(before, HASHED))
+        changed = {
+            place: row
+            for place, row in enumerate(after)
+            if row.report.changed and self.session.read[place] is before[place]
+        }
+        if changed:
+            self.show(with_rows(self.session, changed))
 
     async def action_rescan(self) -> None:
         """Look at the open files and folders again."""

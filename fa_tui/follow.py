@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from fa_core.audit.jobs import changed_since
 from fa_core.files.opening import real_path
 from fa_core.formats import Scan, Trace, scan_again
 from fa_core.formats.rows import AuditRow, Problem, with_baselines
@@ -195,8 +194,7 @@ class Folders:
         self._stamps[place] = stamp
         if not (found.rows or found.traces or found.problems or known):
             return None
-        problems = [*found.problems, *changed_since(found.rows)]
-        return Reading(place, found.rows, found.traces, problems)
+        return Reading(place, found.rows, found.traces, found.problems)
 
     def _changed_work(self, folders: Iterable[str]) -> dict[str, RunProgress | None]:
         now = {folder: look_at(Path(folder)) for folder in folders}
@@ -346,5 +344,5 @@ def news_of(before: Session, now: Session, news: News, own_rows: Collection[int]
 def _looks_changed(before: Session, now: Session, row: int, own_rows: Collection[int]) -> bool:
     if row in own_rows:
         return False
-    sides = [(one.flags[row], one.undecided[row], one.coverage[row]) for one in (before, now)]
+    sides = [(one.flags[row], one.undecided[row], one.judgement(row)) for one in (before, now)]
     return sides[0] != sides[1]

@@ -159,8 +159,13 @@ class Scope:
 
     @cached_property
     def counted(self) -> Sequence[int]:
-        """The runs without controls, which make no claim."""
-        return [row for row in self.indices if not self._runs.rows[row].is_control]
+        """The runs that make a claim (`AuditRow.no_claim`)."""
+        return [row for row in self.indices if not self._runs.rows[row].no_claim]
+
+    @cached_property
+    def controls(self) -> int:
+        """Number of controls."""
+        return sum(row.is_control for row in self.runs)
 
     @cached_property
     def uneven(self) -> Sequence[str]:
@@ -169,7 +174,7 @@ class Scope:
 
     @property
     def compared(self) -> Sequence[int]:
-        """The runs that thresholds are set by: the counted ones, or where all are controls, all."""
+        """The runs that thresholds are set by: the counted ones, or where none is, all."""
         return self.counted or self.indices
 
     def values_with_controls(self, letter: str) -> Sequence[float]:
@@ -221,8 +226,6 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
         shared = vars(later)
         if changes.keys().isdisjoint(("read", "baseline", "log")):
             shared["runs"] = self.runs
-            if "problems" not in changes:
-                shared["outdated"] = self.outdated
             if "thresholds" not in changes:
                 shared["_judged"] = self._judged
             depends = "filter" in changes or (self.filter is not None and self.filter.live)
@@ -365,17 +368,6 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
         """Whether another process trains a run now."""
         return index in self.work and self.work[index].trains
 
-    @cached_property
-    def outdated(self) -> Mapping[int, str]:
-        """Row → what was found of a run whose weights changed since it was measured."""
-        found = {}
-        for problem in self.problems:
-            key, _, said = problem.message.partition(": ")
-            row = self.runs.places.get(problem.path, {}).get(key)
-            if row is not None:
-                found[row] = said
-        return found
-
     def epochs_of(self, index: int) -> Sequence[TraceEpoch]:
         """The epochs in the trace of a run folder; empty without a trace."""
         for trace in self.traces:
@@ -386,7 +378,7 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
     def judgement(self, index: int) -> str:
         """A run's judgement, by masks: a filter asks it of every run."""
         masks = self.flags[index], self.coverage[index], self.undecided[index]
-        return judgement_of(*masks, control=self.rows[index].is_control)
+        return judgement_of(*masks, self.rows[index].no_claim)
 
     def judged(self, index: int) -> DiagnosticReport:
         """A run's report as the thresholds judge it."""
@@ -398,7 +390,7 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
             letters_of(self.flags[index]),
             letters_of(self.coverage[index]),
             letters_of(self.undecided[index]),
-            control=self.rows[index].is_control,
+            self.rows[index].no_claim,
             ascii_only=ascii_only,
         )
 
@@ -431,11 +423,12 @@ def _differing(then: Session, now: Session) -> bytes:
 def changed_cells(then: Session, now: Session) -> set[int]:
     """The rows whose letters or marks differ between two snapshots of the same runs."""
     rows = {*(then.marked ^ now.marked), *(then.gone ^ now.gone)}
-    rows |= then.outdated.keys() ^ now.outdated.keys()
     for before, after in ((then.work, now.work), (then.states, now.states)):
         if before is not after:
             every = {*before, *after}
             rows |= {row for row in every if before.get(row) != after.get(row)}
+    if then.runs is not now.runs:
+        rows |= {row for row in range(len(now)) if then.judgement(row) != now.judgement(row)}
     if then._judged != now._judged:
         rows |= {row for row, differs in enumerate(_differing(then, now)) if differs}
     if then.since is not now.since:

@@ -87,7 +87,7 @@ def name_problem(text: str) -> str:
 def in_the_way(path: Path) -> Path | None:
     """A file that would be written over; a report in Markdown has figures ``NAME-*.svg`` beside
     it."""
-    if path.exists():
+    if path.exists() or path.is_symlink():  # to nothing, too
         return path
     figures = path.parent.glob(f"{glob.escape(path.stem)}-*.svg") if path.suffix == ".md" else ()
     return next(iter(sorted(figures)), None)
@@ -96,7 +96,7 @@ def in_the_way(path: Path) -> Path | None:
 def free_name(path: Path) -> Path:
     """The path, numbered if it exists: ``fa-tui.csv``, ``fa-tui-2.csv``, ..."""
     number, free = 1, path
-    while free.exists():
+    while free.exists() or free.is_symlink():
         number += 1
         free = path.with_stem(f"{path.stem}-{number}")
     return free
@@ -112,7 +112,7 @@ def write_data(path: Path, shared: Shared, thresholds: DiagnosticThresholds) -> 
         FaError: the file cannot be written; then none is there.
     """
     if shared.table is not None:
-        write_bytes(path, _table_text(path, shared.table).encode(), typed=True)
+        write_bytes(path, _table_text(path, shared.table).encode())
         return ""
     if not shared.rows:
         raise UsageError("no runs to export: the filter leaves none")
@@ -122,7 +122,7 @@ def write_data(path: Path, shared: Shared, thresholds: DiagnosticThresholds) -> 
         from fa_core.reporting.records import to_csv
 
         table = AuditTable.from_rows(shared.rows)
-        write_bytes(path, to_csv(table, thresholds).encode(), typed=True)
+        write_bytes(path, to_csv(table, thresholds).encode())
         return ""
     judged = []
     for row in shared.rows:

@@ -254,8 +254,9 @@ def _said(claim: Claim, row: AuditRow) -> SeedOutcome:
     run = row.key if row.seed is None else f"s{row.seed}"
     metric = BY_NAME[claim.metric]
     value = metric.recorded(row.report)
-    if value is None:
-        return SeedOutcome(run=run, outcome=NOT_MEASURED, why=f"no {claim.metric}")
+    changed = row.report.changed
+    if value is None or changed:
+        return SeedOutcome(run=run, outcome=NOT_MEASURED, why=changed or f"no {claim.metric}")
     interval = row.report.judged_intervals.get(metric.column)
     low, high = interval or (value, value)
     if row.report.evidence.get(metric.letter) == BOUND:

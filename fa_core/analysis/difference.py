@@ -82,6 +82,7 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
         said, says = ((common & report.flags, common & report.undecided) for report in both)
         why = "only because" if said == says and self.verdict_changed else "where"
         for side, (own, other) in zip("AB", (both, both[::-1]), strict=True):
+            notes += [f"in {side} {own.changed}"] if own.changed else []
             lacks = sorted({*other.measured} - {*own.measured})
             if lacks:
                 notes.append(f"{why} {side} lacks {''.join(lacks)}")

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from fa_core.files.decode import Json
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.intervals import unlike
-from fa_core.report.numbers import brief, count_text, is_number, listed
+from fa_core.report.numbers import brief, count_text, is_number
 from fa_core.report.report_facts import UNSTATED
 
 UNIT_ROUNDOFF = {
@@ -41,7 +41,7 @@ COARSE = 0.05
 """Part of a value that may be rounding, above which numbers that differ prove nothing."""
 
 MOST_NAMED = 40
-"""Differences, and names of values that are not compared, that are printed of a run."""
+"""Differences of a run, and names of values that are not compared, that are printed."""
 
 LACKING, UNCHECKED = "lacking", "unchecked"
 RIGHT, SUMMARY = "right", "summary"
@@ -180,17 +180,16 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return f"agrees: {self.compared} values, {exact}"
 
     def lines(self) -> list[str]:
-        """A line per difference, what differs of the machine, and what is not compared."""
+        """A line per difference, the verdict's first, and what differs of the machine."""
         lines = []
         for each in self.differences[:MOST_NAMED]:
             mark = "≠" if each.decides else "?"
             lines.append(f"{mark} {each}")
         if len(self.differences) > MOST_NAMED:
-            lines.append(f"… and {len(self.differences) - MOST_NAMED} more")
+            more = len(self.differences) - MOST_NAMED
+            lines.append(f"… and {more} more: `fa-tui verify --format json` prints every one")
         if self.elsewhere:
             lines.append(f"· measured elsewhere: {', '.join(self.elsewhere)}")
-        if self.not_compared:
-            lines.append(f"· not compared: {listed(self.not_compared, MOST_NAMED)}")
         return lines
 
 

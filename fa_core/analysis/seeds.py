@@ -13,7 +13,7 @@ from fa_core.analysis import Result
 from fa_core.analysis.method_groups import Condition, conditions
 from fa_core.files.decode import Json
 from fa_core.formats.table import AuditTable, Bits, Floats, Mask
-from fa_core.report.diagnostics import BIT, LETTERS, common_judgement
+from fa_core.report.diagnostics import BIT, CONTROL, LETTERS, common_judgement
 from fa_core.report.gamma import CREDIT
 from fa_core.report.numbers import listed
 from fa_core.report.quantities import named
@@ -110,8 +110,9 @@ def over_seeds(
 
     Source: docs/protocol.md §9, seeds.
     """
+    table, left_out = table.claiming(but=("", CONTROL))
     groups = [_group(table.select(rows), one, thresholds) for one, rows in conditions(table)]
-    notes = [*table.assumed_notes, *table.uneven_notes]
+    notes = [*table.assumed_notes, *table.uneven_notes, *left_out]
     if not groups:
         notes.append("no runs: nothing to average")
     return SeedTable(groups=tuple(groups), thresholds=thresholds, notes=tuple(notes))

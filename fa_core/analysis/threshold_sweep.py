@@ -78,7 +78,7 @@ def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThreshol
     Source: with F the empirical distribution of the ends that fire for sure (of those that may),
     fired(t) = n·(1 − F(t)) for a diagnostic that fires above, n·F(t⁻) for one that fires below.
     """
-    table = table.select(~table.controls)
+    table, _ = table.claiming()
     diagnostic = DIAGNOSTICS[letter]
     others = mask_of(LETTERS) ^ BIT[letter]
     points = table.points(letter)
@@ -205,13 +205,12 @@ def sensitivity(
     """
     diagnostic = DIAGNOSTICS[letter]
     limit = diagnostic.limit(thresholds)
-    controls = table.controls_notes
-    table = table.select(~table.controls)
+    table, left_out = table.claiming()
     masks = split_groups(table, healthy, degenerate)
     groups = [table.select(mask) for mask in masks]
     good, bad = (_spread(group, diagnostic, thresholds) for group in groups)
     every = _spread(table, diagnostic, thresholds)
-    left_out = table.method[~masks[0] & ~masks[1]].tolist()
+    neither = table.method[~masks[0] & ~masks[1]].tolist()
     separable, interval = _separation(diagnostic, *groups)
     unchanged = None
     if every.max is not None:
@@ -221,7 +220,7 @@ def sensitivity(
     gap = None
     if interval:
         gap = diagnostic.distance(*interval)
-    skipped = [*(table.assumed_notes if letter == "d" else ()), *controls]
+    skipped = [*(table.assumed_notes if letter == "d" else ()), *left_out]
     if not (good.runs or bad.runs):
         skipped.append(_UNGROUPED)
     return Sensitivity(
@@ -232,7 +231,7 @@ def sensitivity(
         healthy=good,
         degenerate=bad,
         every=every,
-        neither=tuple(dict.fromkeys(left_out)),
+        neither=tuple(dict.fromkeys(neither)),
         separable=separable,
         gap=gap,
         gap_interval=interval,

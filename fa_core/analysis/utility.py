@@ -102,9 +102,9 @@ def decision_utility(
 
     Source: docs/protocol.md §9, decision utility.
     """
-    judged = (table.coverage != 0) & ~table.controls
-    runs = table.select(judged)
-    names = objects(run_names(table.key.tolist(), table.source.tolist()))[judged]
+    table, left_out = table.claiming()
+    runs = table.select(table.coverage != 0)
+    names = objects(run_names(runs.key.tolist(), runs.source.tolist()))
     if chance is None:
         guessing = 1 / np.where(np.isnan(runs.classes), CLASSES, runs.classes)
     else:
@@ -127,8 +127,7 @@ def decision_utility(
         )
         strategies.append(strategy)
     chances = set(guessing.tolist())
-    skipped = [*table.assumed_notes, *table.uneven_notes, *table.controls_notes]
-    skipped += table.unmeasured_notes
+    skipped = [*table.assumed_notes, *table.uneven_notes, *left_out, *table.unmeasured_notes]
     if not len(runs):
         skipped.append("no measured run: nothing to decide")
     return Utility(

@@ -29,10 +29,8 @@ from fa_core.audit.jobs import (
     MeasureOptions,
     check_options,
     ignore,
-    input_hashes,
     job_for,
     no_data,
-    run_of,
 )
 from fa_core.audit.pool import OnEvent, Pool
 from fa_core.errors import FaError, UnreadableInput, UsageError
@@ -40,6 +38,7 @@ from fa_core.files.atomic import keep_old, place_of
 from fa_core.files.opening import exists, real_path
 from fa_core.formats import scan
 from fa_core.formats.audit_table import Journal
+from fa_core.formats.checkpoint_file import input_hashes, run_of
 from fa_core.formats.rows import (
     AuditRow,
     Problem,
@@ -427,6 +426,8 @@ def check_writable(out: Path) -> list[AuditRow]:
             written to.
     """
     out = place_of(out)
+    if out.suffix == ".csv":
+        raise UsageError("an audit is written as JSON", where=out, hint="end its name in .json")
     try:
         recorded = recorded_audits(out)
         out.parent.mkdir(parents=True, exist_ok=True)

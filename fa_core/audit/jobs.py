@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,10 +15,10 @@ import msgspec
 import fa_core
 from fa_core.audit.devices import check_counts
 from fa_core.errors import FaError, MeasureError, UnreadableInput, UsageError
-from fa_core.files.decode import Json, reading
-from fa_core.files.opening import exists, is_folder, open_file, real_path
-from fa_core.formats.checkpoint_file import distributed, files_of
-from fa_core.formats.rows import AuditRow, Problem
+from fa_core.files.decode import Json
+from fa_core.files.opening import exists
+from fa_core.formats.checkpoint_file import distributed
+from fa_core.formats.rows import AuditRow
 from fa_core.option_values import (
     LOSSES,
     check_data_set,
@@ -27,7 +26,6 @@ from fa_core.option_values import (
     network_spec,
 )
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.manifest import CREDIT, MANIFEST, WEIGHTS, is_run
 
 GAMMA, FULL = "gamma", "full"
 CREDITS = ("none", GAMMA, FULL)
@@ -38,14 +36,6 @@ AUTO: Literal["auto"] = "auto"
 
 DECIDE_AT = 0.3
 """The ceiling of (c) by which `AUTO` decides, unless another is given."""
-
-STAMP = "files"
-"""Key of provenance for the `stamp` of the weights."""
-
-HASHED = 1 << 26
-"""Bytes of checkpoints read at most to detect changes when a file is opened."""
-
-_AGAIN = "what is shown was measured before: `fa-tui verify` compares"
 
 
 def ignore(*_: object) -> None:
@@ -121,89 +111,6 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     axes: Json = {}
     options: MeasureOptions = MeasureOptions()
     training: Json | None = None
-
-
-def run_of(checkpoint: Path) -> Path | None:
-    """The run folder of a checkpoint: itself, or the folder of its weights file; None for a bare
-    file."""
-    if is_folder(checkpoint):
-        return checkpoint
-    if checkpoint.name == WEIGHTS and is_run(checkpoint.parent):
-        return checkpoint.parent
-    return None
-
-
-def file_hash(path: Path, *more: Path) -> str:
-    """``sha256:…`` of the bytes of one or several files.
-
-    Raises:
-        UnreadableInput: it cannot be read.
-    """
-    import hashlib  # not at the explorer's start
-
-    digest = hashlib.sha256()
-    for each in (path, *more):
-        with reading(each), open_file(each) as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-    return f"sha256:{digest.hexdigest()}"
-
-
-def input_hashes(checkpoint: Path) -> dict[str, str]:
-    """Hashes of a measurement's files: ``weights``, for a run also ``manifest`` and ``credit``.
-
-    Raises:
-        UnreadableInput: no weights, or a file that cannot be read.
-    """
-    found = {"weights": file_hash(*_weights_of(checkpoint))}
-    run = run_of(checkpoint)
-    if run is not None:
-        for name, file in (("manifest", run / MANIFEST), ("credit", run / CREDIT)):
-            if exists(file):
-                found[name] = file_hash(file)
-    return found
-
-
-def _weights_of(checkpoint: Path) -> list[Path]:
-    """The weights files of a checkpoint."""
-    run = run_of(checkpoint)
-    return files_of(checkpoint) if run is None else [run / WEIGHTS]
-
-
-def stamp(checkpoint: Path) -> list[list[int]]:
-    """Size and modification time (ns) of each weights file that exists."""
-    with suppress(OSError, UnreadableInput):
-        found = map(Path.stat, _weights_of(checkpoint))
-        return [[status.st_size, status.st_mtime_ns] for status in found]
-    return []
-
-
-def changed_since(rows: Iterable[AuditRow]) -> Iterator[Problem]:
-    """Runs whose weights changed since they were measured.
-
-    Each file is looked at once, and hashed only if size or time differ from the record, up to
-    `HASHED` bytes in all.
-    """
-    left = HASHED
-    stamped = cache(stamp)
-    hashed: dict[Path, str] = {}
-    for row in rows:
-        facts = row.report.provenance
-        recorded = facts.get("hashes")
-        if row.checkpoint is None or STAMP not in facts or not isinstance(recorded, dict):
-            continue
-        path = real_path(row.checkpoint)
-        now = stamped(path)
-        size = sum(size for size, _ in now)
-        if not now or now == facts[STAMP]:
-            continue
-        if path not in hashed and size <= left:
-            left -= size
-            with suppress(FaError):
-                hashed[path] = file_hash(*_weights_of(path))
-        wanted = recorded.get("weights")
-        if hashed.get(path, wanted) != wanted:
-            yield Problem(row.source, f"{row.key}: {path} changed since; {_AGAIN}")
 
 
 FORMULAS = "4"

@@ -20,13 +20,11 @@ from fa_core.audit.jobs import (
     DeviceFull,
     Job,
     MeasureOptions,
-    input_hashes,
     no_data,
-    run_of,
-    stamp,
 )
 from fa_core.errors import FaError, MeasureError, UnreadableInput
 from fa_core.files.opening import SLACK, TIMES, check_room, exists
+from fa_core.formats.checkpoint_file import input_hashes, run_of, stamp
 from fa_core.measure.checkpoint import Checkpoint, load_checkpoint
 from fa_core.measure.checkpoint_network import loaded
 from fa_core.measure.gradients import cut
@@ -262,7 +260,7 @@ def logits_choice(options: MeasureOptions) -> LogitsChoice:
     >>> logits_choice(MeasureOptions(logits="1")), logits_choice(MeasureOptions(logits="scores"))
     (1, 'scores')
     """
-    place: LogitsChoice = _imported(options.logits, "--logits")
+    place: LogitsChoice = _imported(options.logits)
     if isinstance(place, str) and place.lstrip("-").isdecimal():
         return int(place)
     return place
@@ -274,14 +272,14 @@ def loss_choice(options: MeasureOptions) -> str | LossFunction:
     Raises:
         UsageError: a function that cannot be imported.
     """
-    loss: str | LossFunction = _imported("ce" if options.loss is None else options.loss, "--loss")
+    loss: str | LossFunction = _imported("ce" if options.loss is None else options.loss)
     return loss
 
 
-def _imported(text: str | None, option: str) -> Any:
+def _imported(text: str | None) -> Any:
     """What ``module:callable`` names; any other text itself."""
     if text is not None and is_callable_name(text):
-        return import_callable(text, option)
+        return import_callable(text)
     return text
 
 

@@ -16,10 +16,8 @@ from fa_core.audit.jobs import (
     AUTO,
     CREDITS,
     FULL,
-    STAMP,
     Job,
     JobProgress,
-    stamp,
     versions,
 )
 from fa_core.audit.loading import (
@@ -38,6 +36,7 @@ from fa_core.audit.loading import (
 from fa_core.errors import FaError, MeasureError
 from fa_core.files.decode import Json
 from fa_core.files.opening import exists
+from fa_core.formats.checkpoint_file import STAMP, stamp
 from fa_core.measure.accuracy import depth_ablation
 from fa_core.measure.batch_input import as_batch
 from fa_core.measure.checkpoint import load_checkpoint
@@ -180,7 +179,7 @@ def measure_credit(
         directions = DIRECTIONS
     try:
         if given:
-            function = import_callable(options.credit, "--credit")
+            function = import_callable(options.credit)
             return credit_quality(network, function, batch, how, directions=0)
         if own is not None:
             return own_credit_quality(network, batch, how, directions)

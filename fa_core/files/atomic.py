@@ -31,7 +31,7 @@ def write_bytes(path: Path, content: bytes, *, typed: bool = False) -> None:
     try:
         path = place_of(path, typed=typed)
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _folder_of(path) as (folder, prefix):
+        with folder_of(path) as (folder, prefix):
             temporary = f"{prefix}.{path.name}.{os.urandom(8).hex()}.tmp"
             try:
                 _fill(temporary, content, folder)
@@ -51,7 +51,7 @@ _FOLDER = flags_of("O_DIRECTORY", "O_NOFOLLOW", "O_PATH", "O_CLOEXEC")
 
 
 @contextlib.contextmanager
-def _folder_of(path: Path) -> Iterator[tuple[int | None, str]]:
+def folder_of(path: Path) -> Iterator[tuple[int | None, str]]:
     """The open folder of a real path, and what its names begin with there.
 
     It is opened part by part without links, since another user may have exchanged a folder on the
@@ -74,9 +74,9 @@ def _folder_of(path: Path) -> Iterator[tuple[int | None, str]]:
         os.close(folder)
 
 
-def _fill(name: str, content: bytes, folder: int | None) -> None:
+def _fill(name: str, content: bytes, folder: int | None, mode: int = 0o666) -> None:
     """Write a new file to disk; without room for all of it, remove the file."""
-    with open(name, "xb", opener=partial(os.open, mode=0o666, dir_fd=folder)) as file:
+    with open(name, "xb", opener=partial(os.open, mode=mode, dir_fd=folder)) as file:
         try:
             file.write(content)
             file.flush()
@@ -92,19 +92,21 @@ def keep_old(path: Path) -> Path | None:
     Numbered like ``cp --backup=numbered``; scans of folders ignore backups.
 
     Returns:
-        The copy; None if there is no file.
+        The copy, with the mode of the file; None if there is no file.
 
     Raises:
         FaError: the folder cannot be written to, or the disk is full.
     """
     path = place_of(path, typed=False)
+    if path.is_symlink():  # it is replaced, and what it leads to stays
+        return None
     try:
-        content = path.read_bytes()
-        with _folder_of(path) as (folder, prefix):
+        content, mode = path.read_bytes(), path.stat().st_mode
+        with folder_of(path) as (folder, prefix):
             for number in range(1, 1 << 20):
                 kept = path.with_name(f"{path.name}.~{number}~")
                 with contextlib.suppress(FileExistsError):
-                    _fill(prefix + kept.name, content, folder)
+                    _fill(prefix + kept.name, content, folder, mode)
                     return kept
     except FileNotFoundError:
         return None
@@ -126,6 +128,9 @@ def place_of(path: Path, *, typed: bool = True) -> Path:
     place = _followed(path)
     with contextlib.suppress(OSError):  # other errors appear when the file is written
         # not of the real path: a link in /proc names no file there
+        if typed and path.is_symlink() and not path.exists():
+            hint = "remove it, or name another file"
+            raise UsageError("is a link to nothing", where=path, hint=hint)
         if path.exists() and not path.is_file():
             if path.is_dir():
                 kind = "folder"
@@ -147,7 +152,7 @@ def remove(path: Path) -> None:
         OSError: the folder cannot be written to.
     """
     path = place_of(path, typed=False)
-    with contextlib.suppress(FileNotFoundError), _folder_of(path) as (folder, prefix):
+    with contextlib.suppress(FileNotFoundError), folder_of(path) as (folder, prefix):
         os.unlink(prefix + path.name, dir_fd=folder)
 
 

@@ -12,10 +12,18 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-import msgspec
+from msgspec.structs import replace
 
 from fa_core.errors import FaError, UsageError
-from fa_core.files.atomic import json_bytes, keep_old, place_of, write_bytes, write_json
+from fa_core.files.atomic import (
+    folder_of,
+    json_bytes,
+    keep_old,
+    place_of,
+    remove,
+    write_bytes,
+    write_json,
+)
 from fa_core.files.decode import Json
 from fa_core.files.opening import flags_of
 from fa_core.formats.json_document import Document, Finding, Node, attempt, convert
@@ -83,7 +91,7 @@ def read(document: Document) -> Iterator[Finding]:
 def _row(path: str, key: str, node: Node, line: object) -> AuditRow:
     where = f"{path}: $.reports.{key}"
     row = row_of(path, key, decode_report(node, where), where)
-    return msgspec.structs.replace(row, summary=line)
+    return replace(row, summary=line)
 
 
 def sniff_journal(document: Document) -> bool:
@@ -166,7 +174,7 @@ def stored_report(row: AuditRow) -> DiagnosticReport:
     provenance = report.provenance
     if row.checkpoint is not None and "checkpoint" not in provenance:
         provenance = {**provenance, "checkpoint": row.checkpoint}
-    return msgspec.structs.replace(
+    return replace(
         report,
         method_name=report.method_name
         if canonical_method(report.method_name) == row.method
@@ -226,7 +234,7 @@ class Journal:
                     write_bytes(self.path, b"".join(lines))
                 finally:
                     if not self.path.stat().st_size:
-                        self.path.unlink()
+                        remove(self.path)
             self._file = _locked(self.path)
             # unless another process had the new file first, and made a table of it
             goes_on = True
@@ -266,7 +274,7 @@ class Journal:
                     keep_old(self.path)
                 write_audit_table(self.path, table)
             else:
-                self.path.unlink(missing_ok=True)
+                remove(self.path)
 
     def close(self) -> None:
         """Leave the journal to other processes."""
@@ -295,7 +303,9 @@ def _locked(path: Path) -> IO[bytes]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         for _ in range(TRIES):
-            file = open(os.open(path, _FLAGS, 0o666), "r+b", buffering=0)  # noqa: SIM115, PTH123
+            with folder_of(path) as (folder, prefix):
+                descriptor = os.open(prefix + path.name, _FLAGS, 0o666, dir_fd=folder)
+            file = open(descriptor, "r+b", buffering=0)  # noqa: SIM115, PTH123
             if _is_held(file, path):
                 return file
             file.close()

@@ -6,22 +6,26 @@ distributed checkpoints is one run as well, by its ``.metadata``; it has to be c
 
 from __future__ import annotations
 
+import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
-import msgspec
+from msgspec.structs import replace
 
-from fa_core.errors import UnreadableInput
+from fa_core.errors import FaError, UnreadableInput
 from fa_core.files.decode import Json, loads, reading
-from fa_core.files.opening import read_file
+from fa_core.files.opening import exists, is_folder, open_file, read_file
 from fa_core.formats.json_document import Document, Finding
-from fa_core.formats.rows import row_of_file
+from fa_core.formats.rows import AuditRow, row_of_file
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.manifest import DISTRIBUTED
+from fa_core.report.manifest import CREDIT, DISTRIBUTED, MANIFEST, WEIGHTS, is_run
 from fa_core.report.names import LONGEST_SEED, canonical_method
+from fa_core.sanitize import sanitize
 
 NAME = "checkpoint"
 SUFFIXES = (".safetensors", ".pt", ".pth", ".pt2")
@@ -129,7 +133,7 @@ def read(path: str, kind: str, file: BinaryIO, size: int) -> Iterator[Finding]:
         )
     if refusal := distributed(path):
         report = DiagnosticReport(notes=f"{refusal.what}; {refusal.hint}")
-    yield msgspec.structs.replace(row, method=method, seed=seed, checkpoint=path, report=report)
+    yield replace(row, method=method, seed=seed, checkpoint=path, report=report)
 
 
 def sniff_index(document: Document) -> bool:
@@ -139,7 +143,7 @@ def sniff_index(document: Document) -> bool:
 
 def read_index(document: Document) -> Iterator[Finding]:
     """The checkpoint as an unmeasured row."""
-    yield msgspec.structs.replace(row_of_file(document.path), checkpoint=document.path)
+    yield replace(row_of_file(document.path), checkpoint=document.path)
 
 
 def no_run(path: str) -> str:
@@ -201,7 +205,7 @@ def distributed(path: str) -> UnreadableInput | None:
 def not_a_checkpoint(path: str, head: bytes) -> UnreadableInput:
     """The error for a file with a checkpoint's suffix but other contents."""
     if head:
-        what = f"is no checkpoint (it starts with {head[:8]!r})"
+        what = f"is no checkpoint (it starts with “{sanitize(head[:8].decode('latin-1'))}”)"
     else:
         what = "is empty"
     hint = "expected safetensors or a state dict saved by torch"
@@ -243,3 +247,95 @@ def safetensors_metadata(path: str, file: BinaryIO, size: int) -> Json:
 def promises_checkpoint(path: str) -> bool:
     """Whether a file has a checkpoint's suffix."""
     return path.lower().endswith(SUFFIXES)
+
+
+STAMP = "files"
+"""Key of provenance for the `stamp` of a measurement's files."""
+
+HASHED = 1 << 26
+"""Bytes of checkpoints read at most to detect changes by the explorer."""
+
+
+def run_of(checkpoint: Path) -> Path | None:
+    """The run folder of a checkpoint: itself, or the folder of its weights file; None for a bare
+    file."""
+    if is_folder(checkpoint):
+        return checkpoint
+    if checkpoint.name == WEIGHTS and is_run(checkpoint.parent):
+        return checkpoint.parent
+    return None
+
+
+def _inputs(checkpoint: Path) -> dict[str, list[Path]]:
+    """A measurement's files: ``weights``, for a run also ``manifest`` and ``credit``.
+
+    Raises:
+        UnreadableInput: a damaged index.
+    """
+    run = run_of(checkpoint)
+    if run is None:
+        return {"weights": files_of(checkpoint)}
+    files = {"weights": WEIGHTS, "manifest": MANIFEST, "credit": CREDIT}
+    return {
+        name: [run / file] for name, file in files.items() if file == WEIGHTS or exists(run / file)
+    }
+
+
+def input_hashes(checkpoint: Path) -> dict[str, str]:
+    """``sha256:…`` of the bytes of a measurement's files.
+
+    Raises:
+        UnreadableInput: no weights, or a file that cannot be read.
+    """
+    import hashlib  # not at the explorer's start
+
+    hashes = {}
+    for name, files in _inputs(checkpoint).items():
+        digest = hashlib.sha256()
+        for each in files:
+            with reading(each), open_file(each) as file:
+                while block := file.read(1 << 20):
+                    digest.update(block)
+        hashes[name] = f"sha256:{digest.hexdigest()}"
+    return hashes
+
+
+def stamp(checkpoint: Path) -> list[list[int]]:
+    """Size and modification time (ns) of a measurement's files, the weights first."""
+    with suppress(OSError, UnreadableInput):
+        found = [file.stat() for files in _inputs(checkpoint).values() for file in files]
+        return [[status.st_size, status.st_mtime_ns] for status in found]
+    return []
+
+
+def marked_changed(rows: Iterable[AuditRow], most: float = math.inf) -> Iterator[AuditRow]:
+    """The rows, with what of their files changed since they were measured (`ReportFacts.changed`).
+
+    A copy is no change: files are hashed where size or time differ from the record.
+
+    Args:
+        rows: as read.
+        most: bytes that are hashed at most, of all runs.
+    """
+    # records may name one checkpoint many times
+    stamps, hashes_of = cache(stamp), cache(input_hashes)
+    for row in rows:
+        facts = row.report.provenance
+        then, before = facts.get(STAMP, []), facts.get("hashes", {})
+        path = Path(row.checkpoint or "")
+        now = stamps(path) if then and before and row.checkpoint else []
+        size = sum(size for size, _ in now)
+        # older records have the stamp of the weights alone
+        if size <= most and now[: len(then)] != then and now:
+            most -= size
+            with suppress(FaError):
+                hashes = hashes_of(path)
+                changed = [
+                    name for name in hashes if hashes[name] != before.get(name, hashes[name])
+                ]
+                if changed:
+                    report = replace(
+                        row.report, changed=f"its {' and '.join(changed)} changed since"
+                    )
+                    row = replace(row, report=report)
+        yield row

@@ -13,6 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
+from msgspec.structs import replace
 
 from fa_core.errors import UnreadableInput
 from fa_core.files.decode import as_utf8, reading
@@ -126,7 +127,7 @@ def read_penalty(document: Document) -> Iterator[Finding]:
     method = canonical_method(header.method or header.method_name or row.method)
     seed = row.seed if header.seed is None else header.seed
     axes = {**row.axes, **axes_of(fields)}
-    row = msgspec.structs.replace(row, method=method, seed=seed, axes=axes)
+    row = replace(row, method=method, seed=seed, axes=axes)
     entries = [(log.place(index), entry) for index, entry in log.objects()]
     trace, problems = trace_of(row, entries, document.columns)
     if not trace.epochs:
@@ -140,21 +141,21 @@ def read_penalty(document: Document) -> Iterator[Finding]:
     report = trace.epochs[-1].report(method, seed)
     if report.cross_batch_stability is None:
         why = {"c": "a penalty log holds no gradients of several batches"}
-        report = msgspec.structs.replace(report, unmeasured=why | report.unmeasured)
+        report = replace(report, unmeasured=why | report.unmeasured)
     final = {
         "headline_acc": header.final_test_acc,
         "frozen_baseline_acc": header.frozen_baseline_acc,
         "recorded_verdict": header.verdict,
     }
     said = ("judged at the last of the logged epochs; norms are those the log holds", *notes)
-    report = msgspec.structs.replace(
+    report = replace(
         report,
         notes="; ".join(said),
         axes=axes,
         **{name: value for name, value in final.items() if value is not None},
     )
-    yield msgspec.structs.replace(row, report=report.check(f"{document.path}: $"))
-    yield msgspec.structs.replace(trace, notes=notes)
+    yield replace(row, report=report.check(f"{document.path}: $"))
+    yield replace(trace, notes=notes)
 
 
 def csv_header(head: bytes) -> list[str]:

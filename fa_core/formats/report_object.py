@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-import msgspec
+from msgspec.structs import replace
 
 from fa_core.errors import InvalidReport, UnreadableInput
 from fa_core.files.decode import Json
@@ -171,7 +171,7 @@ def read(document: Document) -> Iterator[Finding]:
         method = name.method
     seed = name.seed if own.seed is None else own.seed
     axes = {**name.axes, **own.axes}
-    yield msgspec.structs.replace(own, key=name.key, method=method, seed=seed, axes=axes)
+    yield replace(own, key=name.key, method=method, seed=seed, axes=axes)
 
 
 _PEEK = 20
@@ -212,7 +212,7 @@ def keyed(
     found = [attempt(path, read, what) for read in parts]
     yield from (one for one in found if isinstance(one, Problem))
     rows = [one for one in found if isinstance(one, AuditRow)]
-    yield [msgspec.structs.replace(row, key=key) for row, key in zip(rows, keys(rows), strict=True)]
+    yield [replace(row, key=key) for row, key in zip(rows, keys(rows), strict=True)]
 
 
 def _numbered(rows: list[AuditRow]) -> list[str]:
@@ -230,7 +230,7 @@ def _entry_row(node: Node, source: str, where: str) -> AuditRow:
     key = fields.get("key")
     if not isinstance(key, str) or not key:
         key = key_of(row.method, {}, row.seed)
-    return msgspec.structs.replace(row, key=key, checkpoint=None)
+    return replace(row, key=key, checkpoint=None)
 
 
 _SPELLED = {

@@ -20,6 +20,7 @@ from fa_core.files.decode import Json, loads
 from fa_core.files.opening import LONGEST_NAME, exists, is_file, read_file, real_path
 from fa_core.report.baseline import FrozenBaseline, FrozenRun, FrozenRuns, facts_of, rule_of
 from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.diagnostics import CONTROL, NOT_MEASURED
 from fa_core.report.manifest import AUDIT, MANIFEST, Manifest, is_run, read_manifest
 from fa_core.report.method_style import CONTROLS, FROZEN, WITHOUT_BASELINE
 from fa_core.report.names import differing_axes, homes, name_of
@@ -58,6 +59,11 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
     def is_control(self) -> bool:
         """Whether the run is a control."""
         return self.method in CONTROLS
+
+    @property
+    def no_claim(self) -> str:
+        """As `JudgedRun.no_claim`, by the name that the project gives the method."""
+        return NOT_MEASURED if self.report.changed else CONTROL if self.is_control else ""
 
     def judged_by(self, baseline: FrozenBaseline) -> AuditRow:
         """The run judged by a frozen baseline, if it was measured."""

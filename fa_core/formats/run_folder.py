@@ -288,9 +288,10 @@ class ProgressFiles:
 
     def begin(self, folder: Path, doing: Doing) -> None:
         """This process works on a run from now on; what its training wrote stays while it is
-        measured."""
+        measured, and so does another program's file of that name."""
         before = read_progress(folder)
-        if doing == "measuring" and before and before.doing == "training":
+        is_there = os.path.lexists(folder / run_files.PROGRESS)
+        if doing == "measuring" and is_there and (before is None or before.doing == "training"):
             return
         import psutil
 

@@ -26,6 +26,7 @@ from fa_core.files.opening import (
     real_path,
 )
 from fa_core.formats import checkpoint_file, log_files, run_folder
+from fa_core.formats.checkpoint_file import HASHED, marked_changed
 from fa_core.formats.json_document import Finding, open_document
 from fa_core.formats.log_columns import Given, is_log, may_be_log, no_known_column
 from fa_core.formats.readers import HEAD, KNOWN, format_of, may_be_known, plugin_readers
@@ -163,7 +164,8 @@ def scan_again(path: str, columns: Given | None = None) -> Scan:
         columns: see `scan`.
     """
     place = Place(path, is_folder=is_folder(path))
-    return _collected(_at(place, True, columns or {}))
+    found = _collected(_at(place, True, columns or {}))
+    return Scan([*marked_changed(found.rows, HASHED)], found.traces, found.problems)
 
 
 def _collected(found: Iterable[Finding]) -> Scan:
@@ -216,7 +218,7 @@ def load_audits(paths: Paths | Path | str) -> AuditTable:
 
     found = scan([paths] if isinstance(paths, (str, Path)) else paths)
     measured = [row for row in found.rows if row.checkpoint != row.source or row.report.coverage]
-    return AuditTable.from_rows(measured, found.problems)
+    return AuditTable.from_rows(marked_changed(measured), found.problems)
 
 
 def _under(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
@@ -19,7 +19,6 @@ from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import BIT, judgement_of
 from fa_core.report.gamma import CREDIT, credit_numbers, deep_layers, per_layer
 from fa_core.report.judge import Judge
-from fa_core.report.method_style import CONTROLS
 from fa_core.report.numbers import brief, count_text, listed
 from fa_core.report.quantities import Quantity, named
 from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
@@ -139,17 +138,26 @@ class AuditTable:
         """The methods, in order of appearance."""
         return list(dict.fromkeys(self.method.tolist()))
 
-    @property
-    def controls(self) -> Mask:
-        """Controls (n,): runs that methods are compared with, and that make no claim."""
-        found: Mask = np.isin(self.method, CONTROLS)
-        return found
+    @cached_property
+    def no_claim(self) -> list[str]:
+        """Per row, what it is where it makes no claim (`AuditRow.no_claim`)."""
+        return [row.no_claim for row in self._rows]
 
-    @property
-    def controls_notes(self) -> tuple[str, ...]:
-        """The note that controls are left out, if there are any."""
-        found = self.select(self.controls).methods
-        return (f"controls are left out: {', '.join(found)}",) if found else ()
+    def claiming(self, but: Collection[str] = ("",)) -> tuple[AuditTable, tuple[str, ...]]:
+        """The runs that make a claim, and notes on the others, which are left out.
+
+        Args:
+            but: kinds of `no_claim` that are kept.
+        """
+        found: dict[str, dict[str, None]] = {}
+        for row, kind in zip(self._rows, self.no_claim, strict=True):
+            if kind not in but:
+                what, name = "controls", row.method
+                if row.report.changed:
+                    what, name = "runs whose files changed since their audit", row.key
+                found.setdefault(what, {})[name] = None
+        notes = [f"{what} are left out: {', '.join(names)}" for what, names in found.items()]
+        return self.select([kind in but for kind in self.no_claim]), tuple(notes)
 
     @property
     def unmeasured_notes(self) -> tuple[str, ...]:
@@ -176,11 +184,10 @@ class AuditTable:
     def judgements(self, thresholds: DiagnosticThresholds = PROTOCOL) -> Counter[str]:
         """Count of rows by judgement, or controls (`fa_core.report.diagnostics.judgement_of`)."""
         fired, undecided = self._judge.at(thresholds)
-        controls = self.controls.tolist()
-        alike = Counter(zip(fired, self._judge.coverage, undecided, controls, strict=True))
+        alike = Counter(zip(fired, self._judge.coverage, undecided, self.no_claim, strict=True))
         counts: Counter[str] = Counter()
-        for (*bits, control), runs in alike.items():
-            counts[judgement_of(*bits, control=control)] += runs
+        for state, runs in alike.items():
+            counts[judgement_of(*state)] += runs
         return counts
 
     def ends(self, letter: str) -> tuple[Floats, Floats]:

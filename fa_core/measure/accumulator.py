@@ -40,6 +40,7 @@ from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.intervals import (
     FEWEST_ON_A_LINE,
     LOOKS,
+    MIN_BATCHES,
     Z_OF_LOOKS,
     Z_OF_ONE,
     drift_interval,
@@ -55,9 +56,6 @@ FEWEST_PREDICTIONS = 20
 
 MEAN_ERROR_BATCHES = 4
 """Batches that take a second backward pass, for the mean error's part of (c)."""
-
-MIN_BATCHES = 8
-"""With fewer batches, (c) is not measured."""
 
 
 @dataclass(frozen=True)

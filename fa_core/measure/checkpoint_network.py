@@ -241,7 +241,7 @@ def load_state(network: nn.Module, state: State) -> str:
             network.load_state_dict(given)
     except Exception as error:
         lines = str(error).split("\n\t")[1:] or [first_line(error)]
-        said = [_COPYING.sub(r"\1 \2", line).strip(" .")[:LONGEST_LINE] for line in lines]
+        said = [_COPYING.sub(r"\1 \2", line)[:LONGEST_LINE].strip(" .,") for line in lines]
         return f"tensors do not fit the network: {listed(said, 2)}"
     state.update(held)  # in the network itself, tied tensors may be two that share memory
     return ""

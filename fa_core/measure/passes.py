@@ -231,9 +231,9 @@ class PassRunner:
         if pool is not None:
             l, before = pool
             raise TapError(
-                f"h_{l} ({stream.names[l]}) is, or adds to, a part or a pool of tokens or pixels, "
-                "so its norm does not compare",
-                hint=f"tap the state before the pool: {before or 'return it by a function'}",
+                f"h_{l} ({stream.names[l]}) is, or is made of, a part or a pool of tokens or "
+                "pixels, so its norm does not compare",
+                hint=f"in its place, tap the state before: {before or 'return it by a function'}",
             )
         self.proof = replace(proof, left_out="; ".join(filter(None, [left, *outside])))
         run = partial(self._tapped.forward, self._model)

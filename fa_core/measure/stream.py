@@ -175,7 +175,7 @@ def prove(flow: Flow, stream: Stream) -> Proof:
                 hint="tap the tensor that the next block reads, not a by-product of it; where it "
                 "reads two, return one that has both and run the blocks on its parts",
             )
-    if not stream.returned and flow.origin(logits, states[-1:]) == states[-1]:
+    if flow.origin(logits, states[-1:]) == states[-1]:
         raise TapError(
             f"the last tap, {stream.names[-1]}, gives the logits, which are no hidden state",
             hint="leave it out: the last block's output is h_L",

@@ -32,7 +32,7 @@ from fa_core.measure.hooks import (
     tapped,
 )
 from fa_core.measure.isolate import Inputs, call_model, detached_inputs
-from fa_core.measure.stream import Stream, no_stream, prove
+from fa_core.measure.stream import Stream, module_of, no_stream, prove
 from fa_core.report.numbers import listed
 
 StreamFunction: TypeAlias = Callable[[nn.Module, Any], tuple[Tensor, Sequence[Tensor]]]
@@ -372,23 +372,29 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
             why = why if part else error.what
             continue
         pool = pooled(flow, stream)
-        if pool is not None and pool[1]:
+        if pool is not None:
             l, before = pool
             names = [*stream.names[:l], before, *stream.names[l + 1 :]]
-            behind_pools.append(list(dict.fromkeys(names)))
+            # a module that runs several times has one
+            names = list(dict.fromkeys(name.partition(" ")[0] for name in names))
+            # each once, as the state before the last one's pool may have its name
+            behind_pools += [names] * (before != "" and names not in behind_pools)
+            continue
         left = left or listed(outnumber(flow, proof))
-        if left:
-            part, why = taps, f"'{','.join(taps)}' would leave out {left}"
-        elif pool is None:
+        if not left:
             return taps
+        part, why = taps, f"'{','.join(taps)}' would leave out {left}"
     raise no_guess(model, why, part)
 
 
 def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
     """The first state without tokens or pixels, if it pools those of the states before it.
 
+    Layers may lie behind the pool of tokens, or behind a part of them.
+
     Returns:
-        Its layer, and the module that gives or reads what is pooled, "" without one.
+        Its layer, and the module that gives or reads what is pooled, or reads the part; "" without
+        one.
     """
     l = first_without_positions(stream.hidden)
     read = read_by(stream.hidden)
@@ -396,19 +402,27 @@ def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
     if not l or node == ROOT or (read is not None and _is_one_or_all(read)):
         return None
     size, pool = stream.hidden[l].numel(), ""
+    is_image = stream.hidden[l - 1].dim() > 3
     while flow.operations[node].size <= size:
         one = flow.operations[node]
         # a sum of pixels is a transition's, and one of a token a readout's
-        if one.is_product or not one.reads or (one.parts and stream.hidden[l - 1].dim() > 3):
+        ends = is_image and (one.is_product or one.parts)
+        if ends or not one.reads or flow.origin(node) in map(flow.origin, stream.cuts[:l]):
             return None
-        pool = "" if one.adds else one.name
         # a residual behind the pool adds to what it gives
         largest = max(one.reads, key=lambda read: flow.operations[read].size)
+        if one.is_product:
+            if one.parts:
+                return l, f"{module_of(flow, node)}{READS}"
+            size = max(size, flow.operations[largest].size)
+        pool = "" if one.adds else one.name
         node = min(one.reads) if one.adds else largest
     if any(flow.operations[made].name == pool for made in stream.cuts[:l]):
         # every block ends in one
         return None
-    return l, name_of(flow, node)
+    name = name_of(flow, node)
+    # what a module reads of it may be the part
+    return l, name if name != stream.names[l] else ""
 
 
 def _is_one_or_all(read: Tensor) -> bool:

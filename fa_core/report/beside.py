@@ -73,7 +73,7 @@ def cause_of_floor(run: JudgedRun) -> str | None:
     >>> cause_of_floor(JudgedRun(bp_grad_norms=[5e-8], provenance={"loss": "mse"}))
     'undetermined'
     """
-    if "b" not in run.flags or run.is_control:
+    if "b" not in run.flags or run.no_claim:
         return None
     if run.loss != CE:
         return "undetermined"
@@ -110,7 +110,7 @@ def failure_mode(run: JudgedRun) -> str:
     ...     frozen_baseline_acc=0.349))
     'depth unused'
     """
-    if run.is_control:
+    if run.no_claim:
         return ""
     floored = "b" in run.flags and run.loss == CE and cause_of_floor(run) != "converged"
     decided = set(run.coverage) - run.undecided

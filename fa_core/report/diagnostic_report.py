@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from fa_core.errors import InvalidReport
 from fa_core.files.atomic import write_json
@@ -90,7 +91,7 @@ def _with_cosine(facts: DiagnosticReport, where: str) -> DiagnosticReport:
         reasons = dict(facts.unmeasured)
         if reasons["c"] == NO_REASON:
             del reasons["c"]
-        return msgspec.structs.replace(facts, cross_batch_stability=None, unmeasured=reasons)
+        return replace(facts, cross_batch_stability=None, unmeasured=reasons)
     if math.isfinite(cosine) and abs(cosine) > 1.0 + COSINE_SLACK:
         what = f"cross_batch_stability is {cosine}"
         raise InvalidReport(what, where=where, hint="a mean cosine lies in [-1, 1]")
@@ -238,7 +239,7 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
         report = report.check(where)
         kept = data.get("recorded_verdict")
         if isinstance(kept, str) and not report.recorded_differs:
-            report = msgspec.structs.replace(report, recorded_verdict=kept)
+            report = replace(report, recorded_verdict=kept)
         return report
 
 

@@ -293,8 +293,7 @@ def judgement_of(
     flags: Collection[str] | int,
     coverage: Collection[str] | int,
     undecided: Collection[str] | int,
-    *,
-    control: bool = False,
+    no_claim: str = "",
 ) -> str:
     """A run's judgement, as every surface shows and counts it.
 
@@ -302,16 +301,16 @@ def judgement_of(
         flags: letters that fire, or their mask.
         coverage: those that were measured.
         undecided: those that neither fire nor pass.
-        control: whether it is a control's, which makes no claim.
+        no_claim: what a run is that makes no claim.
 
     >>> (judgement_of("a", "ab", ""), judgement_of("", "ab", "a"), judgement_of("", "ab", ""),
-    ...     judgement_of("a", "ab", "", control=True))
+    ...     judgement_of("a", "ab", "", CONTROL))
     ('walk-back', 'undecided', 'trustworthy', 'control')
     """
     if not coverage:
         return NOT_MEASURED
-    if control:
-        return CONTROL
+    if no_claim:
+        return no_claim
     if flags:
         return WALKS_BACK
     if undecided:
@@ -352,25 +351,26 @@ def cell_text(
     flags: Collection[str],
     coverage: Collection[str],
     undecided: Collection[str] = "",
+    no_claim: str = "",
     *,
-    control: bool = False,
     ascii_only: bool = False,
 ) -> str:
     """A judgement in five characters: a mark, then a sign per diagnostic (`cell_legend`).
 
     Args:
-        flags, coverage, undecided, control: as in `judgement_of`.
+        flags, coverage, undecided, no_claim: as in `judgement_of`.
         ascii_only: for terminals without Unicode.
 
     >>> (cell_text("abd", "abcd"), cell_text("", "abc", "b"), cell_text("a", "ab", "b"),
-    ...     cell_text("", ""), cell_text("d", "abd", control=True))
-    ('✗ab-d', '~-~-·', '✗a~··', '?····', '▫--·d')
+    ...     cell_text("", ""), cell_text("d", "abd", "", CONTROL),
+    ...     cell_text("d", "abd", "", NOT_MEASURED))
+    ('✗ab-d', '~-~-·', '✗a~··', '?····', '▫--·d', '?--·d')
     """
     fires, passes, missing, own = "!+.o" if ascii_only else "✗✓·▫"
     marks = {WALKS_BACK: fires, TRUSTWORTHY: passes, CONTROL: own, UNDECIDED: "~"}
     signs = dict.fromkeys(LETTERS, missing) | dict.fromkeys(coverage, "-")
     signs |= {letter: letter for letter in flags} | dict.fromkeys(undecided, "~")
-    mark = marks.get(judgement_of(flags, coverage, undecided, control=control), "?")
+    mark = marks.get(judgement_of(flags, coverage, undecided, no_claim), "?")
     return mark + "".join(signs.values())
 
 

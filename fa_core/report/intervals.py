@@ -20,8 +20,9 @@ LEVEL = 0.95
 TAIL = (1 - LEVEL) / 2
 """Probability that the number lies beyond one end."""
 
-REFERENCE_BATCH = 128
-"""B at which the thresholds of (b) and (c) are meant (docs/protocol.md §3)."""
+REFERENCE_BATCH, MIN_BATCHES = 128, 8
+"""B at which the thresholds of (b) and (c) are meant, and the fewest batches for (c)
+(docs/protocol.md §3)."""
 
 FEWEST = 20
 """Minimum samples for an interval of growth: fewer may miss a second group of samples."""
@@ -330,19 +331,6 @@ def _bits_of(text: str) -> tuple[int, int]:
     if len(bits) != (samples + 7) // 8:
         return 0, 0
     return samples, int.from_bytes(bits, "little")
-
-
-def at_reference_batch(drift: float, sizes: Sequence[int]) -> float:
-    """(c) rescaled to batches of 128, by its `noise_scale`.
-
-    A cosine ≤ 0 gives no estimate of N and is unchanged.
-
-    >>> round(at_reference_batch(0.68, [1000]), 2), at_reference_batch(-0.1, [1000])
-    (0.21, -0.1)
-    """
-    if drift <= 0:
-        return drift
-    return 1 / (1 + noise_scale(drift, sizes) / REFERENCE_BATCH)
 
 
 def noise_scale(drift: float, sizes: Sequence[int]) -> float:

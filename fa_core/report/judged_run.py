@@ -13,6 +13,7 @@ from functools import cached_property
 from fa_core.report.diagnostics import (
     ASSUMED,
     BOUND,
+    CONTROL,
     DIAGNOSTICS,
     FIRES,
     LETTERS,
@@ -264,9 +265,8 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
 
     @property
     def claim(self) -> str:
-        """What is counted, coloured and printed: the judgement, or ``"control"``, which makes no
-        claim."""
-        return judgement_of(self.flags, self.coverage, self.undecided, control=self.is_control)
+        """What is counted, coloured and printed: the judgement, or `no_claim`."""
+        return judgement_of(self.flags, self.coverage, self.undecided, self.no_claim)
 
     residual_stream_exploded = _fires("a")
     bp_grad_at_floor = _fires("b")
@@ -279,7 +279,7 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
             self.flags,
             self.coverage,
             self.undecided,
-            control=self.is_control,
+            self.no_claim,
             ascii_only=ascii_only,
         )
 
@@ -319,9 +319,10 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
         return verdict_text(self.by_numbers, self.coverage)
 
     @property
-    def is_control(self) -> bool:
-        """Whether its method is a control."""
-        return is_control(self.method_name)
+    def no_claim(self) -> str:
+        """In place of the judgement of a run that makes no claim: a control, or one of which files
+        changed since it was measured; else ``""``."""
+        return NOT_MEASURED if self.changed else CONTROL if is_control(self.method_name) else ""
 
     @property
     def recorded_differs(self) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
+from fa_core.option_values import is_callable_name
 from fa_core.report.baseline import GIVE_ONE, why_no_baseline
 from fa_core.report.diagnostics import (
     ASSUMED,
@@ -12,7 +14,7 @@ from fa_core.report.diagnostics import (
     PROXY,
 )
 from fa_core.report.gamma import per_layer
-from fa_core.report.intervals import REFERENCE_BATCH, at_reference_batch
+from fa_core.report.intervals import MIN_BATCHES, REFERENCE_BATCH, sample_count
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.numbers import brief, listed
 from fa_core.report.provenance import (
@@ -25,6 +27,7 @@ from fa_core.report.provenance import (
 from fa_core.report.quantities import JUDGED
 from fa_core.report.report_facts import NO_REASON
 
+_AGAIN = "`fa-tui audit` measures what is there now, `fa-tui verify` compares"
 _INEXACT = {ASSUMED: "by an assumed baseline", BOUND: "only a lower bound", PROXY: "only by proxy"}
 
 
@@ -105,24 +108,25 @@ def other_margins_text(run: JudgedRun) -> str:
 def batch_texts(run: JudgedRun, letter: str) -> list[str]:
     """The effect of B on (b) and (c): noise scale N of (c), and the number at B = 128.
 
-    ‖g_L‖ carries 1/B; for (c) see `fa_core.report.intervals.at_reference_batch` and
-    `noise_scale`.
+    ‖g_L‖ carries 1/B; (c) is 1/(1 + N/128) there (`fa_core.report.intervals.noise_scale`).
     """
     size = run.batch_size
     value = JUDGED[letter].of(run)
     if letter not in "bc" or value is None or size is None or not math.isfinite(value):
         return []
     words = []
-    if letter == "c" and run.noise_scale is not None:
-        words.append(f"N = {brief(run.noise_scale, 3)}")
-    sizes = [size] if letter == "b" else run.batch_sizes
+    sizes: Sequence[int] = [size]
+    scale = run.noise_scale
+    rescaled = value * size / REFERENCE_BATCH
+    if letter == "c":
+        sizes = run.batch_sizes
+        # a cosine at or below 0 gives no N
+        rescaled = value if scale is None else 1 / (1 + scale / REFERENCE_BATCH)
+        words += [] if scale is None else [f"N = {brief(scale, 3)}"]
     if {*sizes} != {REFERENCE_BATCH}:
-        rescaled = value * size / REFERENCE_BATCH
-        if letter == "c":
-            rescaled = at_reference_batch(value, sizes)
         number = JUDGED[letter].text(rescaled)
         ends = " to ".join(map(str, sorted({min(sizes), max(sizes)})))
-        words.append(f"B = {ends}, at B = {REFERENCE_BATCH} it would be {number}")
+        words.append(f"B = {ends}, at B = {REFERENCE_BATCH} it would be about {number}")
     return words
 
 
@@ -171,7 +175,7 @@ def caveats(run: JudgedRun, *, only_decisive: bool = False) -> list[str]:
         only_decisive: without the margins over other rules' frozen blocks if none of them changes
             whether (d) fires.
     """
-    words = []
+    words = [run.changed and f"{run.changed}: {_AGAIN}"]
     basis = basis_text(run, "d")
     if basis and "d" in run.measured and "d" not in run.evidence:
         words.append(f"(d) is against a {basis}")
@@ -205,9 +209,20 @@ def why_inexact(run: JudgedRun, letter: str) -> str:
 
 
 def why_unmeasured(run: JudgedRun, letter: str) -> str:
-    """Why a diagnostic was not measured: from the source, or from the report."""
+    """Why a diagnostic was not measured: from the source, or from the report.
+
+    >>> from fa_core.report.intervals import packed
+    >>> why = {"c": "only 2 eval batches"}
+    >>> run = JudgedRun(unmeasured=why, batch_size=128, right=packed([True] * 360))
+    >>> why_unmeasured(run, "c")
+    'only 2 eval batches: `fa-tui audit --batch-size 45`'
+    """
     recorded = run.unmeasured.get(letter)
     if recorded:
+        size = sample_count(run.right or "") // MIN_BATCHES
+        is_cut = not is_callable_name(str(run.provenance.get("data")))
+        if recorded.startswith("only ") and is_cut and 0 < size < (run.batch_size or 0):
+            return f"{recorded}: `fa-tui audit --batch-size {size}`"
         return recorded
     if letter == "a" and len(run.residual_norms) == 1:
         return "one layer only, so no block to grow"

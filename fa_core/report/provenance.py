@@ -71,6 +71,7 @@ class Provenance(TypedDict, total=False):
     other_frozen_baselines: dict[str, float]
     settings: Json
     hashes: Json
+    files: list[list[int]]
     loss: str
     versions: Json
 

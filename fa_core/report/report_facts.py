@@ -259,6 +259,8 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
             something, (a) and (b) can fire and never pass.
         assumed_baseline_acc: a what-if: the frozen-baseline accuracy that (d) is judged by in place
             of the recorded one. No file has it.
+        changed: which files are not those that were measured: ``"its weights changed since"``. No
+            file has it.
 
     Raises:
         UsageError: a bool or a text where a number belongs.
@@ -299,6 +301,7 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
     layers: dict[str, str] = {}
     partial_stream: str = ""
     assumed_baseline_acc: float | None = msgspec.field(default=None, name=WHAT_IF)
+    changed: str = msgspec.field(default="", name="(changed)")
 
     def __post_init__(self) -> None:
         for name in NORMS:
@@ -381,10 +384,10 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
         return replace(self, assumed_baseline_acc=acc)
 
     def as_recorded(self) -> Self:
-        """The report without an assumed baseline."""
-        if self.assumed_baseline_acc is None:
+        """The report as its file has it, without an assumed baseline."""
+        if self.assumed_baseline_acc is None and not self.changed:
             return self
-        return replace(self, assumed_baseline_acc=None)
+        return replace(self, assumed_baseline_acc=None, changed="")
 
 
 def _ends(name: str, interval: Iterable[object]) -> Interval:

@@ -44,6 +44,9 @@ def verdict_words(run: JudgedRun, *, short: bool = False) -> str:
         short: the verdict in the form of published lists.
     """
     judged = run.claim
+    if run.changed:
+        before = verdict_words(msgspec.structs.replace(run, changed=""), short=short)
+        return f"{NOT_MEASURED}: {run.changed}; before: {before}"
     named = {
         CONTROL: CONTROL,
         WALKS_BACK: verdict_text(run.flags, run.coverage),
@@ -246,7 +249,7 @@ def flips_of(run: JudgedRun) -> list[Flip]:
     ...     print(flip.judgement, flip.text)
     trustworthy a ≥ 60 and b ≤ 4e-9
     """
-    return [flip for flip in _flips(run) if _can_be_given(flip) and not run.is_control]
+    return [flip for flip in _flips(run) if _can_be_given(flip) and not run.no_claim]
 
 
 def _flips(run: JudgedRun) -> Iterator[Flip]:
@@ -319,8 +322,8 @@ def second_reading(report: JudgedRun) -> str:
     failed = [check for check, letter in SUCCESSOR.items() if letter in report.flags]
     doubtful = [check for check, letter in SUCCESSOR.items() if letter in report.undecided]
     missing = [check for check, letter in SUCCESSOR.items() if letter not in report.coverage]
-    if report.is_control:
-        return CONTROL
+    if report.no_claim:
+        return f"{report.no_claim}: {report.changed}".removesuffix(": ")
     if len(missing) == len(SUCCESSOR):
         return NOT_MEASURED
     if failed:

@@ -14,7 +14,7 @@ from fa_core.analysis.method_groups import conditions, families
 from fa_core.analysis.seeds import stat_of
 from fa_core.formats.table import AuditTable, Floats, Indices, Mask
 from fa_core.formats.trace import common_unit
-from fa_core.report.diagnostics import BIT
+from fa_core.report.diagnostics import BIT, CONTROL
 from fa_core.report.method_style import MethodStyle, published_name
 from fa_core.report.numbers import brief
 from fa_core.report.quantities import BY_NAME, JUDGED, Quantity, named
@@ -115,11 +115,10 @@ class Markers(NamedTuple):
         yield panels.STAR, undecided
 
 
-def without_controls(table: AuditTable) -> AuditTable:
-    """The runs that claim something; all of them if none does."""
-    if table.controls.all():
-        return table
-    return table.select(~table.controls)
+def claiming_or_all(table: AuditTable) -> tuple[AuditTable, tuple[str, ...]]:
+    """The runs that claim something, else the controls; and notes on the others."""
+    found = table.claiming()
+    return found if len(found[0]) else table.claiming(but=("", CONTROL))
 
 
 def mean_of(values: Floats, log: bool = False) -> float:
@@ -140,7 +139,7 @@ def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCO
     Limits are dashed, their firing sides shaded. Controls are left out. Means of growth and ‖g_L‖
     are geometric; a number that is not finite has no mean.
     """
-    table = without_controls(table)
+    table, _ = claiming_or_all(table)
     groups = conditions(table)
     named, styles = variants((one.method, one.all_axes) for one, _ in groups)
     places = [*styles]

@@ -40,9 +40,9 @@ from fa_core.reporting.blocks import (
 )
 from fa_core.reporting.figures import (
     FIGURES,
+    claiming_or_all,
     gamma_figure,
     timeline_figure,
-    without_controls,
 )
 from fa_core.reporting.panels import FIGURE_KINDS, rendered
 from fa_core.reporting.paper_table import paper_table
@@ -253,8 +253,7 @@ def paper_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> str:
     """The LaTeX table of a paper, one per file: methods over their seeds, without controls."""
     unmeasured = table.unmeasured_notes
     table = _measured(_in_order(table))
-    claiming = without_controls(table)
-    left_out = table.controls_notes if len(claiming) < len(table) else ()
+    claiming, left_out = claiming_or_all(table)
     parts = [
         "% needs \\usepackage{booktabs,siunitx}",
         "\\sisetup{detect-weight=true,output-exponent-marker=e}",

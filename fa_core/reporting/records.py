@@ -113,9 +113,7 @@ def _record(row: AuditRow, report: DiagnosticReport) -> Json:
         record |= {f"{number.field}_low": low, f"{number.field}_high": high}
     credit = credit_numbers(report.credit, report.method_name)
     for name, value in zip(CREDIT, credit, strict=True):
-        record[name] = None
-        if not math.isnan(value):
-            record[name] = value
+        record[name] = None if math.isnan(value) else value
     return record
 
 

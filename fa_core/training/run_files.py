@@ -13,6 +13,7 @@ from safetensors.torch import save
 from torch import Tensor
 from torch.optim.optimizer import StateDict
 
+from fa_core.errors import UsageError
 from fa_core.files.atomic import remove, write_bytes, write_json
 from fa_core.files.opening import exists
 from fa_core.files.tensor_mappings import plain_values
@@ -22,9 +23,16 @@ from fa_core.zoo.methods.base import TrainingState
 
 
 class RunWriter:
-    """Writes the files of a run folder, each atomically: all stay readable after a kill."""
+    """Writes the files of a run folder, each atomically: all stay readable after a kill.
+
+    Raises:
+        UsageError: the folder is a link.
+    """
 
     def __init__(self, folder: Path) -> None:
+        if folder.is_symlink():  # as an unpacked folder may hold, to any folder
+            hint = "name the folder of its target with --out"
+            raise UsageError("is a link, which is not followed", where=folder, hint=hint)
         self.folder = folder
 
     def manifest(self, manifest: Manifest) -> None:

@@ -16,8 +16,9 @@ from pathlib import Path
 
 import msgspec
 import torch
+from msgspec.structs import replace
 
-from fa_core.audit.jobs import Job, JobProgress, ignore, input_hashes, versions
+from fa_core.audit.jobs import Job, JobProgress, ignore, versions
 from fa_core.audit.loading import TEST_BATCH, Evaluation, memory_for
 from fa_core.audit.measuring import measure_run
 from fa_core.errors import UsageError
@@ -25,6 +26,7 @@ from fa_core.files.atomic import remove, write_json
 from fa_core.files.decode import Json, loads, reading
 from fa_core.files.opening import read_file
 from fa_core.formats.audit_table import printable_drift
+from fa_core.formats.checkpoint_file import STAMP, input_hashes, stamp
 from fa_core.formats.rows import row_of_manifest, with_baselines
 from fa_core.formats.run_folder import ProgressFiles
 from fa_core.formats.trace import trace_entry
@@ -184,7 +186,7 @@ class Training:
                 weight_decay=plan.recipe.weight_decay,
             )
         else:
-            self.recipe = msgspec.structs.replace(plan.recipe, epochs=0)
+            self.recipe = replace(plan.recipe, epochs=0)
         self.batches = eval_batches(data, seed=plan.eval_seed)
         self.trace: list[Json] = []
         self.baseline: float | None = None
@@ -319,7 +321,7 @@ class Training:
             when = f"{letters} fired at epoch {epoch} of {epochs}"
             stopped = f"{when}: {saved:.0f} % of the epochs saved"
         self.trace.append(entry)
-        self.manifest = msgspec.structs.replace(
+        self.manifest = replace(
             self.manifest, epochs_done=epoch, stopped=stopped, headline_acc=report.headline_acc
         )
         self._save()
@@ -376,7 +378,7 @@ class Training:
             if len(self.trace) != done or done > self.recipe.epochs:
                 of = f"of {self.recipe.epochs} epochs"
                 raise ValueError(f"{done} {of} are done, and {len(self.trace)} in {TRACE}")
-        self.manifest = msgspec.structs.replace(found, epochs_done=len(self.trace))
+        self.manifest = replace(found, epochs_done=len(self.trace))
 
 
 _SAME_ON_RESUME = (
@@ -424,12 +426,13 @@ def audit_run(folder: Path, device: torch.device, samples: Evaluation) -> Diagno
     manifest = read_manifest(folder)
     job = Job(id=folder.name, checkpoint=str(folder))
     report = measure_run(job, str(device), JobProgress(), samples)
-    row = msgspec.structs.replace(row_of_manifest(manifest, str(folder)), report=report)
+    row = replace(row_of_manifest(manifest, str(folder)), report=report)
     report = with_baselines([row])[0].report
-    manifest = msgspec.structs.replace(manifest, headline_acc=report.headline_acc)
+    manifest = replace(manifest, headline_acc=report.headline_acc)
     RunWriter(folder).manifest(manifest)
-    provenance = {**report.provenance, "checkpoint": folder.name, "hashes": input_hashes(folder)}
-    report = msgspec.structs.replace(report, provenance=provenance)
+    now = {"hashes": input_hashes(folder), STAMP: stamp(folder)}
+    provenance = {**report.provenance, "checkpoint": folder.name, **now}
+    report = replace(report, provenance=provenance)
     write_json(folder / AUDIT, printable_drift(report))
     return report
 

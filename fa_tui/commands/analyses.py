@@ -274,7 +274,7 @@ def report_command(
         fa-tui report penalty_runs/ --out rescue.pdf --figure rescue
     """
     if out.suffix.lower() in KINDS:
-        output.check_folder(out)
+        output.make_folder(out)
     if blank:
         print(*map(output.link, write_blocks(out, blank_form())), sep="\n")
         return

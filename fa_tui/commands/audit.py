@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 import typer
 
+from fa_core.analysis.record_comparison import MOST_NAMED
 from fa_core.audit.audit import Measuring, audit, measurable
 from fa_core.audit.jobs import AUTO, DECIDE_AT, GAMMA, MeasureOptions, check_options
 from fa_core.audit.verify import verify
@@ -17,6 +18,7 @@ from fa_core.errors import UsageError
 from fa_core.files.decode import Json
 from fa_core.formats.rows import AuditRow, with_given_baseline
 from fa_core.report.method_style import FROZEN
+from fa_core.report.numbers import listed
 from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui import options
 from fa_tui.commands import inputs, output
@@ -272,6 +274,9 @@ def verify_command(
     inputs.report_failures([*result.skipped, *result.failures], progress.said)
     names = names_of([run.row for run in result.runs])
     lines = chain.from_iterable(map(verification_lines, result.runs, names))
+    apart = dict.fromkeys(name for run in result.runs for name in run.comparison.not_compared)
+    if apart:
+        lines = chain(lines, [f"not compared: {listed([*apart], MOST_NAMED)}"])
     output.print_result(format, list(map(verification_record, result.runs)), lines)
     if result.interrupted:
         raise typer.Exit(130)

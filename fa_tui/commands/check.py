@@ -55,7 +55,8 @@ def check_command(
     not hold, 2 wrong usage, 3 unreadable input, 4 undecided: nothing of that, but a run or claim is
     undecided, was not measured, or lacks what --require names, or there is none. A bound or a proxy
     is not exact, nor is (d) by an assumed baseline: with --require they count as not measured.
-    Controls (frozen, shallow, random_init, random_targets) claim nothing and are not judged.
+    Controls (frozen, shallow, random_init, random_targets) claim nothing and are not judged. A run
+    whose files changed since its audit is not measured: `fa-tui audit` measures what is there now.
 
     A line on stdout names each run that is not trustworthy, and what was measured of it. Undecided
     is a diagnostic whose threshold lies within the 95 % interval of its number, so that other
@@ -156,8 +157,7 @@ def _print(checked: Checked, format: str) -> None:
     elif format == "github":
         print(*check_forms.github_lines(checked), sep="\n")
     else:
-        for line in check_forms.text_lines(checked):
-            output.say(line)
+        output.print_blocks(check_forms.text_lines(checked))
 
 
 def _first_reading(
@@ -176,7 +176,7 @@ def _first_reading(
         cases.append(_case(row, name, outcome, lines))
         for doubt in doubts_of(row.report):
             doubts.add(doubt, name)
-        fired.update(row.report.flags)
+        fired.update(row.report.flags if not row.no_claim else ())
     letters = ", ".join(f"({letter}) {fired[letter]}" for letter in sorted(fired))
     summary = all_counts_text(judgements) + (f"; fires: {letters}" if letters else "")
     return cases, list(doubts.lines(len(cases))), summary

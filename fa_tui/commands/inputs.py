@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from fa_core.audit.jobs import changed_since
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.formats import scan
+from fa_core.formats.checkpoint_file import marked_changed
 from fa_core.formats.rows import AuditRow, Problem, with_assumed_baseline
 from fa_core.formats.table import AuditTable
 from fa_core.report.names import canonical_method
@@ -42,7 +42,8 @@ def open_paths(paths: Sequence[Path] | None, **how: Any) -> Scan:
         how: as for `scan`.
     """
     found = scan(list(paths or default_paths()), **how)
-    report_problems([*found.problems, *changed_since(found.rows)])
+    found.rows[:] = marked_changed(found.rows)
+    report_problems(found.problems)
     return found
 
 

@@ -76,16 +76,16 @@ def complain(text: str) -> None:
     print(f"fa-tui: {one_line(text)}", file=sys.stderr)
 
 
-def check_folder(out: Path) -> None:
-    """Refuse a file in a missing folder: commands create no folders for reports.
+def make_folder(out: Path) -> None:
+    """Make the folder of a file.
 
     Raises:
-        UsageError: no such folder.
+        UsageError: it cannot be made.
     """
-    if not out.parent.is_dir():
-        raise UsageError(
-            "no such folder", where=out.parent, hint="make it first, or write elsewhere"
-        )
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot be made ({error.strerror})", where=out.parent) from error
 
 
 def link(file: Path, to: TextIO | None = None) -> str:

@@ -23,6 +23,7 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.table import Column
 
 from fa_core.audit.jobs import JobState, JobView
 from fa_core.report.numbers import with_axes
@@ -88,12 +89,15 @@ class _Bars:
     def __init__(self, time: ProgressColumn) -> None:
         self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
         self._bars = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
+            TextColumn(
+                "{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True)
+            ),
+            BarColumn(bar_width=20),
             MofNCompleteColumn(),
             time,
             console=self._console,
             transient=True,
+            expand=True,
             disable=not self._console.is_terminal,
         )
         self._tasks: dict[str, TaskID] = {}
@@ -192,8 +196,9 @@ class AuditProgress(_Bars):
         if view.report is not None:
             # no verdict: its frozen run may be measured after it, and is not measured again
             report = view.report.with_thresholds(self._thresholds)
-            firing = ", ".join(sorted(report.flags))
-            return f"{report.coverage} measured{firing and f', firing: {firing}'}"
+            states = {"firing": report.flags, "undecided": report.undecided}
+            said = [f", {name}: {', '.join(sorted(of))}" for name, of in states.items() if of]
+            return f"{report.coverage} measured so far{''.join(said)}"
         if not view.error:
             return view.state.value
         # an error of --model or --data holds for all runs

@@ -18,7 +18,6 @@ from fa_core.report.diagnostics import diagnostic_letters
 from fa_core.report.names import canonical_method
 from fa_core.training.plan import Recipe, check_names, plan_runs
 from fa_tui import options
-from fa_tui.commands import output
 from fa_tui.commands.progress import TrainingProgress, stoppable
 from fa_tui.options import ThresholdOptions
 
@@ -39,6 +38,7 @@ _OUT = typer.Option(metavar="PATH", help="Folder for the run folders.", parser=o
 _ARCH_HELP = (
     "resmlp, resmlp_wide, studentnet, vit_mini, smallcnn, small_resnet, resnet20 or resnet56."
 )
+_EPOCHS = "Passes over the training samples; --method random_init is the untrained network."
 _DATA_HELP = (
     "synthetic[:input=16,ambient=1024], cifar10:DIR, cifar100:DIR, imagefolder:DIR, digits, "
     "npz:FILE or "
@@ -60,7 +60,7 @@ def train_command(  # noqa: PLR0913 (options of a command)
     arch: Annotated[str, typer.Option(help=_ARCH_HELP)] = "resmlp",
     data: Annotated[str, typer.Option(metavar="SPEC", help=_DATA_HELP)] = "synthetic",
     seeds: Annotated[list[str], typer.Option(help="One run each.")] = ["42"],  # noqa: B006
-    epochs: Annotated[int, typer.Option(help="Passes over the training samples.")] = 30,
+    epochs: Annotated[int, typer.Option(min=1, help=_EPOCHS)] = 30,
     lam: Annotated[
         list[str], typer.Option(help="λ of the penalty λ‖f‖²; several make a sweep.")
     ] = ["0"],  # noqa: B006
@@ -122,8 +122,9 @@ def train_command(  # noqa: PLR0913 (options of a command)
     try:
         with stoppable():
             _train(plans, out, devices, threads, choice)
-    except KeyboardInterrupt:
-        output.complain(f"--resume goes on after the last complete epoch of every run in {out}")
+    except KeyboardInterrupt as stop:
+        goes_on = f"--resume goes on after the last complete epoch of every run in {out}"
+        stop.args = (f"{str(stop) or 'interrupted'}; {goes_on}",)
         raise
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from textwrap import wrap
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -31,7 +30,7 @@ from fa_core.report.diagnostics import (
     judged_text,
 )
 from fa_core.report.intervals import sample_count
-from fa_core.report.notes import baseline_text, caveats, why_unproven
+from fa_core.report.notes import baseline_text, caveats, why_unmeasured, why_unproven
 from fa_core.report.numbers import brief, listed
 from fa_core.report.verdict_text import (
     counted,
@@ -42,9 +41,15 @@ from fa_core.report.verdict_text import (
     verdict_words,
 )
 from fa_core.reporting.blocks import cell
-from fa_core.reporting.records import csv_text
 from fa_tui.commands import inputs
-from fa_tui.commands.output import complain, print_json, say, speaks_unicode
+from fa_tui.commands.output import (
+    PIPE_WIDTH,
+    complain,
+    print_blocks,
+    print_json,
+    say,
+    speaks_unicode,
+)
 from fa_tui.options import Chosen, Criteria
 from fa_tui.views.filters import ViewState
 from fa_tui.views.text import cut_middle, fitted, padded, width_of
@@ -181,9 +186,9 @@ def _reasons(report: DiagnosticReport) -> Iterator[str]:
         return
     if report.assumed_baseline_acc is not None and "d" in coverage:
         yield f"?: (d) against a frozen baseline of {baseline_text(report)}"
-    for letter, reason in report.unmeasured.items():
+    for letter in report.unmeasured:
         if letter in LETTERS and letter not in coverage:
-            yield f"({letter}) not measured: {reason}"
+            yield f"({letter}) not measured: {why_unmeasured(report, letter)}"
 
 
 _NUMBERS = quantities.named("acc", "growth", "g_L", "drift", "margin", "h_L")
@@ -196,12 +201,8 @@ _LEFT = ("method", "abcd", "verdict")
 _LEFT_OUT_FIRST = ("verdict", "‖h_L‖")
 """Columns dropped on a narrow terminal."""
 
-_PIPE_WIDTH = 200
-"""Width in a pipe or pager. From this width on no column is dropped: names and verdicts are
-shortened."""
-
 _LEAST_VERDICT = 68
-"""Minimum cells for the verdict there: enough for two diagnostics."""
+"""Minimum cells for the verdict: enough for two diagnostics."""
 
 _LEAST_NAME = 12
 """Minimum cells of names on a narrow terminal."""
@@ -242,7 +243,7 @@ def _beside(report: DiagnosticReport) -> dict[str, str]:
 
 
 def record(row: AuditRow) -> Json:
-    """The record of a row for JSON and CSV; unmeasured values are None.
+    """The record of a row for JSON; unmeasured values are None.
 
     Optional keys: ``evidence`` of inexact numbers: diagnostic letter → ``bound``, ``proxy`` or
     ``assumed``; ``assumed_baseline_acc``, with no (d) in ``coverage``; ``intervals`` (number → low,
@@ -308,40 +309,19 @@ def print_rows(
         criteria: judge the rows.
         verdict: returns a judged row's verdict text for tables.
     """
-    if form in ("json", "csv"):
-        printed = print_json if form == "json" else _print_csv
-        printed(list(map(record, judged(rows, criteria))))
+    if form == "json":
+        print_json(list(map(record, judged(rows, criteria))))
+    elif form == "csv":
+        from fa_core.formats.table import AuditTable  # imports NumPy
+        from fa_core.reporting.records import to_csv
+
+        table = AuditTable.from_rows(judged(rows, criteria))
+        sys.stdout.write(to_csv(table, criteria.thresholds))
     elif form == "markdown":
         for text in markdown(rows, criteria, verdict):
             say(text)
     else:
         _print_table(rows, criteria, verdict)
-
-
-def _print_csv(records: Sequence[Json]) -> None:
-    """Print CSV with all keys of any row, but lists of mappings, which are for JSON."""
-    columns = dict.fromkeys(chain(record(AuditRow(source="", key="", method="")), *records))
-    columns.pop("flips", None)
-    lines: list[Iterable[object]] = [columns]
-    for cells in map(_flat, records):
-        lines.append([cells.get(name, "") for name in columns])
-    sys.stdout.write(csv_text(lines))
-
-
-def _flat(record: Json) -> Json:
-    """A record for CSV: None as ``""``, evidence as ``a=bound b=proxy``, intervals as
-    ``growth=1.2..1.5``."""
-    flat = {}
-    for name, value in record.items():
-        if name == "intervals":
-            ends = sorted(value.items())
-            value = " ".join(f"{number}={low}..{high}" for number, (low, high) in ends)
-        elif isinstance(value, Mapping):
-            value = " ".join(f"{key}={each}" for key, each in sorted(value.items()))
-        elif value is None:
-            value = ""
-        flat[name] = value
-    return flat
 
 
 def markdown(
@@ -360,7 +340,7 @@ def markdown(
 
 def _print_table(rows: Sequence[AuditRow], criteria: Criteria, verdict: Verdict) -> None:
     """Print rows and remarks for reading; cells are kept to compute column widths."""
-    console = Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False)
+    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False)
     remarks = Remarks()
     lines: list[list[str]] = []
     for as_read, (row, label) in zip(rows, named(rows, criteria), strict=True):
@@ -368,12 +348,7 @@ def _print_table(rows: Sequence[AuditRow], criteria: Criteria, verdict: Verdict)
         lines.append(line(row, label, verdict))
     if lines:
         _print_lines(console, lines)
-    for remark in remarks.lines():
-        lines_of_it = [remark]
-        if not console.is_terminal and len(remark) > _PIPE_WIDTH:
-            lines_of_it = wrap(remark, _PIPE_WIDTH - 2, break_on_hyphens=False)
-        for number, text in enumerate(lines_of_it):
-            say(f"  {text}" if number else text)
+    print_blocks(remarks.lines())
 
 
 def _print_lines(console: Console, lines: Sequence[Sequence[str]]) -> None:
@@ -426,15 +401,15 @@ def _layout(lines: Sequence[Sequence[str]], room: int) -> _Layout:
         room: cells of a line.
     """
     widths = [max(map(width_of, column)) for column in zip(HEADINGS, *lines, strict=True)]
-    if room >= _PIPE_WIDTH:
-        widths[-1] = min(widths[-1], _LEAST_VERDICT)
+    # of a long verdict, which is the last, what there is room for
+    widths[-1] = min(widths[-1], max(_LEAST_VERDICT, room - sum(widths[:-1]) - 2 * len(widths)))
     others = HEADINGS[1:]
     order = [place for place, heading in enumerate(others) if heading not in _LEFT_OUT_FIRST]
     always = len(order)
     order += map(others.index, reversed(_LEFT_OUT_FIRST))
     gapped = [2 + width for width in widths[1:]]
     fit = fitted(widths[0], gapped, room - 2, order=order)
-    if room >= _PIPE_WIDTH or len(fit.shown) < always:
+    if len(fit.shown) < always:
         fit = fitted(widths[0], gapped, room - 2, least=_LEAST_NAME, order=order)
     template = ""
     for place in fit.shown:

@@ -108,7 +108,7 @@ class JobControl:
         tone = "good" if compared.agrees else "warn"
         yield f"measured again: {again_words(compared, self._app.terminal.glyphs)}", tone
         if not compared.agrees:
-            yield "fa-tui verify prints what differs", "dim"
+            yield "fa-tui verify --format json prints every difference", "dim"
 
     def _outcome(self, row: int, words: str) -> str:
         """The verdict of a measured run; of one measured again, how it compares with its audit."""

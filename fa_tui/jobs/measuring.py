@@ -367,7 +367,7 @@ class Measuring:
             why = str(error).removeprefix(f"{real_path(row.checkpoint or '')}: ")
             self._on_failed(f"{self.name(job_id)}: {why}")
             return
-        if row.report.coverage:
+        if row.report.coverage and not row.report.changed:
             from fa_core.audit.verify import verifications  # imports NumPy
 
             row = msgspec.structs.replace(row, summary=None)

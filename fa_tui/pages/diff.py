@@ -128,7 +128,7 @@ B: how many of their measured runs need walk-back.
         if not self._pair:
             return [(" one file or folder is open: nothing to compare it with", "strong")]
         for side, name, rows in zip("AB", self._pair, self._sides, strict=False):
-            counted = [row.report for row in rows if row.report.coverage and not row.is_control]
+            counted = [row.report for row in rows if row.report.coverage and not row.no_claim]
             walked = sum(bool(report.flags) for report in counted)
             count = (f" ✗ {walked} of {len(counted)} ", "dim")
             title += [(f" {side} ", ""), (name, "strong"), count]

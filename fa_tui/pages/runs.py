@@ -160,7 +160,7 @@ class RunsPage(Page):
     def cell_legend(self) -> Row:
         """The signs of a verdict's cell, as many as fit."""
         seen = self.session.seen
-        signs = cell_legend(controls=len(seen.counted) < len(seen.indices))
+        signs = cell_legend(controls=seen.controls > 0)
         return [(f" {as_many(signs, self.app.size.width - 1, ' ')}", "dim")]
 
     def shared(self) -> Shared:

@@ -80,8 +80,6 @@ def _letters(session: Session, epochs: Sequence[TraceEpoch], ascii_only: bool) -
 
 def work_lines(session: Session, row: int) -> Iterator[tuple[str, str]]:
     """What is done with a run or its weights, each line with its tone; nothing where nothing is."""
-    if row in session.outdated:
-        yield session.outdated[row], "warn"
     work = session.work.get(row)
     if work is None:
         return

@@ -27,7 +27,14 @@ from typing import NamedTuple
 
 from fa_core.errors import UsageError
 from fa_core.formats.rows import AuditRow
-from fa_core.report.diagnostics import LETTERS, TRUSTWORTHY, UNDECIDED, WALKS_BACK, mask_of
+from fa_core.report.diagnostics import (
+    LETTERS,
+    NOT_MEASURED,
+    TRUSTWORTHY,
+    UNDECIDED,
+    WALKS_BACK,
+    mask_of,
+)
 from fa_core.report.quantities import BY_NAME, QUANTITIES
 from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.session import Session
@@ -108,7 +115,7 @@ def _is_in_state(state: str, session: Session, row: int) -> bool:
         case "marked":
             return row in session.marked
         case "measured":
-            return bool(session.coverage[row])
+            return session.judgement(row) != NOT_MEASURED
         case "control":
             return session.rows[row].is_control
         case "differs":

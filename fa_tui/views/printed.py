@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fa_core.reporting.blocks import Block, Bullets, Figure, Grid, Heading
 from fa_core.sanitize import sanitize
-from fa_tui.views.text import fitted, folded, padded, padded_left, width_of
+from fa_tui.views.text import fitted, folded, padded, padded_left, width_of, wrapped
 
 GAP = 2
 """Blanks between two columns of text."""
@@ -26,13 +26,13 @@ def lines_of(blocks: Iterable[Block | str], width: int, rule: str = "─") -> It
     """Blocks and lines as lines of at most `width` cells; a wider table continues below.
 
     Args:
-        blocks: a report, or a part; lines stay as they are.
+        blocks: a report, or a part.
         width: cells.
         rule: below the headings of a table.
     """
     for block in blocks:
         if isinstance(block, str):
-            yield TextLine(block)
+            yield from map(TextLine, wrapped(sanitize(block), width))
         elif isinstance(block, Grid):
             yield from map(TextLine, _wrapped(block.caption, width))
             yield from _grid_lines(block, width, rule)

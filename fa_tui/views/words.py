@@ -96,16 +96,16 @@ def runs_words(count: int) -> str:
 def walk_back_words(session: Session) -> str:
     """Counts over the runs in scope: ``9 of 15 need walk-back, 1 undecided, 2 not measured, 3
     controls``, which are counted apart."""
-    counts, counted = session.counts(), len(session.seen.counted)
+    counts = session.counts()
+    controls = session.seen.controls
     text = f"{counts.walked} of {counts.measured} need walk-back"
     if counts.doubtful:
         text += f", {counts.doubtful} undecided"
-    unmeasured = counted - counts.measured - counts.training
+    unmeasured = len(session.in_scope) - controls - counts.measured - counts.training
     if unmeasured > 0:
         text += f", {unmeasured} not measured"
     if counts.training:
         text += f", {counts.training} training"
-    controls = len(session.in_scope) - counted
     if controls:
         text += f", {count_text(controls, 'control')}"
     return text
@@ -148,16 +148,16 @@ def parted(session: Session, flips: Sequence[Flip]) -> tuple[list[Flip], list[Fl
     """The flips that changed a run's verdict, and the others; a control makes no claim."""
     turned, still = list[Flip](), list[Flip]()
     for flip in flips:
-        control = session.rows[flip.row].is_control
-        kept = _sign(flip.before, control) == _sign(flip.after, control)
+        claim = session.rows[flip.row].no_claim
+        kept = _sign(flip.before, claim) == _sign(flip.after, claim)
         (still if kept else turned).append(flip)
     return turned, still
 
 
 @cache
-def _sign(masks: tuple[int, int], control: bool) -> str:
+def _sign(masks: tuple[int, int], no_claim: str) -> str:
     """A verdict's sign, cached as `_turned`."""
-    return cell_text(letters_of(masks[0]), LETTERS, letters_of(masks[1]), control=control)[0]
+    return cell_text(letters_of(masks[0]), LETTERS, letters_of(masks[1]), no_claim)[0]
 
 
 def _listed(session: Session, flips: Sequence[Flip], form: str, limit: int) -> str:
@@ -165,7 +165,7 @@ def _listed(session: Session, flips: Sequence[Flip], form: str, limit: int) -> s
     if len(flips) <= limit:
         names = []
         for flip in flips:
-            sign = _sign(flip.after, session.rows[flip.row].is_control)
+            sign = _sign(flip.after, session.rows[flip.row].no_claim)
             names.append(_named(session, flip, form.format(sign)))
         return ", ".join(names)
     changes = [f"{session.rows[flip.row].method} {_turned(*flip[1:])}" for flip in flips]

@@ -244,7 +244,7 @@ class RunPage:
         if self._at_work:
             # how far it is stands below
             return [NOT_MEASURED]
-        if not report.flags or self._row.is_control:
+        if not report.flags or self._row.no_claim:
             return [self._say(report.words)]
         fire = "fires" if len(report.flags) == 1 else "fire"
         short = f"needs {WALKS_BACK}"
@@ -268,7 +268,7 @@ class RunPage:
         """The protocol's words for the verdict, its cause, and what the file recorded."""
         report = self._report
         lines: list[Row] = []
-        if report.flags and not self._row.is_control:
+        if report.flags and not self._row.no_claim:
             words = report.words
             known = known_text(report)
             if known != f"{LETTERS} measured":

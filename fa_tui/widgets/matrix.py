@@ -8,7 +8,14 @@ from collections.abc import Collection
 from textual.binding import Binding
 from textual.geometry import Size
 
-from fa_core.report.diagnostics import CONTROL, MIXED, UNDECIDED, WALKS_BACK, common_judgement
+from fa_core.report.diagnostics import (
+    CONTROL,
+    MIXED,
+    NOT_MEASURED,
+    UNDECIDED,
+    WALKS_BACK,
+    common_judgement,
+)
 from fa_core.report.quantities import QUANTITIES, Quantity
 from fa_tui.session import Session
 from fa_tui.views.columns import NORMS
@@ -29,7 +36,8 @@ _LEAST_NAMES = 9
 def count_text(line: GridLine, session: Session) -> str:
     """Walk-backs among a line's measured runs, and whether they disagree, or how many are
     undecided: ``1/3 MIXED``, ``2/3 ~1``."""
-    counts = Counter(session.judgement(row) for row in line.runs() if session.coverage[row])
+    counts = Counter(map(session.judgement, line.runs()))
+    del counts[NOT_MEASURED]
     if not counts:
         return "-"
     if counts.pop(CONTROL, 0) and not counts:

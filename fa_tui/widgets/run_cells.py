@@ -66,7 +66,7 @@ def mark_of(session: Session, row: int, glyphs: Glyphs) -> str:
         return glyphs.marked
     if row in session.flipped_rows:
         return glyphs.flipped
-    states = {session.states.get(row), "deviates" if row in session.outdated else None}
+    states = {session.states.get(row), "deviates" if session.rows[row].report.changed else None}
     if row in session.work:
         states.add(session.work[row].state)
     signs = {

@@ -19,7 +19,6 @@ SCRIPTS = {
     "breaks": ("x = 1 / 0", "line 1: ZeroDivisionError: division by zero"),
     "is_no_python": ("def (:", "SyntaxError: invalid syntax (is_no_python.py, line 1)"),
     "misses": ("import not_there", "cannot import misses (No module named 'not_there')"),
-    "file.py": ("", "write file:make"),
 }
 
 
@@ -31,6 +30,6 @@ def test_a_script_that_fails_on_import_is_one_line_with_the_place(
     (tmp_path / f"{name}.py").write_text(text)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError) as caught:
-        import_callable(f"{name}:make", "--model")
+        import_callable(f"{name}:make")
     assert wanted in str(caught.value)
     assert "\n" not in str(caught.value)

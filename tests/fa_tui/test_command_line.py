@@ -64,14 +64,6 @@ def test_a_command_that_judges_writes_or_measures_needs_a_path(
     assert "PATH" in capsys.readouterr().err and not list(tmp_path.iterdir())
 
 
-def test_a_report_makes_no_folder(
-    published_table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for words in ([str(published_table)], ["--blank"]):
-        assert main(["report", *words, "--out", str(tmp_path / "not" / "there.md")]) == 2
-        assert "no such folder" in capsys.readouterr().err and not list(tmp_path.iterdir())
-
-
 def test_check_ends_with_the_count_and_the_letters(
     published_table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -116,7 +114,7 @@ def test_the_detail_pane_breaks_no_interval_and_cuts_nothing(width: int, glyphs:
     text = " ".join("\n".join(lines[:24]).split())
     for words in ("1.9 to 2.1", "+0.100 to +0.400", "+5.00 to +7.00", "undecided on c"):
         assert words in text
-    assert "it would be +0.400" in text, "at B = 128"
+    assert "it would be about +0.400" in text, "at B = 128"
     assert text.count("(") == text.count(")")
 
 
@@ -137,8 +135,6 @@ def test_show_gives_the_intervals(tmp_path: Path, capsys: pytest.CaptureFixture[
     bp, ep = json.loads(shown("json"))
     assert bp["intervals"]["stability"] == [0.1, 0.4] and "intervals" not in ep
     assert bp["intervals"]["margin_pp"] == pytest.approx([5.0, 7.0])
-    first, last = csv.DictReader(io.StringIO(shown("csv")))
-    assert "stability=0.1..0.4" in first["intervals"] and not last["intervals"]
 
 
 def test_an_export_has_the_ends_of_every_interval() -> None:

@@ -59,7 +59,7 @@ TABLE = [
     (res.ViT, {}, "numbers", "weights before h_0: embed, cls, pos; behind h_L: norm, head"),
     (res.ViTNormedLast, {}, "numbers", "taps guessed: 'blocks.*:in,norm:in'"),
     (res.ViTPooled, {}, "numbers", "taps guessed: 'blocks.0:in,blocks.*'"),
-    (res.ViTPooled, {"taps": "blocks.*:in,norm:in"}, "refusal", "before the pool: blocks.2"),
+    (res.ViTPooled, {"taps": "blocks.*:in,norm:in"}, "refusal", "tap the state before: blocks.2"),
     (res.PooledThenAdds, {}, "refusal", "would leave out"),
     (res.Pruned, {}, "numbers", ""),
     (res.Mamba, {"taps": "embed,layers.*"}, "refusal", "h_2 (layers.1) depends on h_0 (embed)"),

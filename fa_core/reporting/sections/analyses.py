@@ -182,11 +182,11 @@ def sensitivity_blocks(analysis: Sequence[Sensitivity]) -> Iterator[Block]:
 def _sensitivity_record(one: Sensitivity, grouped: bool) -> dict[str, str]:
     record = {"fires when": fires_when(one)}
     if grouped:
-        record["healthy (median) fires"] = group_range(one.healthy, one.threshold)
-        record["degenerate (median) fires"] = group_range(one.degenerate, one.threshold)
+        record["healthy (median), fires"] = group_range(one.healthy, one.threshold)
+        record["degenerate (median), fires"] = group_range(one.degenerate, one.threshold)
         record["gap"] = gap_words(one)
     else:
-        record["range (median) fires"] = group_range(one.every, one.threshold)
+        record["range (median), fires"] = group_range(one.every, one.threshold)
     record["plateau"] = plateau_words(one)
     return record
 
@@ -203,7 +203,7 @@ def fires_when(one: Sensitivity) -> str:
 
 
 def group_range(group: Spread, limit: float) -> str:
-    """``min..max (median) fired/measured ~undecided``."""
+    """``min..max (median), fired/measured ~undecided``."""
     if not group.measured:
         if group.runs:
             return "not measured"
@@ -217,7 +217,7 @@ def group_range(group: Spread, limit: float) -> str:
         return fires
     ends = (group.min, group.max, group.median)
     low, high, median = (brief_in(end, _RANGE_CELLS, limit) for end in ends)
-    return f"{low}..{high} ({median}) {fires}"
+    return f"{low}..{high} ({median}), {fires}"
 
 
 def gap_words(one: Sensitivity) -> str:

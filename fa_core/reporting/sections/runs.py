@@ -17,6 +17,7 @@ from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import (
     ASSUMED,
     BIT,
+    CONTROL,
     DIAGNOSTICS,
     LETTERS,
     NOT_MEASURED,
@@ -75,7 +76,7 @@ def thresholds_table(thresholds: DiagnosticThresholds) -> Block:
 def second_readings(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     """The successor's verdict on every run (`fa_core.report.verdict_text`)."""
     runs = shown_runs(table, thresholds)
-    lines = [f"{name}: {second_reading(run)}" for name, run in runs if not run.is_control]
+    lines = [f"{name}: {second_reading(run)}" for name, run in runs if run.claim != CONTROL]
     yield Heading("Second reading", 2)
     yield Paragraph("The protocol's successor on the same numbers: D1 to D3 are (a), (b) and (d).")
     yield Bullets(tuple(lines))
@@ -122,7 +123,7 @@ def notes_on_runs(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
 def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     """A row per run: the headline numbers with their intervals, and the verdict."""
     runs = shown_runs(table, thresholds)
-    legend = " ".join(cell_legend(controls=any(run.is_control for _, run in runs)))
+    legend = " ".join(cell_legend(controls=any(run.claim == CONTROL for _, run in runs)))
     yield Grid.of(
         list(map(_verdict_record, runs)),
         caption="Headline numbers and verdicts. acc: test accuracy, a fraction; growth: largest "
@@ -134,7 +135,7 @@ def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
         "norm. "
         "Undecided: other samples, not other training seeds, might say otherwise.",
         words=3,
-        marked=[run.flags and not run.is_control for _, run in runs],
+        marked=[run.flags and not run.no_claim for _, run in runs],
     )
     left = len(table) - ROWS_AT_MOST
     if left > 0:

@@ -313,7 +313,7 @@ def made_data(spec: str, made: object) -> DataSet | GivenBatches:
             of (x, y) pairs or mappings.
 
     Raises:
-        UnreadableInput: any other value.
+        UnreadableInput: any other value, and a tuple of two pairs, which may be train and test.
     """
     if isinstance(made, DataSet):
         return made
@@ -323,7 +323,8 @@ def made_data(spec: str, made: object) -> DataSet | GivenBatches:
         items = list(made)
         pairs = [one for one in items if isinstance(one, tuple | list) and len(one) == 2]
         mappings = [one for one in items if isinstance(one, Mapping)]
-        if items and len(pairs) + len(mappings) == len(items):
+        may_be_train_and_test = isinstance(made, tuple) and len(items) == 2
+        if len(pairs) + len(mappings) == len(items) > 0 and not may_be_train_and_test:
             return GivenBatches(spec, items)
         if isinstance(made, tuple | list) and len(items) == len(NAMES):
             return from_arrays(spec, *items)

@@ -263,5 +263,5 @@ def load_test_data(
     if name in installed:
         made = load_plugin(installed[name])(rest)
     else:
-        made = import_callable(spec, "--data")()
+        made = import_callable(spec)()
     return made_data(spec, made)

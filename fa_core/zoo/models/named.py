@@ -105,7 +105,7 @@ def network_of(spec: str, weights: Weights | None = None) -> nn.Module:
     elif kind:
         maker = partial(_from_library, kind, name)
     elif ":" in name:
-        maker = import_callable(name, "--model")
+        maker = import_callable(name)
     else:
         maker = load_plugin(plugins(MODELS)[name])
     try:
@@ -122,12 +122,10 @@ def network_of(spec: str, weights: Weights | None = None) -> nn.Module:
         if kind != "hf":
             hint = f"give what it takes as literals: {name}({_parameters(maker)})"
         raise UsageError(
-            f"--model {spec}: {name} cannot be called {given} ({_first_line(error)})", hint=hint
+            f"{name} cannot be called {given} ({_first_line(error)})", hint=hint
         ) from error
     if not isinstance(network, nn.Module):
-        raise UsageError(
-            f"--model {spec} gave a {type(network).__name__}", hint="return a torch.nn.Module"
-        )
+        raise UsageError(f"{spec} gave a {type(network).__name__}", hint="return a torch.nn.Module")
     return network
 
 

@@ -72,7 +72,7 @@ def test_a_group_that_cannot_be_is_refused(healthy, degenerate, says):
 def test_a_nan_in_the_healthy_group_cannot_be_separated_and_is_counted():
     found = parted(table(*seeds_of("bp", math.nan, 1.0), row("dfa", growth=100.0)))
     assert found.separable is False and found.healthy.max == 1.0
-    assert group_range(found.healthy, 50.0) == "1..1 (1) 1/2 (1 NaN/inf)"
+    assert group_range(found.healthy, 50.0) == "1..1 (1), 1/2 (1 NaN/inf)"
 
 
 def test_a_name_alone_puts_no_method_into_a_group():

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from fa_core.audit.jobs import DeviceFull, Job, input_hashes
+from fa_core.audit.jobs import DeviceFull, Job
 from fa_core.errors import MeasureError, UnreadableInput
+from fa_core.formats.checkpoint_file import input_hashes
 from fa_core.option_values import import_callable
 
 if "cuda:9" in sys.argv:  # of the worker that imports this
@@ -50,7 +51,7 @@ def measure(job, device, watch):
         print("this must not reach the client")
         os.write(1, b'{"is": "done", "job_id": "forged", "report": {}}\n')
     if fault == "users":
-        return {"method_name": import_callable("own_code:name", "--model")()}
+        return {"method_name": import_callable("own_code:name")()}
     if fault == "smaller":
         watch.note("out of memory: batch halved to 64")
     return {

@@ -1,16 +1,19 @@
 """Weights that change on disk: while they are measured, and afterwards."""
 
+import json
 import os
+import shutil
 
-import msgspec
 import pytest
 
+from fa_core.analysis.seeds import over_seeds
 from fa_core.audit import measuring
-from fa_core.audit.jobs import Job, changed_since
+from fa_core.audit.jobs import Job
 from fa_core.audit.measuring import measure_run
 from fa_core.errors import MeasureError
-from fa_core.report.manifest import WEIGHTS
-from tests.fa_core.rows import row_of
+from fa_core.formats import load_audits, scan
+from fa_core.formats.checkpoint_file import marked_changed
+from fa_core.report.manifest import AUDIT, CREDIT, WEIGHTS
 
 from .runs_for_tests import make_run
 
@@ -21,27 +24,38 @@ def run(tmp_path):
 
 
 def measured(run):
-    report = measure_run(Job(id="0", checkpoint=str(run)), "cpu", measuring.JobProgress())
-    return row_of("dfa_s42", "audit.json", run, report=report)
+    return measure_run(Job(id="0", checkpoint=str(run)), "cpu", measuring.JobProgress())
 
 
-def test_weights_that_change_after_they_were_measured_are_said_on_opening(run):
-    row = measured(run)
-    assert list(changed_since([row])) == []
-    weights = run / WEIGHTS
-    os.utime(weights, (1, 1))
-    assert list(changed_since([row])) == []
-    content = bytearray(weights.read_bytes())
+def spoil(file):
+    content = bytearray(file.read_bytes())
     content[-1] ^= 1
-    weights.write_bytes(content)
-    # what is too large to be hashed leaves room for others
-    with run.with_name("large.pt").open("wb") as file:
-        file.truncate(1 << 40)
-    large = msgspec.structs.replace(row, checkpoint=file.name)
-    (problem,) = changed_since([large, row])
-    assert problem.message.startswith(f"dfa_s42: {run} changed since")
-    old = msgspec.structs.replace(row.report, provenance={})
-    assert list(changed_since([msgspec.structs.replace(row, report=old)])) == []
+    file.write_bytes(content)
+
+
+def test_a_run_whose_files_changed_since_its_audit_is_not_measured_and_a_copy_is(run, tmp_path):
+    measured(run).save(run / AUDIT)
+    copy = shutil.copytree(run, tmp_path / "moved" / run.name)
+    for place in (run, copy):
+        os.utime(place / WEIGHTS, (1, 1))
+        assert load_audits(place).report(0).claim != "not measured"
+    spoil(copy / WEIGHTS)
+    spoil(copy / CREDIT)
+    report, before = load_audits(copy).report(0), load_audits(run).report(0)
+    assert (report.claim, report.cell()) == ("not measured", f"?{before.cell()[1:]}")
+    said = "not measured: its weights and credit changed since; before: "
+    assert report.words == said + before.words
+    assert "(changed)" not in report.to_dict()
+    seeds = over_seeds(load_audits(copy))
+    assert seeds.groups == ()
+    assert "runs whose files changed since their audit are left out: dfa_s42" in seeds.notes
+    # what is too large for the explorer, and an older record without a stamp
+    (row,) = marked_changed(scan([copy]).rows, 0)
+    assert row.report.changed == ""
+    facts = json.loads((copy / AUDIT).read_text())
+    del facts["provenance"]["files"]
+    (copy / AUDIT).write_text(json.dumps(facts))
+    assert load_audits(copy).report(0).changed == ""
 
 
 def test_weights_that_change_while_they_are_measured_give_no_report(run, monkeypatch):

@@ -51,6 +51,7 @@ def test_nothing_is_written_through_a_link_of_another_user(tmp_path, named):
 def test_a_link_of_the_system_counts_only_where_nobody_else_can_put_one(tmp_path, monkeypatch):
     link = tmp_path / "link"
     link.symlink_to("file")
+    (tmp_path / "file").touch()
     monkeypatch.setattr(os, "geteuid", lambda: 4242)
     tmp_path.chmod(0o755)
     write_bytes(link, b"x", typed=True)
@@ -60,18 +61,24 @@ def test_a_link_of_the_system_counts_only_where_nobody_else_can_put_one(tmp_path
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_a_link_is_followed_where_the_user_typed_it_and_replaced_elsewhere(tmp_path, there):
+def test_a_link_is_followed_to_a_file_where_the_user_typed_it_and_replaced_elsewhere(
+    tmp_path, there
+):
     target, link = tmp_path / "real" / "file", tmp_path / "link"
     target.parent.mkdir()
     if there:
         target.write_bytes(b"old")
     link.symlink_to(target)
-    write_bytes(link, b"new", typed=True)
-    assert link.is_symlink()
-    assert target.read_bytes() == b"new"
+    if there:
+        write_bytes(link, b"new", typed=True)
+        assert link.is_symlink()
+        assert target.read_bytes() == b"new"
+    else:
+        with pytest.raises(UsageError, match="is a link to nothing"):
+            write_bytes(link, b"new", typed=True)
     write_bytes(link, b"newer")
     assert not link.is_symlink()
-    assert target.read_bytes() == b"new"
+    assert target.exists() == there
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
@@ -104,3 +111,11 @@ def test_a_folder_that_becomes_a_link_after_the_look_is_not_followed(tmp_path, m
     with pytest.raises(FaError, match="cannot write"):
         write_bytes(tmp_path / "folder" / "file", b"x")
     assert not list((tmp_path / "precious").iterdir())
+
+
+def test_an_old_file_keeps_its_mode_and_a_link_is_not_copied(tmp_path):
+    (tmp_path / "file").write_text("private")
+    (tmp_path / "file").chmod(0o600)
+    (tmp_path / "link").symlink_to("file")
+    assert keep_old(tmp_path / "link") is None
+    assert stat.S_IMODE(keep_old(tmp_path / "file").stat().st_mode) == 0o600

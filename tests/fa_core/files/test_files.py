@@ -197,7 +197,8 @@ def test_folders_beyond_the_longest_name_are_one_problem(tmp_path):
 
 
 def test_an_audit_whose_checkpoint_is_no_file_opens(odd, tmp_path):
-    from fa_core.audit.jobs import changed_since, input_hashes
+    from fa_core.formats import load_audits
+    from fa_core.formats.checkpoint_file import input_hashes
 
     odd[0](tmp_path / "weights")
     facts = {
@@ -208,7 +209,7 @@ def test_an_audit_whose_checkpoint_is_no_file_opens(odd, tmp_path):
     (tmp_path / "audit.json").write_text(
         json.dumps({"residual_norms": [1.0, 2.0], "provenance": facts})
     )
-    (row,) = scan([tmp_path / "audit.json"]).rows
-    assert list(changed_since([row])) == []
+    row = load_audits(tmp_path / "audit.json").row(0)
+    assert row.report.changed == ""
     with pytest.raises(FaError):
         input_hashes(tmp_path / "weights")

@@ -23,7 +23,6 @@ from fa_core.report.intervals import (
     LOOKS,
     Z_OF_LOOKS,
     Z_OF_ONE,
-    at_reference_batch,
     drift_interval,
     is_on_a_line,
     median_ranks,
@@ -155,7 +154,6 @@ def test_the_drift_at_another_batch_size_follows_the_noise_scale():
         pairs = combinations([32, 1000, 1000], 2)
         mixed = statistics.mean(math.sqrt(at[one] * at[other]) for one, other in pairs)
         for cosine, sizes in ((at[1000], [1000]), (at[32], [32]), (mixed, [32, 1000, 1000])):
-            assert at_reference_batch(cosine, sizes) == pytest.approx(at[128])
             assert noise_scale(cosine, sizes) == pytest.approx(scale)
     assert math.isinf(noise_scale(-0.1, [128])) and math.isinf(noise_scale(0.0, [128]))
 
@@ -239,8 +237,8 @@ def test_b_and_c_are_said_at_the_batch_size_of_their_thresholds():
         bp_grad_norms=[1e-3, 2e-8], cross_batch_stability=0.68, batch_size=1000
     )
     text = str(report)
-    assert "B = 1000, at B = 128 it would be 1.56e-7" in text
-    assert "B = 1000, at B = 128 it would be +0.214" in text
+    assert "B = 1000, at B = 128 it would be about 1.56e-7" in text
+    assert "B = 1000, at B = 128 it would be about +0.214" in text
     assert "at B = 128" not in str(DiagnosticReport(bp_grad_norms=[1e-3, 2e-8], batch_size=128))
 
 

@@ -127,5 +127,5 @@ def test_a_summary_and_a_table_over_seeds_say_on_what_runs_are_trustworthy():
 def test_what_is_said_of_many_runs_is_said_once():
     runs = [row("dfa", seed, acc=0.5, baseline=0.3, batch_size=64, g_L=1e-3) for seed in (1, 2)]
     _, said = notes_on_runs(table(*runs), DEFAULT)
-    assert said.items == ("dfa_s1, dfa_s2: (b) B = 64, at B = 128 it would be 5e-4",)
+    assert said.items == ("dfa_s1, dfa_s2: (b) B = 64, at B = 128 it would be about 5e-4",)
     assert not list(notes_on_runs(table(row("bp", growth=2.0)), DEFAULT))

@@ -155,7 +155,11 @@ def test_a_users_own_network_is_measured_by_its_taps(tmp_path):
         ("audit runs --out o.json --data nope", 2, "data set 'nope'"),
         ("audit runs --out o.json --loss bcee", 2, "loss 'bcee'; did you mean"),
         ("audit runs --out o.json --batches 0", 2, "--batches 0"),
-        ("audit runs --out o.json --model json", 2, "--model 'json' is not module:callable"),
+        (
+            "audit runs --out o.json --model json",
+            2,
+            "'json' is neither a known network nor module:callable",
+        ),
         ("train --method bp --out bare_s1.safetensors --data synthetic", 2, "is a file, not a fol"),
         ("audit bare_s1.safetensors --out o.json", 2, "--data SPEC"),
         ("verify bare_s1.safetensors", 3, "nothing recorded"),

@@ -92,4 +92,4 @@ def test_a_finished_run_shows_what_was_measured_and_fires_by_the_given_threshold
     report = DiagnosticReport(residual_norms=[1.0, 20.0], bp_grad_norms=[0.1, 0.1])
     with AuditProgress(thresholds=DiagnosticThresholds(h_norm_explosion_ratio=10.0)) as progress:
         progress(view(1, state=JobState.DONE, report=report))
-    assert capsys.readouterr().err == "[1/0] dfa seed 1: ab measured, firing: a\n"
+    assert capsys.readouterr().err == "[1/0] dfa seed 1: ab measured so far, firing: a\n"

@@ -120,7 +120,7 @@ async def test_live_off_looks_at_the_weights_once_and_else_when_asked(
     (runs / "dfa_s42" / WEIGHTS).write_bytes(b"others")
     app = following(runs, live="off")
     async with running(app) as pilot:
-        await until(pilot, lambda: "changed since" in str(app.session.problems))
+        await until(pilot, lambda: app.session.rows[0].report.changed)
         assert not [worker for worker in app.workers if worker.group == "follow"]
         shutil.copytree(runs / "dfa_s42", runs / "new")
         await pilot.press("r")

@@ -164,7 +164,11 @@ def test_a_run_whose_weights_changed_is_marked_and_says_so(
     weights = run / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"\1")
     now, _ = merged(before, news(open_now))
-    assert "changed since" in now.outdated[0] and mark_of(now, 0, UNICODE) == "≠"
+    assert (now.rows[0].report.changed, mark_of(now, 0, UNICODE)) == (
+        "its weights changed since",
+        "≠",
+    )
+    assert now.cell(0) == "?" + before.cell(0)[1:]
     assert changed_cells(before, now) == {0}
 
 

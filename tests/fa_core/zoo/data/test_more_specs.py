@@ -11,6 +11,7 @@ from fa_core.audit.measuring import measure_run
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.measure.accuracy import accuracy
 from fa_core.zoo.data import load_data, load_test_data
+from fa_core.zoo.data.dataset import made_data
 from tests.fa_core.zoo.data.test_cifar import MEAN, STD, write_binary10
 
 
@@ -122,6 +123,13 @@ def own(tmp_path, monkeypatch):
     (tmp_path / f"{name}.py").write_text(OWN)
     monkeypatch.chdir(tmp_path)
     return name
+
+
+def test_a_pair_of_pairs_may_be_train_and_test_and_is_not_taken_as_batches():
+    pair = torch.zeros(5, 3), torch.tensor([0, 1, 2, 0, 1])
+    assert len(made_data("own:made", [pair, pair]).batches) == 2
+    with pytest.raises(UnreadableInput, match="not a data set"):
+        made_data("own:made", (pair, pair))
 
 
 @pytest.mark.parametrize("kind", ["loader", "batches", "generated", "mappings"])

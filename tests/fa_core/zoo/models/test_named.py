@@ -47,7 +47,7 @@ def test_a_network_of_torchvision_takes_its_arguments():
         ("torchvision:fasterrcnn_resnet50_fpn", "unknown network of torchvision"),
         (
             "resnet19",
-            r"'resnet19' is not module:callable .*; did you mean resnet\d\d",
+            r"'resnet19' is neither a known network nor module:callable; did you mean resnet\d\d",
         ),
         ("resnet20(depth=3)", "unknown argument of resnet20 'depth'"),
         ("json:dumps(obj=print(1))", "no key=value pairs of literals"),
