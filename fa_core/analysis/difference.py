@@ -13,15 +13,11 @@ import msgspec
 from fa_core.analysis.record_comparison import BY_UNIT, COARSE, Rule, excess, relative_tolerance
 from fa_core.files.decode import Json
 from fa_core.formats.rows import AuditRow, judged_fields
-from fa_core.report.quantities import Quantity, named
+from fa_core.report.quantities import QUANTITIES, Quantity
 
 SAME, ROUNDING, CHANGED, CAME, WENT = "same", "rounding", "changed", "came", "went"
 """States of a run: equal; equal but for rounding; changed; only in the second; only in the
 first."""
-
-
-COMPARED = named("growth", "g_L", "drift", "margin", "acc", "h_L", "frozen")
-"""The numbers that two audits are compared by, those that are judged first."""
 
 
 class NumberChange(msgspec.Struct, frozen=True):
@@ -70,7 +66,8 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def notes(self) -> list[str]:
         """Of a changed run: what the audits differ in besides the numbers: ``only because B lacks
-        d`` (the letters that both measured say the same), ``on other data``."""
+        d`` (the letters that both measured say the same), ``on other data``,
+        ``of other weights``."""
         if self.state != CHANGED or self.before is None or self.after is None:
             return []
         notes, both = [], (self.before.report, self.after.report)
@@ -78,6 +75,8 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
         if was != now and all(report.coverage for report in both):
             unknown = "on data unknown in {}".format("A" if was is None else "B")
             notes.append(unknown if None in (was, now) else "on other data")
+        weights = {report.provenance.get("hashes", {}).get("weights") for report in both}
+        notes += ["of other weights"] if len(weights - {None}) > 1 else []
         common = set(both[0].measured).intersection(both[1].measured)
         said, says = ((common & report.flags, common & report.undecided) for report in both)
         why = "only because" if said == says and self.verdict_changed else "where"
@@ -163,7 +162,7 @@ def _compared(before: AuditRow, after: AuditRow) -> RunDifference:
     relative = min(COARSE, *map(relative_tolerance, (before.report, after.report)))
     numbers = []
     is_rounding = True
-    for quantity in COMPARED:
+    for quantity in QUANTITIES:
         was = quantity.recorded(before.report)
         now = quantity.recorded(after.report)
         over = _over(was, now, quantity, relative)

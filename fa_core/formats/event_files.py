@@ -42,15 +42,15 @@ def read(
     """The scalars of a folder's event files as one run: a resumed run continues in a new file, and
     parts of it, as those of ``add_scalars``, lie in folders below, by which their tags are called.
 
-    In a folder the newest file yields the run. A truncated file is read up to its last whole
-    record.
+    In a folder the newest file yields the run, or the first that is named. A truncated file is read
+    up to its last whole record.
 
     Args:
         path: the file.
         named: whether the user named the file.
         given: tags that the user named.
         root: the folder that the user named.
-        seen: device and inode of files that need not be read; those of the run are added.
+        seen: device and inode of what was read, to which the newest file is added.
 
     Raises:
         UnreadableInput: too many scalars, or a named run without any that is read.
@@ -62,14 +62,15 @@ def read(
     own = [path]
     if _OF_EVENTS in path.name:
         own = _event_files(folder) or own
-    if own[-1] != path and not named:
+    newest = own[-1].stat()
+    identity = newest.st_dev, newest.st_ino
+    if own[-1] != path and (not named or identity in seen):
         return
+    seen.add(identity)
     files = {"": own}
     if _OF_EVENTS in path.name:
         parts = filter(_is_part, sorted(folder.iterdir()))
         files = {f"{part.name}/": _event_files(part) for part in parts} | files
-    status = map(Path.stat, chain.from_iterable(files.values()))
-    seen.update((one.st_dev, one.st_ino) for one in status)
     at_step: dict[int, Json] = {}
     for part, logged in _logged(files, path):
         for step, scalars in merge(logged)[0].items():
@@ -88,13 +89,12 @@ def _is_part(folder: Path) -> bool:
     name is of no run."""
     method, seed, _ = split_key(folder.name)
     is_run = seed is not None or known_method(method)
-    if is_run or folder.is_symlink() or not folder.is_dir():
-        return False
-    return bool(_event_files(folder.parent))
+    is_own = not (is_run or folder.is_symlink()) and folder.is_dir()
+    return is_own and bool(_event_files(folder.parent))
 
 
 def _event_files(folder: Path) -> list[Path]:
-    """A folder's event files, in order."""
+    """A folder's newest event files, in order."""
     return _found(folder, folder.stat().st_mtime_ns)
 
 
@@ -102,7 +102,7 @@ def _event_files(folder: Path) -> list[Path]:
 def _found(folder: Path, changed: int) -> list[Path]:
     """See `_event_files`; cached by the time of change, since each file asks for all."""
     found = []
-    for path in sorted(folder.glob(f"*{_OF_EVENTS}*")):
+    for path in sorted(folder.glob(f"*{_OF_EVENTS}*"))[-_PARTS:]:
         with suppress(UnreadableInput, OSError), open_file(path) as file:
             if b"brain.Event:" in file.read(_MAGIC_END) and not path.name.endswith("~"):
                 found.append(path)
@@ -116,7 +116,7 @@ def _logged(
     left = _MOST_BYTES
     for part, own in files.items():
         events = []
-        for file in own[-_PARTS:]:
+        for file in own:
             with open_file(file) as opened:
                 for data in _records(opened, size_of(opened)):
                     left -= len(data)

@@ -411,9 +411,8 @@ def places(
         else:
             # last: a run is called as its own file or folder, not as a link to it
             path = links.pop()
-            target = real_path(path) if is_folder(path) else homes[0]
-            if not any(map(target.is_relative_to, homes)):
-                what = f"{path}: a link to {target}, outside {root}, is not searched"
+            if is_folder(path) and not any(map(real_path(path).is_relative_to, homes)):
+                what = f"{path}: a link to {real_path(path)}, outside {root}, is not searched"
                 yield Problem(path, f"{what}; name that folder, too")
                 continue
         try:
@@ -422,11 +421,8 @@ def places(
             if place and place.is_folder:
                 with os.scandir(path) as entries:
                     listing = sorted(filter(_is_shown, entries), key=_by_number)
-        except (UnreadableInput, OSError) as fault:
-            if isinstance(fault, OSError):
-                error = cannot_open(path, fault)
-            else:
-                error = fault
+        except (UnreadableInput, OSError, ValueError) as fault:
+            error = fault if isinstance(fault, UnreadableInput) else cannot_open(path, fault)
             if named:
                 raise error from fault
             yield Problem(path, str(error))
@@ -445,17 +441,18 @@ def _place(path: str, seen: set[Identity], named: bool) -> Place | None:
     """A place; None if it was seen or is not readable.
 
     Raises:
-        UnreadableInput: the named path is neither, or the name is longer than the system allows.
+        UnreadableInput: the named path is neither.
+        OSError, ValueError: it cannot be named so, or the name is longer than the system allows.
     """
     try:
         status = os.stat(path)  # noqa: PTH116 (thousands of times)
     except (OSError, ValueError) as error:
-        is_too_long = isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG
-        if named or is_too_long:
-            raise cannot_open(path, error) from error
+        if named or (isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG):
+            raise
         return None
     identity = status.st_dev, status.st_ino
-    is_neither = not stat.S_ISDIR(status.st_mode) and not stat.S_ISREG(status.st_mode)
+    kind = stat.S_IFMT(status.st_mode)
+    is_neither = kind not in (stat.S_IFDIR, stat.S_IFREG)
     if is_neither and named:
         raise UnreadableInput(
             "neither a file nor a folder", where=path, hint="write it to a file first"
@@ -463,7 +460,7 @@ def _place(path: str, seen: set[Identity], named: bool) -> Place | None:
     if is_neither or identity in seen:
         return None
     seen.add(identity)
-    return Place(path, named, stat.S_ISDIR(status.st_mode), seen=seen)
+    return Place(path, named, kind == stat.S_IFDIR, seen=seen)
 
 
 def _is_shown(entry: os.DirEntry[str]) -> bool:

@@ -77,7 +77,7 @@ class Provenance(TypedDict, total=False):
     custom_backward: list[str]
     other_frozen_baselines: dict[str, float]
     settings: Json
-    hashes: Json
+    hashes: dict[str, str]
     files: list[list[int]]
     loss: str
     versions: Json

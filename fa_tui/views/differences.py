@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from fa_core.analysis.difference import (
     CAME,
     CHANGED,
-    COMPARED,
     ROUNDING,
     WENT,
     NumberChange,
@@ -16,6 +15,7 @@ from fa_core.analysis.difference import (
 )
 from fa_core.formats.rows import AuditRow
 from fa_core.report.numbers import brief, count_text, exact
+from fa_core.report.quantities import QUANTITIES
 from fa_core.reporting.blocks import Grid
 from fa_tui.views.words import disambiguate, runs_words
 
@@ -48,12 +48,12 @@ def difference_grid(
 
 def difference_columns(runs: Sequence[RunDifference]) -> Grid:
     """A line per run with a column per number and audit: ``acc_A``, ``acc_B``."""
-    headings = [f"{quantity.name}_{side}" for quantity in COMPARED for side in "AB"]
+    headings = [f"{quantity.name}_{side}" for quantity in QUANTITIES for side in "AB"]
     rows = []
     for run, name in zip(runs, disambiguate([run.row for run in runs]), strict=True):
         both = run.before, run.after
         words = [name, *map(verdict_of, both), "; ".join(run.notes)]
-        for quantity in COMPARED:
+        for quantity in QUANTITIES:
             values = [None if row is None else quantity.recorded(row.report) for row in both]
             words += ["" if value is None else exact(value) for value in values]
         rows.append(tuple(words))

@@ -122,6 +122,13 @@ def test_a_value_below_its_tolerance_is_not_checked_but_a_falsified_one_is_found
     comparison = compare(record, measured(**{**half, "credit": {"gamma": [1.0, None, -0.1]}}))
     assert (comparison.agrees, comparison.unchecked) == (True, 1)
     assert deciding(record, measured(**{**half, "credit": {"gamma": [1.0, None, -0.9]}}))
+    # an interval may differ by fifty times as much: of long sums by most of its value
+    for fan_in, unchecked in ((256, 0), (1 << 18, 1)):
+        facts = {"fan_in": fan_in}
+        again = measured(intervals={"growth": [1.0, 2.0]}, provenance=facts)
+        wide = {"growth": [1.0, 2.0 + 50 * relative_tolerance(again)]}
+        record = measured(intervals=wide, provenance={**facts, "device": "cuda:0"})
+        assert compare(record, again).unchecked == unchecked
 
 
 @pytest.mark.parametrize("nonsense", [3, "sha256", ["weights", "torch"], None])

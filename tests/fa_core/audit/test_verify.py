@@ -51,6 +51,12 @@ def test_a_changed_checkpoint_differs_in_weights_and_number(audited):
     assert [difference.kind for difference in run.comparison.differences] == ["fact", "number"]
 
 
+def test_what_is_recorded_several_times_is_measured_once(audited):
+    rows, planned = scan([audited[0]]).rows * 3, []
+    result = verify(rows, replace(HOW, on_plan=lambda *counts: planned.append(counts)))
+    assert (planned, len(result.runs)) == ([(1, 0)], 3)
+
+
 def test_a_record_whose_checkpoint_is_gone_fails_alone(audited):
     out, _ = audited
     rows = scan([out]).rows

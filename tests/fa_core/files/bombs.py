@@ -381,6 +381,37 @@ RUNS = {
 }
 
 
+def linked(folder):
+    """A chain of links longer than a system follows, and a long one of links with many parts."""
+    (folder / ".h" / "a").mkdir(parents=True)
+    for number in range(1500):
+        (folder / f"l{number}").symlink_to(f"l{number + 1}")
+    for number in range(30):
+        (folder / ".h" / f"c{number}").symlink_to("a/../" * 798 + f"c{number + 1}")
+    (folder / ".h" / "c30").mkdir()
+    for number in range(300):
+        (folder / f"m{number}").symlink_to(".h/c0")
+
+
+def overridden(folder):
+    (folder / ".hydra").mkdir()
+    (folder / ".hydra" / "overrides.yaml").write_text("- " + "a1_" * 21_800)
+    for number in range(1500):
+        (folder / f"log{number}.csv").write_text("epoch,test_acc\n1,0.5\n")
+
+
+def started(folder):
+    for number in range(1000):
+        (folder / f"events.out.tfevents.{number}").write_bytes(events(scalar(1)))
+
+
+FOLDERS = {
+    "links": linked,
+    "logs of a long name": overridden,
+    "starts of a run, each named": started,
+}
+
+
 def configuration(sizes):
     return ("{" + (sizes if "model_type" in sizes else GPT + sizes) + "}").encode()
 
@@ -421,6 +452,13 @@ def read_file(path):
     from fa_core.formats import scan
 
     scan([path.parent if path.name == "manifest.json" else path], columns={"gamma": "g/*"})
+
+
+def read_folder(make, path):
+    from fa_core.formats import scan
+
+    make(path.parent)
+    scan([path.parent, *sorted(path.parent.glob("events*"))], columns={"acc": "test_acc"})
 
 
 def read_settings(path):
@@ -479,6 +517,8 @@ def bombs(folder):
         yield name, folder / name / "manifest.json", partial(manifest, sizes), read_run
     for name, build in TOML.items():
         yield name, folder / name / "settings.toml", build, read_settings
+    for name, make in FOLDERS.items():
+        yield name, folder / name / "none", bytes, partial(read_folder, make)
     for name, build in RESUME.items():
         yield name, folder / name / "resume.pt", build, read_resume
 

@@ -126,8 +126,12 @@ def test_a_folder_of_hydras_is_called_as_its_overrides_say(tmp_path):
     said = tmp_path / "multirun" / "2024-01-01" / "0" / ".hydra" / "overrides.yaml"
     said.parent.mkdir(parents=True)
     said.write_text("- +method=dfa\n- 'seed=42'\n- optim/lr=0.1\n")
-    row = row_of_file(str(said.parent.parent / "checkpoints" / "last.ckpt"))
+    file = Path("checkpoints", "last.ckpt")
+    row = row_of_file(str(said.parent.parent / file))
     assert (row.method, row.seed) == ("dfa", 42)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / ".hydra").symlink_to(said.parent)
+    assert row_of_file(str(tmp_path / "other" / file)).method != "dfa"
 
 
 def test_a_key_that_is_written_is_read_as_the_run_it_was_written_for():

@@ -116,6 +116,16 @@ def test_what_else_differs_is_said_before_the_numbers(tmp_path, capsys):
             ", 1 on other data",
             "verdict",
         ),
+        (
+            BP | {"provenance": {"hashes": {"weights": "1"}}},
+            BP
+            | {
+                "credit": {"gamma": [0.9, 0.9], "deep_gamma": 0.9},
+                "provenance": {"hashes": {"weights": "2"}},
+            },
+            ", 1 of other weights",
+            "verdict",
+        ),
     )
     for before, after, said, unsaid in cases:
         paths = [

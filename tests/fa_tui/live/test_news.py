@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from fa_core.formats import scan, scan_again
+from fa_core.formats import rows, scan, scan_again
 from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.manifest import read_manifest
 from fa_tui import follow
 from fa_tui.follow import Folders, Reading
 from fa_tui.session import Session, changed_cells, merged
@@ -169,6 +170,23 @@ def test_a_run_whose_weights_changed_is_marked_and_says_so(
     )
     assert now.cell(0) == "?" + before.cell(0)[1:]
     assert changed_cells(before, now) == {0}
+
+
+def test_runs_that_change_are_judged_by_the_frozen_run_beside_them_which_is_read_once(
+    tmp_path: Path, sample_runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("dfa_s42", "frozen_s42"):
+        shutil.copytree(sample_runs / "main" / name, tmp_path / name)
+    shutil.copytree(tmp_path / "dfa_s42", tmp_path / "dfa_s42_again")
+    open_now, read = folders(tmp_path), []
+    for run in tmp_path.glob("dfa*"):
+        record = json.loads((run / "audit.json").read_text()) | {"frozen_baseline_acc": None}
+        (run / "audit.json").write_text(json.dumps(record))
+    monkeypatch.setattr(
+        rows, "read_manifest", lambda run: read.append(run.name) or read_manifest(run)
+    )
+    assert [each.rows[0].report.margin_pp is not None for each in news(open_now)] == [True, True]
+    assert read.count("frozen_s42") == 1
 
 
 def test_what_a_person_named_by_a_link_or_relatively_keeps_its_name(
