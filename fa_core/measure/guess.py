@@ -111,9 +111,9 @@ def _plain(
     steps = [call for call in tapped if {*map(flow.origin, (call.read, call.gave))} <= {*taps}]
     alike = Counter(call.pattern for call in steps)
     known += [range(call.begin, call.end) for call in steps if alike[call.pattern] > 1]
-    plain = set(range(taps[0] + 1, taps[-1] + 1)).difference(*known)
-    rows = pairwise(flow.layers(plain.intersection(path)))
-    return [one for one, other in rows if bisect_left(taps, one) == bisect_left(taps, other)]
+    rows = pairwise(flow.layers(set(path).difference(*known)))
+    place = partial(bisect_left, taps)
+    return [one for one, other in rows if 0 < place(one) == place(other) < len(taps)]
 
 
 def _apart(flow: Flow, proof: Proof, allows_stem: bool) -> Iterable[str]:
