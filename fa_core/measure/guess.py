@@ -75,7 +75,8 @@ def left_out(flow: Flow, proof: Proof) -> str:
     taps = list(map(flow.origin, proof.states))
     merges, whole = Merges(flow, taps[:1]), Merges(flow, flow.sources)
     path = path_to(merges.above, proof.logits)
-    blocks = _blocks_on(flow, merges, path, _tapped(flow, taps))
+    tapped = _tapped(flow, taps)
+    blocks = _blocks_on(flow, merges, path, tapped)
     before, last = proof.outer
     sums = [node for node in sorted(before) if node in whole]
     apart = [module_of(flow, node) for node in sums if flow.is_activation(whole.above[node])]
@@ -88,6 +89,7 @@ def left_out(flow: Flow, proof: Proof) -> str:
         for one in blocks[:1]
         if one.call is not _NO_CALL and flow.origin(one.read) not in taps
     ]
+    missing += _plain(flow, path, taps, blocks, tapped)
     beside = last.difference(path)
     missing += [node for node in sorted(beside) if node in merges and merges.skips(node)]
     normed = whole.before_norm(taps[-1])
@@ -95,6 +97,23 @@ def left_out(flow: Flow, proof: Proof) -> str:
         apart.append("what the final norm reads")
     names = [*(name_of(flow, node) for node in missing), *apart]
     return ", ".join(dict.fromkeys(name or "a state without a name" for name in names))
+
+
+def _plain(
+    flow: Flow,
+    path: Sequence[int],
+    taps: Sequence[int],
+    blocks: Iterable[_Block],
+    tapped: Iterable[Call],
+) -> list[int]:
+    """The layers on a path in front of others of one step, in no block and no list of steps."""
+    known = [range(block.read + 1, block.gave + 1) for block in blocks]
+    steps = [call for call in tapped if {*map(flow.origin, (call.read, call.gave))} <= {*taps}]
+    alike = Counter(call.pattern for call in steps)
+    known += [range(call.begin, call.end) for call in steps if alike[call.pattern] > 1]
+    rows = pairwise(flow.layers(set(path).difference(*known)))
+    place = partial(bisect_left, taps)
+    return [one for one, other in rows if 0 < place(one) == place(other) < len(taps)]
 
 
 def _apart(flow: Flow, proof: Proof, allows_stem: bool) -> Iterable[str]:

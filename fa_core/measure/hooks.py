@@ -228,7 +228,7 @@ def read_logits(output: object) -> Tensor:
                 raise TapError(
                     f"the forward returns {described(logits)} and {described(other)}: "
                     "either may be the logits",
-                    hint="say which: diagnose(logits=1); or wrap the network in a module whose "
+                    hint="say which, logits=0 or logits=1; or wrap the network in a module whose "
                     "forward returns the logits alone, and tap its blocks through it: net.blocks.*",
                 )
     if not isinstance(logits, Tensor):

@@ -205,7 +205,8 @@ def wrong_axis(name: str, h: Tensor, batch_size: int) -> TapError:
         f"tap {name} has shape {tuple(h.shape)} for a batch of {batch_size}",
         hint="a hidden state is (B, d), (B, T, d) or (B, C, H, W); where the batch is a later "
         "axis, give a function (model, x) -> (logits, states) that moves it to the front, "
-        "e.g. h.transpose(0, 1); where axis 0 is samples times frames, one of h.view(B, T, -1)",
+        "e.g. h.transpose(0, 1); where axis 0 is samples times frames, one of h.view(B, T, -1), "
+        "where it is members times samples, h.view(M, B, -1).transpose(0, 1)",
     )
 
 

@@ -92,8 +92,9 @@ class ReturnedStream(Tapped):
         for l, h in enumerate(hidden):
             if not h.requires_grad:
                 raise TapError(
-                    f"h_{l} from {self._name} is detached from the graph",
-                    hint="tap or return states that no .detach() or torch.no_grad() made",
+                    f"h_{l} from {self._name} carries no gradient",
+                    hint="tap or return states that torch computes from weights or the input, with "
+                    "no .detach() or torch.no_grad()",
                 )
         _refuse_overwritten(hidden, self._name)
         names = self._labels or [f"h_{l}" for l in range(len(hidden))]

@@ -27,6 +27,42 @@ class Flat(Net):
         return x, hidden
 
 
+class LastToken(Net):
+    """The last token alone is read, by a hidden layer; one ReLU runs behind every layer."""
+
+    x = (16, 4, 5)
+
+    def __init__(self):
+        super().__init__()
+        self.net = nn.ModuleList(nn.Linear(5 if l == 0 else D, D) for l in range(3))
+        self.hidden, self.head, self.act = nn.Linear(D, D), nn.Linear(D, C), nn.ReLU()
+
+    def states(self, x):
+        found = [self.act(self.net[0](x))]
+        for layer in self.net[1:]:
+            found.append(self.act(layer(found[-1])))
+        found.append(self.act(self.hidden(found[-1][:, -1])))
+        return self.head(found[-1]), found
+
+    def seen(self, h):
+        return h[:, -1] if h.ndim == 3 else h
+
+
+class LastPixel(LastToken):
+    """The same in convolutions, which keep pixels last."""
+
+    x = (16, 5, 4)
+
+    def __init__(self):
+        super().__init__()
+        self.net = nn.ModuleList(nn.Conv1d(5 if l == 0 else D, D, 1) for l in range(3))
+
+    def forward(self, x):
+        for layer in self.net:
+            x = layer(x).relu()
+        return self.head(x[:, :, -1])
+
+
 class Dead(Flat):
     """A layer whose ReLUs are all off."""
 

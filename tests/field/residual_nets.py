@@ -41,6 +41,23 @@ class Residual(Net):
         return self.head(self.norm(hidden[-1])), hidden
 
 
+class Bottleneck(Residual):
+    """Two plain layers between its residual blocks."""
+
+    def __init__(self):
+        super().__init__()
+        self.narrow, self.wide = nn.Linear(D, 2), nn.Linear(2, D)
+
+    def states(self, x):
+        hidden = [self.embed(x)]
+        for l, block in enumerate(self.blocks):
+            if l == 2:
+                hidden.append(self.narrow(hidden[-1]))
+                hidden.append(self.wide(hidden[-1]))
+            hidden.append(hidden[-1] + block(hidden[-1]))
+        return self.head(self.norm(hidden[-1])), hidden
+
+
 class NoStemAdds(Residual):
     """The network adds its first block to the raw input."""
 

@@ -235,7 +235,7 @@ def test_features_before_the_logits_are_not_taken_for_them():
             return features[:, :CLASSES] * 5.0, self.score(features)
 
     said = (
-        r"\(16, 4\): either may be the logits; say which: diagnose.logits=1.; or wrap .*net\.blocks"
+        r"\(16, 4\): either may be the logits; say which, logits=0 or logits=1; or wrap .*net\.blocks"
     )
     with pytest.raises(TapError, match=said):
         diagnose(Both(), sentences(1), taps=TAPS)
