@@ -223,6 +223,10 @@ def finish(panel: Axes, what: Quantity, thresholds: DiagnosticThresholds) -> Non
             word.set(color=MUTED, ha="center", va="center")
     elif what.letter:
         threshold_line(panel, what, DIAGNOSTICS[what.letter].limit(thresholds))
+    low, high = map(math.log10, panel.get_ylim()) if what.log else (0, 0)
+    if math.floor(high) < low:  # no power of ten to read it by
+        panel.set_yticks(np.logspace(low, high, 5)[1:-1])
+        panel.yaxis.set_major_formatter("{x:.3g}")
 
 
 def _decade(value: float, _: object) -> str:
