@@ -192,7 +192,7 @@ def read_list(document: Document) -> Iterator[Finding]:
         partial(_entry_row, node, document.path, document.place(index))
         for index, node in document.items
     )
-    yield from keyed(document.path, parts, "entry", _numbered)
+    yield from keyed(document.path, parts, "entry", lambda rows: numbered(row.key for row in rows))
 
 
 def keyed(
@@ -213,10 +213,6 @@ def keyed(
     yield from (one for one in found if isinstance(one, Problem))
     rows = [one for one in found if isinstance(one, AuditRow)]
     yield [replace(row, key=key) for row, key in zip(rows, keys(rows), strict=True)]
-
-
-def _numbered(rows: list[AuditRow]) -> list[str]:
-    return numbered(row.key for row in rows)
 
 
 def _entry_row(node: Node, source: str, where: str) -> AuditRow:

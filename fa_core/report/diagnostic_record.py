@@ -190,11 +190,9 @@ def report_text(run: JudgedRun) -> str:
       d = 256
     """
     lines = [record.line for record in records_of(run)]
-    cause = floor_text(run)
-    mode = failure_mode(run)
-    if cause:
+    if cause := floor_text(run):
         lines.append(f"cause of (b): {cause}")
-    if mode:
+    if mode := failure_mode(run):
         lines.append(f"cause: {mode}")
     lines += [f"to flip: {flip}" for flip in flips_texts(run)]
     lines += _layers("‖h_l‖", run.by_layer("residual_norms"))

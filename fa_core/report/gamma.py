@@ -108,7 +108,7 @@ def deep_gamma(credit: Credit, method: str = "", metric: str = "gamma") -> float
     if lost_layers(credit, method) or not layers or len(values) <= layers[-1]:
         return math.nan
     numbers = [math.nan if values[l] is None else as_float(values[l]) for l in layers]
-    return sum(numbers) / len(numbers)
+    return sum(numbers) / len(layers)
 
 
 def deep_over_epochs(gammas: Sequence[Sequence[float | None]], method: str = "") -> list[float]:

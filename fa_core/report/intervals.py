@@ -58,13 +58,13 @@ def median_ranks(samples: int) -> tuple[int, int] | None:
     """
     if samples > _EXACT_UP_TO:
         k = int((samples - Z_OF_ONE * math.sqrt(samples)) / 2)
-        return k - 1, samples - k
-    k = 0
-    outcomes = 1
-    all_outcomes = 2**samples
-    while outcomes / all_outcomes <= TAIL:
-        k += 1
-        outcomes += math.comb(samples, k)
+    else:
+        k = 0
+        outcomes = 1
+        all_outcomes = 2**samples
+        while outcomes / all_outcomes <= TAIL:
+            k += 1
+            outcomes += math.comb(samples, k)
     if k == 0:
         return None
     return k - 1, samples - k

@@ -24,7 +24,7 @@ from fa_core.formats.table import AuditTable
 from fa_core.report.beside import failure_mode
 from fa_core.report.diagnostic_record import range_text, records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import BIT, DIAGNOSTICS, LETTERS, mask_of
+from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS, mask_of
 from fa_core.report.method_style import method_style
 from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.report.verdict_text import flips_of, flips_texts
@@ -195,7 +195,7 @@ def test_every_surface_has_the_same_letters_counts_and_words(found, limits):
     faces = Markers(table, limits, {}, {}, None, None)._looks
     for letter in LETTERS:
         drawn = [None] * len(found)
-        for name, (_, are) in zip(FACES, faces(STYLE, BIT[letter]), strict=True):
+        for name, (_, are) in zip(FACES, faces(STYLE, letter), strict=True):
             for place in are.nonzero()[0]:
                 assert drawn[place] is None
                 drawn[place] = name

@@ -344,9 +344,7 @@ def _library(package: str) -> ModuleType:
 def _unusable(package: str, error: Exception) -> UsageError:
     """The error for a package that fails to import, at least in part."""
     why = _first_line(error)
-    needed = package
-    if "torchvision" in why:
-        needed = "torchvision"
+    needed = "torchvision" if "torchvision" in why else package
     return UsageError(
         f"{package} does not import here ({why})",
         hint=f"install a build of {needed} for torch {torch.__version__}: "
