@@ -234,8 +234,6 @@ def test_features_before_the_logits_are_not_taken_for_them():
             features = self.transformer(ids)[0][:, -1]
             return features[:, :CLASSES] * 5.0, self.score(features)
 
-    said = (
-        r"\(16, 4\): either may be the logits; say which, logits=0 or logits=1; or wrap .*net\.blocks"
-    )
+    said = r"\(16, 4\): either may be the logits; say which, logits=0 or logits=1; or wrap .*net\.blocks"
     with pytest.raises(TapError, match=said):
         diagnose(Both(), sentences(1), taps=TAPS)
