@@ -160,7 +160,7 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
     >>> class Doubling(nn.Module):
     ...     def forward(self, x, return_hidden=False):
     ...         h = x + x
-    ...         return (h, [x, h]) if return_hidden else h
+    ...         return (3 * h, [x, h]) if return_hidden else 3 * h
     >>> report = diagnose(Doubling(), [(torch.eye(2), torch.tensor([0, 1]))])
     >>> report.residual_norms, report.headline_acc, report.coverage
     ([1.0, 2.0], 1.0, 'ab')

@@ -59,10 +59,10 @@ async def test_number_keys_and_clicks_open_what_the_commands_print(app: Explorer
 async def test_thresholds_and_runs_that_change_are_followed(app: ExplorerApp) -> None:
     async with running(app) as pilot:
         screen = await _open(pilot)
-        assert "(1.935) 0/6" in screen.text.text
+        assert "(1.935), 0/6" in screen.text.text
         await pilot.press("a", "5", "enter")
         await settled(pilot, screen)
-        assert "(1.935) 2/6" in screen.text.text
+        assert "(1.935), 2/6" in screen.text.text
         row = replace(app.session.rows[0], source="new.json")
         app.folders_changed([Reading("new.json", [row])])
         await settled(pilot, screen)

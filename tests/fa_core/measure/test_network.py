@@ -439,7 +439,7 @@ class TestTheUsersOwnNetwork:
             ("my_lab_nets:nothing", "has no 'nothing'"),
             ("my_lab_nets:__name__", "not callable"),
             ("no_such_module:make", "cannot import no_such_module"),
-            ("my_lab_nets.make", "not module:callable"),
+            ("my_lab_nets.make", "nor module:callable"),
         ],
     )
     def test_that_cannot_be_built_says_why(self, saved, lab, name, words):
