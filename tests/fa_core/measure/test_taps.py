@@ -96,7 +96,7 @@ def test_taps_that_give_nothing_are_refused(taps, said):
 @pytest.mark.parametrize(
     ("show", "said"),
     [
-        (Tensor.detach, r"h_0 .*detached"),
+        (Tensor.detach, r"h_0 .*carries no gradient"),
         (lambda h: h * 2, r"do not depend on tap 0 \(h_0\)"),
         (lambda h: h.t(), r"tap h_0 has shape \(6, 16\) for a batch of 16"),
     ],
