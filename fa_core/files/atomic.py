@@ -122,8 +122,8 @@ def place_of(path: Path, *, typed: bool = True) -> Path:
     another user may have placed to make this user overwrite a file.
 
     Raises:
-        UsageError: the path is a folder, a device, a FIFO or a socket, or contains a link of
-            another user.
+        UsageError: the path is a folder, a device, a FIFO or a socket, is a typed link to nothing,
+            or contains a link of another user.
     """
     place = _followed(path)
     with contextlib.suppress(OSError):  # other errors appear when the file is written
