@@ -164,8 +164,10 @@ class PassRunner:
             except RuntimeError as error:
                 if IN_PLACE not in str(error):
                     raise
-                # its stream is updated in place: from now on, copy what backward passes need
-                self._saving = torch.autograd.graph.allow_mutation_on_saved_tensors
+                # its stream is updated in place: from now on, copy what backward passes need;
+                # allow_mutation_on_saved_tensors takes a tensor for a freed one of its address
+                copying = (torch.clone, torch.Tensor.detach)
+                self._saving = partial(torch.autograd.graph.saved_tensors_hooks, *copying)
                 with self._saving():
                     done = self._run(batch)
         return replace(done, dtype=self._dtype)

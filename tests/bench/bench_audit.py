@@ -119,7 +119,18 @@ def main():
         runs.mkdir()
         make_runs(runs)
         script = ("-m", "tests.bench.bench_audit", "--device", given.device, "--folder", str(runs))
-        audit = ("-m", "fa_tui", "audit", str(runs), "--device", given.device, "--credit", "none")
+        audit = (
+            "-m",
+            "fa_tui",
+            "audit",
+            str(runs),
+            "--device",
+            given.device,
+            "--credit",
+            "none",
+            "--data",
+            DATA,
+        )
         for jobs in given.jobs.split(","):
             pairs = []
             for number in range(given.rounds):

@@ -88,7 +88,7 @@ def test_all_seven_run_in_order_and_are_json_ready(sample_runs):
     assert [one.number for one in shown] == [1, 2, 3, 4, 5, 6, 7]
     assert tuple(one.name for one in shown) == PITFALLS
     for one in shown:
-        assert one.versions["torch"] == torch.__version__
+        assert torch.__version__.startswith(one.versions["torch"])
         json.dumps(one.to_dict())
 
 

@@ -23,9 +23,9 @@ class Block(nn.Module):
         return 0.5 * h + self.branch(self, h)
 
 
-def net_of(branch):
+def net_of(branch, depth=2):
     torch.manual_seed(0)
-    blocks = [Block(branch) for _ in range(2)]
+    blocks = [Block(branch) for _ in range(depth)]
     return Streaming(nn.Linear(3, WIDTH), blocks, nn.Linear(WIDTH, 3)).double()
 
 
@@ -49,10 +49,10 @@ def finite_differences(net, x, y):
     return norms
 
 
-def data():
+def data(size=9):
     generator = torch.Generator().manual_seed(1)
-    y = torch.arange(9) % 3
-    return [(torch.randn(9, 3, generator=generator, dtype=torch.float64), y) for _ in range(8)]
+    y = torch.arange(size) % 3
+    return [(torch.randn(size, 3, generator=generator, dtype=torch.float64), y) for _ in range(8)]
 
 
 def measured(branch, taps=TAPS):
@@ -143,6 +143,16 @@ def test_the_gradient_is_the_derivative_of_the_forward(name, branch):
     assert report.bp_grad_norms == pytest.approx(expected, rel=1e-6)
     assert name in report.provenance["custom_backward"]
     assert report.provenance["gradient_by"] == "trace of the forward"
+
+
+def test_many_in_place_blocks_have_the_gradient_of_plain_ones():
+    """A tensor saved for the backward pass may get the address of a freed one."""
+    for depth in (5, 20):
+        taken, plain = (
+            diagnose(net_of(branch, depth), data(33), taps=TAPS)
+            for branch in (scaled_in_place, lambda block, h: block.f(h) * h.abs())
+        )
+        assert taken.bp_grad_norms == pytest.approx(plain.bp_grad_norms, rel=1e-9)
 
 
 def logged(block, h):

@@ -165,7 +165,7 @@ def test_parts_in_place_updates_checkpointing_and_compiled_parts_change_nothing(
     expected = diagnose(plain(net), data, taps=read)
     for report in (diagnose(net, data, taps=read), diagnose(net, data, taps=read, largest_pass=5)):
         assert report.bp_grad_norms == pytest.approx(expected.bp_grad_norms, rel=1e-5)
-        assert report.provenance["custom_backward"] == ["LinearGrad"]
+        assert "LinearGrad" in report.provenance["custom_backward"]
     net = Net("fa")
     expected = diagnose(plain(net), data, taps=TAPS)
     net.blocks[1].inner = torch.compile(net.blocks[1].inner, backend="eager")
