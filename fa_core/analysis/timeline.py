@@ -144,13 +144,13 @@ class Replay:
     """The epochs of many runs in one table, judged as thresholds move; each has a unique name
     (`run_names`).
 
-    (d) fires on every run that has not yet learned, so its first fire says little; see
-    `Timeline.lasting`.
+    (d) is judged at the last epoch, as its baseline is the accuracy of a finished frozen run; at
+    every epoch that records a baseline of its own.
 
     Args:
         traces: runs over epochs.
-        table: audits. The one of a trace's run folder or name lends its frozen baseline to epochs
-            that record none, and its Γ under random feedback.
+        table: audits. The one of a trace's run folder or name lends its frozen baseline to a
+            last epoch that records none, and its Γ under random feedback.
         assumed: frozen baselines to assume: of a method before that of its audit, for all after it.
 
     Source: docs/protocol.md §9, temporal.
@@ -180,7 +180,9 @@ class Replay:
             self._deep += deep
             for epoch in trace.epochs:
                 report = epoch.report(trace.method, trace.seed)
-                report = _with_baseline(report, trace.method, audit, assumed or FrozenBaseline())
+                if epoch is trace.epochs[-1]:
+                    given = assumed or FrozenBaseline()
+                    report = _with_baseline(report, trace.method, audit, given)
                 row = AuditRow(source=trace.source, key="", method=trace.method, report=report)
                 rows.append(row)
         self._table = AuditTable.from_rows(rows)
@@ -302,7 +304,7 @@ def _with_baseline(
     audit: DiagnosticReport | None,
     assumed: FrozenBaseline,
 ) -> DiagnosticReport:
-    """An epoch's report with its baseline, unless it records one."""
+    """The last epoch's report with its baseline, unless it records one."""
     acc = None
     if audit is not None:
         acc = audit.baseline_acc

@@ -258,7 +258,7 @@ def with_measured_baselines(
         FrozenRun(
             row.checkpoint or row.source,
             _rule(row),
-            _facts(row, frozen=True),
+            _facts(row),
             row.report.headline_acc,
             row.report.right,
         )
@@ -327,14 +327,14 @@ def _rule(row: AuditRow) -> str:
     return rule_of(row.method, args)
 
 
-def _facts(row: AuditRow, frozen: bool = False) -> Json:
+def _facts(row: AuditRow) -> Json:
     """What a run has in common with its baseline (`facts_of`).
 
     A checkpoint of a network of the user's own records no recipe: its name has to say the rule, the
     seed and what else differs, as in ``frozen_of-mine_s1.pt``. One of another rule is never used.
     """
     provenance = row.report.provenance
-    facts = facts_of(provenance, row.seed, frozen)
+    facts = facts_of(provenance, row.seed)
     network = provenance.get("network")
     if facts or row.seed is None or network is None:
         return facts

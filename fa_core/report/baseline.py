@@ -132,8 +132,9 @@ class FrozenRun(msgspec.Struct, frozen=True):
     right: str | None = None
 
 
-def facts_of(known: Mapping[str, object], seed: int | None, frozen: bool = False) -> Json:
-    """Facts that a run shares with its baseline: network and arguments, data, seed and recipe.
+def facts_of(known: Mapping[str, object], seed: int | None) -> Json:
+    """Facts that a run shares with its baseline: network and arguments, data, seed, recipe, and the
+    epochs that are complete.
 
     λ is left out: with frozen blocks the penalty has no effect.
 
@@ -141,7 +142,6 @@ def facts_of(known: Mapping[str, object], seed: int | None, frozen: bool = False
         known: the run's manifest as a mapping, or its report's provenance. The data are those of
             training, not of measurement.
         seed: the run's seed.
-        frozen: whether it is a baseline itself; then only completed epochs count.
 
     Returns:
         Name → value; empty if network or seed are unknown.
@@ -158,7 +158,7 @@ def facts_of(known: Mapping[str, object], seed: int | None, frozen: bool = False
             facts.update(value)
         else:
             facts[name] = value
-    if frozen and "epochs" in facts and known.get("epochs_done") is not None:
+    if "epochs" in facts and known.get("epochs_done") is not None:
         facts["epochs"] = known["epochs_done"]
     facts.pop("lam", None)
     return facts

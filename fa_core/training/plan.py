@@ -16,6 +16,7 @@ from fa_core import option_values
 from fa_core.errors import UsageError
 from fa_core.files.decode import Json
 from fa_core.option_values import ARCHS, check_data_set, check_known
+from fa_core.report.diagnostics import diagnostic_letters
 from fa_core.report.method_style import (
     CONTROLS,
     FROZEN,
@@ -266,6 +267,21 @@ def check_names(method: str, arch: str, data: str) -> None:
     check_known("method", name, known)
     check_known("network", arch, ARCHS)
     check_data_set(data)
+
+
+def stopping_letters(text: str) -> frozenset[str]:
+    """The diagnostics that may end a run before its last epoch.
+
+    Raises:
+        UsageError: other letters than a, b, c; (d) compares finished runs.
+    """
+    letters = diagnostic_letters(text, "--stop-on")
+    if "d" in letters:
+        raise UsageError(
+            "--stop-on d: (d) compares a finished run with a finished frozen one",
+            hint="stop on a, b or c",
+        )
+    return letters
 
 
 class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -35,11 +35,10 @@ from fa_core.measure.credit import method_gamma
 from fa_core.measure.diagnose import diagnose
 from fa_core.option_values import check_known
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import diagnostic_letters
 from fa_core.report.manifest import AUDIT, RESUME, TRACE, Manifest, is_run, read_manifest
 from fa_core.report.method_style import FROZEN
 from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
-from fa_core.training.plan import Recipe, RunPlan, there_already
+from fa_core.training.plan import Recipe, RunPlan, stopping_letters, there_already
 from fa_core.training.run_files import ResumeState, RunWriter, load_state, save_state
 from fa_core.zoo.data import DataSet, eval_batches
 from fa_core.zoo.methods import make_method, method_class
@@ -189,7 +188,6 @@ class Training:
             self.recipe = replace(plan.recipe, epochs=0)
         self.batches = eval_batches(data, seed=plan.eval_seed)
         self.trace: list[Json] = []
-        self.baseline: float | None = None
         self.writer = RunWriter(folder)
         self.manifest = Manifest(
             method=rule.name,
@@ -243,8 +241,6 @@ class Training:
         """
         if self.optimizer is None:
             return
-        row = row_of_manifest(self.manifest, str(self.writer.folder))
-        self.baseline = with_baselines([row])[0].report.frozen_baseline_acc
         if self.manifest.method == FROZEN:
             # a baseline needs as many epochs as the runs compared with it
             stop_on = frozenset()
@@ -336,7 +332,7 @@ class Training:
         x = torch.split(self.data.test_x, TEST_BATCH)
         y = torch.split(self.data.test_y, TEST_BATCH)
         acc = accuracy(self.net, zip(x, y, strict=True))
-        return diagnose(self.net, self.batches, acc, self.baseline, thresholds=self.thresholds)
+        return diagnose(self.net, self.batches, acc, thresholds=self.thresholds)
 
     def audit(self) -> DiagnosticReport:
         """Measure the finished run, write its report, and remove the resume state."""
@@ -479,7 +475,6 @@ def train_run(
         if finished is not None:
             return Trained(folder=folder, manifest=finished, report=None)
         with ProgressFiles() as files, files.of(folder):
-            letters = diagnostic_letters(stop_on, "--stop-on")
-            run.train(letters, files, progress or JobProgress())
+            run.train(stopping_letters(stop_on), files, progress or JobProgress())
             report = run.audit()
         return Trained(folder=folder, manifest=run.manifest, report=report)

@@ -14,9 +14,8 @@ import typer
 from fa_core.audit.devices import resolve_devices
 from fa_core.errors import FaError, UsageError
 from fa_core.files.decode import Json, reason_of
-from fa_core.report.diagnostics import diagnostic_letters
 from fa_core.report.names import canonical_method
-from fa_core.training.plan import Recipe, check_names, plan_runs
+from fa_core.training.plan import Recipe, check_names, plan_runs, stopping_letters
 from fa_tui import options
 from fa_tui.commands.progress import TrainingProgress, stoppable
 from fa_tui.options import ThresholdOptions
@@ -49,7 +48,7 @@ _METHOD_ARG = typer.Option(
     metavar="KEY=VALUE", help="An option of the method, e.g. variant=stable."
 )
 _ARCH_ARG = typer.Option(metavar="KEY=VALUE", help="An argument of the network, e.g. hidden=256.")
-_STOP_ON_HELP = "End a run when one of these fires, e.g. ab; (d) needs a frozen run in --out."
+_STOP_ON_HELP = "End a run when one of these fires, e.g. ab; (d) is judged at the end."
 
 
 def train_command(  # noqa: PLR0913 (options of a command)
@@ -114,7 +113,7 @@ def train_command(  # noqa: PLR0913 (options of a command)
         "stop_on": stop_on,
         "thresholds": limits.thresholds(),
     }
-    diagnostic_letters(stop_on, "--stop-on")
+    stopping_letters(stop_on)
     devices = resolve_devices(device, jobs)
     with contextlib.suppress(OSError):
         # a second terminal may open it at once: torch takes seconds

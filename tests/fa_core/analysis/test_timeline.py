@@ -89,8 +89,8 @@ def test_margin_needs_a_baseline_and_uses_the_one_given():
     assert "d" not in without.first_fire
     assert any("--frozen-baseline" in note for note in without.skipped)
     found = timeline(crossing(epochs=3), frozen_baseline=0.349)
-    assert found.first_fire["d"] == 1 and found.lasting["d"] == 1
-    assert found.points[0].margin_pp == pytest.approx(-4.14)
+    assert found.first_fire["d"] == 3 and found.lasting["d"] == 3  # the baseline is of the end
+    assert [point.margin_pp for point in found.points] == [None, None, pytest.approx(-4.14)]
 
 
 def test_an_audit_of_the_same_run_folder_lends_its_baseline_and_no_other_does():
@@ -123,8 +123,8 @@ def test_the_table_says_what_is_by_proxy_and_what_is_assumed_and_nothing_where_a
     proxy = trace(g_L=[1e-3, 1e-9], test_acc=[0.36] * 2, evidence=[{"b": "proxy"}] * 2)
     found = Replay([proxy], table(), FrozenBaseline(0.4)).timelines()
     methods, runs, *_ = timeline_blocks(found)
-    assert methods.rows[0][2:6] == ("N/A", "2 proxy", "N/A", "1 assumed")
-    assert runs.rows[0][2:7] == ("N/A", "2 proxy", "N/A", "1 assumed", "2 (b proxy)")
+    assert methods.rows[0][2:6] == ("N/A", "2 proxy", "N/A", "2 assumed")
+    assert runs.rows[0][2:7] == ("N/A", "2 proxy", "N/A", "2 assumed", "2 (b proxy)")
     assert by_method(found)[0].evidence == {"b": "proxy", "d": "assumed"}
     for grid in list(timeline_blocks([timeline(PUBLISHED[0])]))[:2]:
         assert grid.rows[0][3] == "4"

@@ -81,6 +81,6 @@ RUN = trace("ep", source="run/trace.jsonl", test_acc=[0.3, 0.4])
 def test_a_timeline_tells_a_lent_baseline_from_an_assumed_one():
     (judged,) = Replay([RUN], AuditTable.from_rows([]), FrozenBaseline(0.349)).timelines()
     for found, assumed in ((timeline(RUN, frozen_baseline=0.349), False), (judged, True)):
-        assert found.first_fire["d"] == 1
+        assert found.first_fire["d"] == len(RUN.epochs)
         assert found.evidence == ({"d": "assumed"} if assumed else {})
         assert any("(d) is assumed" in note for note in found.skipped) == assumed

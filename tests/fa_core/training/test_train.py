@@ -113,6 +113,15 @@ def test_stop_on_ends_a_run_where_the_letter_fires_but_never_frozen_blocks(
     assert (tmp_path / AUDIT).exists() and "a" in done.report.flags
 
 
+def test_no_run_ends_by_d_which_its_epochs_do_not_judge(data, tmp_path):
+    """Its baseline is of the end of a training."""
+    with pytest.raises(UsageError, match="stop on a, b or c"):
+        train_run(plan(), data, tmp_path, stop_on="ad")
+    both = [train_run(plan(method), data, tmp_path / method) for method in ("frozen", "dfa")]
+    assert both[1].report.frozen_baseline_acc == both[0].report.headline_acc
+    assert all("frozen_baseline_acc" not in entry for entry in trace_of(tmp_path / "dfa"))
+
+
 def test_a_diverging_run_stops_and_is_audited_as_non_finite(data, tmp_path):
     done = train_run(plan("bp", recipe={"lr": 1e30, "optimizer": "sgd"}), data, tmp_path)
     assert done.manifest.stopped.startswith("diverged: the loss is ")
