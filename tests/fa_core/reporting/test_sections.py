@@ -18,7 +18,6 @@ from fa_core.reporting.sections.runs import (
 )
 from tests.fa_core.analysis.runs import row, table
 
-
 DEFAULT = DiagnosticThresholds()
 
 
