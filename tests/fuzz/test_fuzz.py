@@ -17,6 +17,7 @@ from tests.fuzz.readers import KINDS
 
 CASES = {
     "json": 800,
+    "logs": 200,
     "run folders": 200,
     "checkpoints": 400,
     "measured runs": 40,
