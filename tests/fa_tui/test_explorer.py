@@ -83,16 +83,6 @@ async def test_v_shows_numbers_instead_of_letters_and_comes_round(app: ExplorerA
         assert cell_at_cursor(app) == "4.17e-9"
 
 
-async def test_a_column_has_one_format(app: ExplorerApp) -> None:
-    async with running(app) as pilot:
-        await pilot.press("v")
-        matrix = app.explorer.matrix
-        growths = []
-        for line in range(matrix.line_count()):
-            growths.append("".join(text for text, _ in matrix.cell(line, 1)).strip())
-        assert growths == ["0.96", "978.45", "24126.14", "694.46", "10.96"]
-
-
 async def test_numbers_come_with_a_legend(app: ExplorerApp) -> None:
     async with running(app) as pilot:
         await pilot.press("v")
