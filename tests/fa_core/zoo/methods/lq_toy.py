@@ -33,7 +33,7 @@ WIDTH = 64
 SIGMA = TEMPERATURE = 0.1
 DRAWS = 8
 DECAY = 0.99
-STEPS = 600
+STEPS = 300
 
 
 @dataclass(frozen=True)
