@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fa_core import load_audits
 from fa_core.formats.table import NUMBERS, AuditTable
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import mask_of
@@ -55,6 +56,11 @@ def test_a_mask_chooses_as_its_indices_do_and_columns_cannot_be_written():
     for column in (table.growth, table.coverage, table.method, table.flags(), table.credit):
         with pytest.raises(ValueError, match="read-only"):
             column[0] = 0
+
+
+def test_methods_stand_in_order_of_appearance(published_table):
+    methods = ["bp", "dfa", "state_bridge", "credit_bridge", "ep"]
+    assert load_audits(published_table).methods == methods
 
 
 def test_a_table_of_nothing_answers_everything():
