@@ -33,11 +33,11 @@ class Figure:
     held: bool | None = None
 
 
-def within(what, value, unit, budget, against="", floor=0):
-    """A figure whose budget is in its own unit; `floor` in that unit gives the ratio."""
+def within(what, value, unit, budget):
+    """A figure whose budget is in its own unit."""
     held = None if budget is None else value <= budget
     shown = "" if budget is None else f"≤ {amount(budget, unit)}"
-    return Figure(what, amount(value, unit), against, value / floor if floor else None, shown, held)
+    return Figure(what, amount(value, unit), budget=shown, held=held)
 
 
 def ratio_within(what, ratio, budget, figure, against):

@@ -206,16 +206,15 @@ class PseudoTerminal:
 
     def press(self, *keys, quiet=0.15, limit=20.0):
         """Press keys (named as in `KEYS`, or text) and read what comes of it."""
-        return self.send(
-            "".join(KEYS.get(key, key) for key in keys).encode(), quiet=quiet, limit=limit
-        )
+        start = time.perf_counter()
+        os.write(self._fd, "".join(KEYS.get(key, key) for key in keys).encode())
+        return self.read(quiet, limit, start, _PATIENCE)
 
     def hold(
         self,
         keys,
         per_second=60,
         quiet=1.0,
-        limit=60.0,
         until=lambda: True,
     ):
         """Press keys at the rate of a key held down, reading all the while, then until something holds and silence."""
@@ -227,7 +226,7 @@ class PseudoTerminal:
         let_go, already = time.perf_counter(), len(self.sent)
         self.wait_until(until)
         first = len(self.sent) - already
-        rest = self.read(quiet, limit, since=let_go)
+        rest = self.read(quiet, 60.0, since=let_go)
         return Held(
             during, Burst(bytes(self.sent[already:]), 0.0 if first else rest.first, rest.last)
         )
@@ -236,12 +235,6 @@ class PseudoTerminal:
         """Close the line under the program, as a dropped connection does."""
         os.close(self._fd)
         self._fd = -1
-
-    def send(self, data, quiet=0.15, limit=20.0):
-        """Send bytes and read what comes of it."""
-        start = time.perf_counter()
-        os.write(self._fd, data)
-        return self.read(quiet, limit, start, _PATIENCE)
 
     def slow_down(self, bytes_per_second):
         """From now on read no faster than a line of that speed would."""

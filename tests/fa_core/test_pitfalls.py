@@ -52,10 +52,10 @@ def test_fp16_flushes_and_bf16_keeps():
     assert shown.right["cos(g, g) in bf16"] == pytest.approx(1.0)
 
 
-def random_stream(layers=4):
+def random_stream():
     generator = torch.Generator().manual_seed(0)
-    credit = [torch.randn(6, 5, generator=generator) for _ in range(layers)]
-    return credit, [torch.randn(6, 5, generator=generator) for _ in range(layers)]
+    credit = [torch.randn(6, 5, generator=generator) for _ in range(4)]
+    return credit, [torch.randn(6, 5, generator=generator) for _ in range(4)]
 
 
 def test_the_four_aggregations_equal_a_loop_over_samples():

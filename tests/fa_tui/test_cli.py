@@ -69,13 +69,6 @@ def test_runs_whose_cause_cannot_be_told_share_one_line(published_table, publish
     assert "(b) fires" not in capsys.readouterr().out
 
 
-def test_markdown_pastes_as_a_table(published_table, capsys):
-    assert main(["show", str(published_table), "--format", "markdown"]) == 0
-    lines = capsys.readouterr().out.strip().splitlines()
-    assert len(lines) == 17
-    assert len({line.count("|") for line in lines}) == 1
-
-
 @pytest.mark.parametrize("command", ["check", "seeds", "utility", "sweep"])
 @pytest.mark.parametrize(
     ("name", "content", "hint"),
@@ -104,15 +97,6 @@ def test_show_says_which_command_reads_traces(tmp_path, capsys):
     assert show_json(capsys, tmp_path) == []
     assert main(["show", str(tmp_path)]) == 0
     assert "`fa-tui timeline` reads traces" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("bad", ["1.5", "abc", "-0.1", "ep=", "nan"])
-def test_a_bad_baseline_is_one_line_and_exit_2(bad, published_table, capsys):
-    assert main(["show", str(published_table), "--frozen-baseline", bad]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert len(captured.err.strip().splitlines()) == 1
-    assert bad in captured.err
 
 
 def test_a_missing_path_is_one_line_and_exit_3_and_debug_asks_for_the_traceback(tmp_path, capsys):

@@ -53,27 +53,6 @@ def marked_tab(app: ExplorerApp) -> str:
     return text
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
-async def test_the_first_screen_needs_no_scrolling(app: ExplorerApp, size: tuple[int, int]) -> None:
-    async with running(app, size) as pilot:
-        await pilot.press("down")
-        await pilot.pause()
-        shown = screen_text(app)
-        assert all(seed in shown.splitlines()[2] for seed in ("s42", "s123", "s456"))
-        for line in (
-            "DFA  seed 42   needs walk-back: a, b, d fire",
-            "✗ a growth per block       2043×  > 50×     40.9× over",
-            "✗ b deepest ‖g_L‖        4.17e-9  < 1e-7    24× under",
-            "✓ c drift cosine          +0.047  > 0.3     0.253 below",
-            "✗ d margin over frozen  -3.83 pp  < 2 pp    5.83 pp under",
-            "stream ‖h‖",
-            "gradient ‖g‖",
-            " 9 of 15 need walk-back",
-        ):
-            assert line in shown
-        assert not app.explorer.matrix.show_vertical_scrollbar
-
-
 async def test_what_is_open_says_how_to_open_ones_own(session: Session) -> None:
     look = understood(ViewState(filter=FIRST_VIEW), session)
     app = ExplorerApp(session, title=SAMPLES, look=look, terminal=COLOURFUL)

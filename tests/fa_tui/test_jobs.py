@@ -59,11 +59,6 @@ def test_a_job_that_begins_anew_has_no_rate_yet() -> None:
     assert pace.seconds_left(10) is None
 
 
-def test_the_status_line_tells_the_time_left() -> None:
-    jobs = [Listed(id="1", name="dfa s42", state="running", done=3, total=10, left=14.0)]
-    assert "".join(text for text, _ in progress_line(jobs)) == "measuring dfa s42 3/10 14 s left"
-
-
 async def show_jobs(pilot: Pilot[Any], app: ExplorerApp, jobs: list[Listed]) -> Any:
     """Open the page of the jobs on these."""
     app.jobs.listed = lambda: jobs  # type: ignore[method-assign]

@@ -100,19 +100,6 @@ async def test_no_number_is_cut_at_any_edge_and_the_header_tells_of_more(
             await pilot.press("right")
 
 
-async def test_a_filter_applies_while_typing_and_escape_drops_it(app: ExplorerApp) -> None:
-    async with running(app) as pilot:
-        await pilot.press("slash", *"flag:c")
-        await pilot.pause()
-        assert app.explorer.matrix.line_count() == 3
-        assert "filter flag:c, 5 of 15 runs" in screen_text(app)
-        await pilot.press("escape")
-        await pilot.pause()
-        assert app.explorer.matrix.line_count() == 5
-        assert not app.screen.query(Input)
-        assert app.focused is app.explorer.matrix
-
-
 async def test_a_live_filter_follows_the_slider(app: ExplorerApp) -> None:
     async with running(app) as pilot:
         await pilot.press("slash", *"method:ep flag:a", "enter")

@@ -71,26 +71,6 @@ class Dead(Flat):
         self.net[4].bias.data.fill_(-50)
 
 
-class Sigmoid(Flat):
-    """DRTP's and EqProp's outputs: ten of them, in [0, 1]."""
-
-    def __init__(self):
-        super().__init__()
-        self.net[-1] = nn.Sequential(nn.Linear(D, 10), nn.Sigmoid())
-
-
-class KeepsActivations(Flat):
-    """Target propagation: each layer's activation stays on the module, with its graph."""
-
-    def __init__(self):
-        super().__init__()
-        self.kept = []
-
-    def forward(self, x):
-        logits, self.kept = self.states(x)
-        return logits
-
-
 class OverTheBatch(Flat):
     """Statistics over the batch, also in eval mode."""
 
@@ -209,30 +189,3 @@ class Spikes(Net):
 class SpikesResetInForward(Spikes):
     def __init__(self):
         super().__init__(resets=True)
-
-
-def target_propagation(net, x, y):
-    """a_l = h_l − target: the target of h_L by a step of the loss, the others' by fixed inverses."""
-    logits = net(x)
-    *_, last = net.kept
-    error = F.one_hot(y, C) - logits.softmax(1)
-    targets = [last + 0.1 * error @ net.net[-1].weight]
-    for h, above in zip(net.kept[-2::-1], net.kept[:0:-1], strict=True):
-        targets.insert(0, h + torch.sin((targets[0] - above).roll(1, 1)))
-    return [(h - t).detach() for h, t in zip(net.kept, targets, strict=True)]
-
-
-def predictive_coding(net, x, y):
-    """a_l = the prediction errors of the layers after five steps of relaxation."""
-    start = [h.detach() for h in net.states(x)[1]]
-    h = list(start)
-    for _ in range(5):
-        h = [z.detach().requires_grad_() for z in h]
-        guesses = [*(net.net[3 * l + 3 : 3 * l + 6](h[l]) for l in range(2)), net.net[-1](h[-1])]
-        energy = F.cross_entropy(guesses[-1], y, reduction="sum")
-        pairs = zip(h[1:], guesses[:-1], strict=True)
-        energy = energy + sum(0.5 * (a - b).square().sum() for a, b in pairs)
-        energy = energy + 0.5 * (h[0] - start[0]).square().sum()
-        steps = torch.autograd.grad(energy, h)
-        h = [z - 0.1 * step for z, step in zip(h, steps, strict=True)]
-    return [(a - b).detach() for a, b in zip(start, h, strict=True)]

@@ -12,15 +12,6 @@ def ce(z, y):
     return F.cross_entropy(z.flatten(0, -2), y.flatten(), ignore_index=IGNORED)
 
 
-def bce(p, y):
-    t = F.one_hot(y, p.shape[1])
-    return -(t * p.log() + (1 - t) * (1 - p).log()).mean()
-
-
-def mse(p, y):
-    return (p - F.one_hot(y, p.shape[1])).square().mean()
-
-
 def batches(kind, k=8):
     """K batches; labels of float inputs are the largest of their first columns."""
     generator = torch.Generator().manual_seed(1)
@@ -49,14 +40,14 @@ def batches(kind, k=8):
     return found
 
 
-def by_hand(net, batch, loss):
+def by_hand(net, batch):
     """(states, gradients, e_T) of one batch, of the tokens that the head reads."""
     if isinstance(batch, dict):
         x, y = [batch["source"], batch["target"]], batch["labels"]
     else:
         x, y = [batch[0].requires_grad_(batch[0].is_floating_point())], batch[1]
     logits, hidden = net.states(*x)
-    *gradients, error = torch.autograd.grad(loss(logits, y), [*hidden, logits])
+    *gradients, error = torch.autograd.grad(ce(logits, y), [*hidden, logits])
     seen = getattr(net, "seen", lambda h: h)
     return [seen(h.detach()) for h in hidden], [seen(g) for g in gradients], error
 

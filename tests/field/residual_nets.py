@@ -478,7 +478,7 @@ class GPT(Net):
 
 
 class MaskedEncoder(Net):
-    """`nn.TransformerEncoder` with a padding mask, whose fast path eval mode would take."""
+    """`nn.TransformerEncoder` with a padding mask."""
 
     x = "padded"
 
@@ -494,16 +494,9 @@ class MaskedEncoder(Net):
         return self.head((h * keep).sum(1) / keep.sum(1))
 
     def states(self, ids):
-        """Each layer by the formula of its paper: two heads of D/2, post-norm."""
         hidden, pad, keep = [self.emb(ids)], ids == 0, (ids != 0)[..., None]
         for layer in self.enc.layers:
-            h, att = hidden[-1], layer.self_attn
-            qkv = F.linear(h, att.in_proj_weight, att.in_proj_bias)
-            q, k, v = qkv.unflatten(-1, (3, 2, D // 2)).permute(2, 0, 3, 1, 4)
-            scores = (q @ k.mT / (D // 2) ** 0.5).masked_fill(pad[:, None, None], float("-inf"))
-            mixed = (scores.softmax(-1) @ v).transpose(1, 2).flatten(2)
-            h = layer.norm1(h + att.out_proj(mixed))
-            hidden.append(layer.norm2(h + layer.linear2(layer.linear1(h).relu())))
+            hidden.append(layer(hidden[-1], src_key_padding_mask=pad))
         return self.head((hidden[-1] * keep).sum(1) / keep.sum(1)), hidden
 
 

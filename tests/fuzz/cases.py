@@ -12,9 +12,12 @@ import json
 import pickletools
 import random
 import struct
+import tempfile
 import warnings
 import zipfile
 from pathlib import Path
+
+from tests.fa_core.formats import logs
 
 KNOWN = json.loads(Path(__file__).with_name("known.json").read_text("utf-8"))
 """A report, an epoch, a manifest and other documents with every field that they may have."""
@@ -109,6 +112,27 @@ def json_case(number):
     if name == "trace.json" and chance.random() < 0.5:
         name, text = "trace.jsonl", b"\n".join(map(_json_text, document))
     return name, _with_bytes_changed(text, chance, 0.3)
+
+
+@functools.cache
+def real_logs():
+    """A log of each kind, as the field's tools write them."""
+    scalars = {1: {"epoch": 1.0, "fa/acc": 0.5}, 2: {"epoch": 2.0, "fa/acc": 0.25}}
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        made = [
+            logs.put(folder / "a.csv", ",epoch,fa/acc,fa/h_0\n0,1,0.5,2\n1,2,,NaN\n"),
+            logs.trainer(folder / "b"),
+            logs.events(folder / "c" / "events", scalars),
+            logs.events(folder / "d" / "events", scalars, tensors=True),
+        ]
+        return [file.read_bytes() for file in made]
+
+
+def log_case(number):
+    """A log of some kind with bytes changed."""
+    chance = random.Random(number)
+    return _with_bytes_changed(chance.choice(real_logs()), chance, 0.9)
 
 
 KEYS = ("\x1b]0;x\x07", "\ud800", "a" * 300, "=1", "dfa_s" + "9" * 5000, "seed")

@@ -64,7 +64,8 @@ def use(found, folder, *, form=False, draw=False):
     if found.traces:
         by_method(Replay(found.traces, AuditTable.from_rows(found.rows)).timelines())
         for trace in found.traces:
-            assert all(math.isfinite(epoch.epoch) for epoch in trace.epochs)
+            numbers = [epoch.epoch for epoch in trace.epochs]
+            assert all(map(math.isfinite, numbers)) and numbers == sorted({*numbers})
 
 
 def read_json(folder, number):
@@ -72,6 +73,13 @@ def read_json(folder, number):
     (folder / name).write_bytes(data)
     use(read([folder / name]), folder, form=number % 50 == 0, draw=number % 10_000 == 0)
     (folder / name).unlink()
+
+
+def read_log(folder, number):
+    path = folder / "any_s1.json"
+    path.write_bytes(cases.log_case(number))
+    use(read([path]), folder)
+    path.unlink()
 
 
 def read_manifest(folder, number):
@@ -132,6 +140,7 @@ def read_settings(folder, number):
 
 KINDS = {
     "json": read_json,
+    "logs": read_log,
     "run folders": read_manifest,
     "checkpoints": read_checkpoint,
     "measured runs": measure,

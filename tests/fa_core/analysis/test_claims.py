@@ -1,7 +1,6 @@
 """Claims: judged seed by seed, and what cannot be decided says why."""
 
 import math
-from pathlib import Path
 
 import pytest
 
@@ -12,9 +11,8 @@ from fa_core.analysis.claims import (
     check_claim,
     check_claims,
     read_claims,
-    refuse_unknown_names,
 )
-from fa_core.errors import UnreadableInput, UsageError
+from fa_core.errors import UnreadableInput
 from fa_core.formats import load_audits
 from fa_core.report.diagnostics import NOT_MEASURED, UNDECIDED
 from tests.fa_core.analysis.runs import row, seeds_of
@@ -113,15 +111,6 @@ def test_the_published_claims_hold_on_the_published_runs(sample_runs, published_
     rows = list(load_audits([published_table]).rows())
     found = check_claims(read_claims(sample_runs / "claims.toml"), rows)
     assert {result.words for result in found} == {"holds on 3 of 3"}
-
-
-def test_a_claim_about_a_method_or_an_axis_that_no_run_has_is_refused():
-    for one, says in (
-        (Claim(method="dfb", metric="acc", at_least=0.2), "claim 1: no run of method 'dfb'"),
-        (claim("acc", at_least=0.2, axes={"versus": "bp"}), "axis 'versus'"),
-    ):
-        with pytest.raises(UsageError, match=says):
-            refuse_unknown_names([one], [row(acc=0.3)], Path("c.toml"))
 
 
 @pytest.mark.parametrize(

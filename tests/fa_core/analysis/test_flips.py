@@ -80,10 +80,3 @@ def test_plateau_is_the_widest_interval_of_equal_states(runs, letter, limit):
         assert states_at(runs, letter, hi if above else math.nextafter(hi, math.inf)) != here
     if math.isfinite(lo):
         assert states_at(runs, letter, math.nextafter(lo, -math.inf) if above else lo) != here
-
-
-def test_nothing_measured_gives_no_flips_and_an_unbounded_plateau():
-    runs = table(row(), row(growth=math.nan))
-    assert plateau(runs, "a", 50.0) == (-math.inf, math.inf)
-    curve = verdict_curve(runs, "a", DEFAULT)
-    assert (curve.fired, curve.undecided, curve.walk_backs, curve.open) == ([1], [0], [1], [0])

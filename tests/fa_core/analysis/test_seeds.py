@@ -96,12 +96,6 @@ def test_letters_that_fire_or_lack_on_some_seeds_are_counted_and_unmeasured_ones
     assert fires_on(group_of(*runs)) == "a 1/2, b 0/1, c N/A, d N/A"
 
 
-def test_no_runs_give_no_groups():
-    analysis = over_seeds(table())
-    assert analysis.groups == ()
-    assert analysis.notes
-
-
 def test_a_table_shows_the_range_and_on_how_many_seeds_a_number_was_measured():
     runs = seeds_of("dfa", 0.298, 0.305, 0.315, of="acc", growth=2.0)
     means, ranges, *_ = seeds_blocks(over_seeds(table(*runs, row(seed=4, growth=4.0))))

@@ -104,6 +104,7 @@ def test_an_audit_of_the_same_run_folder_lends_its_baseline_and_no_other_does():
     ):
         (found,) = Replay([one], table(*rows), assumed).timelines()
         assert found.points[-1].margin_pp == pytest.approx(margin)
+        assert found.evidence == ({"d": "assumed"} if assumed != FrozenBaseline() else {})
     (found,) = Replay([one], table(*elsewhere)).timelines()
     assert "d" not in found.first_fire
 

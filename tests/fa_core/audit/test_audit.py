@@ -176,17 +176,6 @@ class TestResume:
 
 
 class TestFrozenBaseline:
-    def test_of_the_same_network_data_and_seed_is_filled_in(self, described, tmp_path):
-        out = tmp_path / "audit.json"
-        result = run(
-            [described("bp", acc=0.6), described("frozen", acc=0.5), described("bp", 7, acc=0.6)],
-            out,
-        )
-        baselines = {(row.method, row.seed): row.report.frozen_baseline_acc for row in result.rows}
-        assert baselines == {("bp", 42): 0.5, ("frozen", 42): None, ("bp", 7): None}
-        assert "frozen_s42" in result.rows[0].report.provenance["frozen_baseline_from"]
-        assert json.loads(out.read_text())["reports"]["bp_s42"]["frozen_baseline_acc"] == 0.5
-
     def test_that_the_person_gave_is_marked_and_not_taken_for_the_runs_own(
         self, described, tmp_path
     ):

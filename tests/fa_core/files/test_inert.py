@@ -221,10 +221,10 @@ def state_dict(value):
     return b"\x80\x02}X\x01\0\0\0w" + value + b"s."
 
 
-def file_of(data, path, bytes_=24):
+def file_of(data, path):
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("archive/data.pkl", data)
-        archive.writestr("archive/data/0", bytes(bytes_))
+        archive.writestr("archive/data/0", bytes(24))
 
 
 def doubling(levels):

@@ -78,11 +78,6 @@ def test_non_finite_numbers_are_read_and_walked_back(tmp_path, literal):
     assert "layer 1" in rows[1].report.nonfinite["a"]
 
 
-def test_a_table_without_reports_is_empty_and_no_error(tmp_path):
-    write_audit_table(tmp_path / "none.json", [])
-    assert len(load_audits(tmp_path / "none.json")) == 0
-
-
 @settings(deadline=None, max_examples=50)
 @given(rows=st.lists(audit_rows(), max_size=6))
 def test_written_rows_are_read_again_as_they_were(tmp_path_factory, rows):
@@ -114,22 +109,6 @@ def test_a_written_table_agrees_with_its_keys_whatever_the_method_is_called(
     row = row_of("x", method=method, seed=seed, report=report)
     write_audit_table(path, [row])
     assert scan([path]).problems == []
-
-
-def test_keys_are_method_and_seed_and_name_the_axes_where_those_collide(tmp_path):
-    rows = [
-        row_of("dfa_s1", report=DiagnosticReport(residual_norms=[1.0]), axes=axes)
-        for axes in ({"lam": 0.01}, {"lam": 0.1}, {"d": 64, "L": 4}, {"d": 64, "L": 4})
-    ]
-    write_audit_table(tmp_path / "out.json", rows)
-    written = json.loads((tmp_path / "out.json").read_text())
-    assert list(written["reports"]) == [
-        "dfa_lam0.01_s1",
-        "dfa_lam0.1_s1",
-        "dfa_L4_d64_s1",
-        "dfa_L4_d64_s1#2",
-    ]
-    assert [row.axes for row in scan([tmp_path / "out.json"]).rows] == [row.axes for row in rows]
 
 
 def test_runs_told_apart_by_folders_named_like_other_seeds_keep_their_own(tmp_path):

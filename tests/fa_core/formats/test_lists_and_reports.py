@@ -29,11 +29,12 @@ def test_other_spellings_and_axes_of_a_list(tmp_path):
     path = tmp_path / "a"
     path.write_text(
         '[{"method_name": "Credit Bridge", "seed": 7, "headline_acc": 0.4, "frozen_acc": 0.3, '
-        '"g_L": 1e-3, "d": 64}]'
+        '"g_L": 1e-3, "d": 64, "mood": {}}]'
     )
     (row,) = scan([path]).rows
     assert (row.key, row.method, row.axes) == ("credit_bridge_s7", "credit_bridge", {"d": 64})
     assert (row.report.margin_pp, row.report.g_L, row.report.coverage) == (10.0, 1e-3, "bd")
+    assert "in the list, not used: mood" in row.report.notes
 
 
 def test_growth_without_norms_is_what_the_list_says_it_is(tmp_path):

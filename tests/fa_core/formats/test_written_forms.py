@@ -71,12 +71,3 @@ def test_parts_of_an_audit_table_are_read_alone(tmp_path, published, published_t
         assert [(row.method, row.seed, row.report.h_L) for row in rows] == [
             (row.method, row.seed, row.report.h_L) for row in published
         ]
-
-
-def test_what_is_not_read_is_said(tmp_path):
-    log = {"lam": 0.1, "commit": "abc", "log": [{"epoch": 1, "test_acc": 0.5, "mood": 1}]}
-    write_json(tmp_path / "dfa_s1.json", log)
-    write_json(tmp_path / "list.json", [{"method": "bp", "seed": 1, "acc": 0.5, "mood": 1}])
-    said = [row.report.notes for row in scan([tmp_path]).rows]
-    assert "in the header, not used: commit" in said[0] and "logged, not used: mood" in said[0]
-    assert said[1] == "in the list, not used: mood"

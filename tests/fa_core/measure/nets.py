@@ -117,13 +117,13 @@ def encoder(head):
     return Streaming(nn.Embedding(11, 8), blocks, FirstToken(head)).eval()
 
 
-def cosines(net, data, layer=1):
-    """(K, K) float64: cosines of the batch-mean gradients at a layer."""
+def cosines(net, data):
+    """(K, K) float64: cosines of the batch-mean gradients at h_1."""
     means = []
     for x, y in data:
         logits, hidden = net(x, return_hidden=True)
         loss = nn.functional.cross_entropy(logits, y)
-        means.append(torch.autograd.grad(loss, hidden[layer])[0].mean(dim=0).double())
+        means.append(torch.autograd.grad(loss, hidden[1])[0].mean(dim=0).double())
     units = nn.functional.normalize(torch.stack(means))
     return units @ units.T
 

@@ -430,19 +430,3 @@ class TestTheUsersOwnNetwork:
         checkpoint = saved({"weight": torch.ones(2, 3), "bias": torch.zeros(2)})
         network = loaded(checkpoint, manifest, "my_lab_nets:make")[0]
         assert torch.equal(network.weight, torch.ones(2, 3))
-
-    @pytest.mark.parametrize(
-        ("name", "words"),
-        [
-            ("my_lab_nets:needs", "without arguments"),
-            ("my_lab_nets:wrong", "gave a int"),
-            ("my_lab_nets:nothing", "has no 'nothing'"),
-            ("my_lab_nets:__name__", "not callable"),
-            ("no_such_module:make", "cannot import no_such_module"),
-            ("my_lab_nets.make", "nor module:callable"),
-        ],
-    )
-    def test_that_cannot_be_built_says_why(self, saved, lab, name, words):
-        lab.needs, lab.wrong = lambda width: nn.Linear(width, 2), lambda: 7
-        with pytest.raises(UsageError, match=words):
-            loaded(saved({"weight": torch.ones(2, 3)}), model=name)

@@ -16,7 +16,6 @@ from fa_core.report.names import (
     canonical_method,
     differing_axes,
     is_control,
-    key_of,
     name_of,
     numbered,
     run_names,
@@ -132,15 +131,6 @@ def test_a_folder_of_hydras_is_called_as_its_overrides_say(tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / ".hydra").symlink_to(said.parent)
     assert row_of_file(str(tmp_path / "other" / file)).method != "dfa"
-
-
-def test_a_key_that_is_written_is_read_as_the_run_it_was_written_for():
-    for method, axes, seed in (
-        ("dfa", {"lam": 0.01, "L": 12}, 42),
-        ("frozen", {"of": "mine"}, None),
-        ("bp", {}, 7),
-    ):
-        assert split_key(key_of(method, axes, seed)) == (method, seed, axes)
 
 
 def test_every_sample_run_is_called_in_its_key_what_its_record_says(sample_runs):

@@ -2,7 +2,6 @@
 
 import pytest
 
-import fa_core
 from fa_core import DiagnosticReport, DiagnosticThresholds, load_audits
 
 
@@ -42,7 +41,3 @@ def test_a_table_as_a_data_frame(published_table):
     assert set(fired["method"]) == {"dfa", "state_bridge", "credit_bridge"}
     strict = table.to_pandas(DiagnosticThresholds(h_norm_explosion_ratio=1.0))
     assert strict["flags"].str.contains("a").sum() > len(fired)
-
-
-def test_the_monitor_is_a_public_name():
-    assert fa_core.ProtocolMonitor.__module__ == "fa_core.monitor"

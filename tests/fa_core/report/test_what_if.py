@@ -1,16 +1,11 @@
 """An assumed frozen baseline judges (d); nothing takes it for a measured one."""
 
-import csv
-import io
 import json
 
-from fa_core.analysis.timeline import Replay
 from fa_core.formats import scan
 from fa_core.formats.audit_table import write_audit_table
 from fa_core.formats.table import AuditTable
-from fa_core.report.baseline import FrozenBaseline
-from fa_core.reporting.records import to_csv
-from tests.fa_core.analysis.runs import row, timeline, trace
+from tests.fa_core.analysis.runs import row
 from tests.fa_core.strategies import assuming
 
 MEASURED = {"growth": 2.0, "g_L": 0.1, "cosine": 0.1, "acc": 0.36}
@@ -62,25 +57,3 @@ def test_a_table_of_rows_that_assume_knows_it_as_one_that_assumes_itself():
         assert one.margin_pp.tolist() == [1.1, 26.0] and one.baseline.tolist() == [0.349, 0.1]
         assert one.report(1).as_recorded() == KNOWN
     assert AuditTable.from_rows(rows()).assumed.tolist() == [False, False]
-
-
-def test_csv_has_both_numbers_and_counts_d_as_not_measured():
-    fields = ("frozen_baseline_acc", "assumed_baseline_acc", "evidence")
-    for table, expected in (
-        (both_assumed(), [("", "0.349", "d=assumed"), ("0.5", "0.1", "d=assumed")]),
-        (AuditTable.from_rows(rows()), [("", "", ""), ("0.5", "", "")]),
-    ):
-        lines = list(csv.DictReader(io.StringIO(to_csv(table))))
-        assert [tuple(line[name] for name in fields) for line in lines] == expected
-        assert lines[0]["coverage"] == "abc"
-
-
-RUN = trace("ep", source="run/trace.jsonl", test_acc=[0.3, 0.4])
-
-
-def test_a_timeline_tells_a_lent_baseline_from_an_assumed_one():
-    (judged,) = Replay([RUN], AuditTable.from_rows([]), FrozenBaseline(0.349)).timelines()
-    for found, assumed in ((timeline(RUN, frozen_baseline=0.349), False), (judged, True)):
-        assert found.first_fire["d"] == len(RUN.epochs)
-        assert found.evidence == ({"d": "assumed"} if assumed else {})
-        assert any("(d) is assumed" in note for note in found.skipped) == assumed

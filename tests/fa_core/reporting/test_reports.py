@@ -44,7 +44,7 @@ HOSTILE = {
     "steering names": [row("a\x1b[31mb_s1", growth=2.0), row("x\x00\x1b[2J", growth=3.0)],
     "no norms": [row(cosine=0.1, acc=0.3)],
     "different parts": [row(growth=2.0), row("bp", g_L=1e-3)],
-    "many runs": seeds_of("dfa", *range(1, 401), g_L=1e-3),
+    "many runs": seeds_of("dfa", *range(1, 101), g_L=1e-3),
     "an odd axis": [row(seed=i, growth=2.0, axes={'a "b>](x': i}) for i in (1, 2)],
 }
 TRACES = [trace(growth=[9.0 * e for e in range(1, 9)], g_L=[1e-4] * 8, test_acc=[0.3] * 8)]

@@ -160,15 +160,6 @@ def test_the_bound_on_growth_is_taken_over_epochs(
     )
 
 
-def test_seeds_of_two_files_with_the_same_methods_are_told_apart(
-    published_table: Path, published_cnn: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, _ = run(capsys, "seeds", published_table, published_cnn)
-    rows = [line.split() for line in out.splitlines() if "dfa in" in line and "walk-back" in line]
-    assert code == 0
-    assert [row[2] for row in rows] == [published_table.name, published_cnn.name]
-
-
 @pytest.mark.parametrize("command", ["seeds", "sweep", "utility", "timeline"])
 def test_tables_name_what_is_missing(
     command: str, published_cnn: Path, capsys: pytest.CaptureFixture[str]
@@ -216,28 +207,6 @@ def test_a_wrong_stop_letter_is_a_usage_error(
 ) -> None:
     code, _, err = run(capsys, "timeline", published_table, "--stop-on", "x")
     assert code == 2 and "write the letters: abd, or a,b,d" in err
-
-
-def test_penalty_logs_are_bounded_and_marked(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for seed, margin in ((42, 1.35), (123, 1.4), (456, 1.45)):
-        acc = 0.349 + margin / 100
-        log = [{"epoch": 30, "h_L_norm": 3.56e4, "g_2_norm": 1e-4, "test_acc": acc}]
-        run_log = {"lam": 0.01, "seed": seed, "final_test_acc": acc, "log": log}
-        (tmp_path / f"dfa_pen_lam0.01_s{seed}.json").write_text(json.dumps(run_log))
-    found = run_json(
-        capsys, "seeds", tmp_path, "--h0", "8.7", "--blocks", "4", "--frozen-baseline", "0.349"
-    )
-    (group,) = found["groups"]
-    assert (group["fired"]["d"], group["evidence"]) == (
-        3,
-        {"a": "bound", "b": "proxy", "d": "assumed"},
-    )
-    assert group["stats"]["growth"]["mean"] == pytest.approx(8.0, abs=0.1)
-    assert (group["undecided"], group["measured"]["c"]) == ({"a": 3}, 0)
-    code, _, err = run(capsys, "seeds", tmp_path, "--h0", "8.7")
-    assert code == 2 and "--blocks" in err
 
 
 def test_a_seed_or_method_nobody_has_is_a_usage_error(

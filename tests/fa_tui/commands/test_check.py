@@ -219,15 +219,6 @@ def test_a_claim_about_what_no_run_has_is_exit_code_2(
     assert said in capsys.readouterr().err
 
 
-def test_a_claims_file_that_cannot_be_read_is_exit_code_3(
-    published_table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    claims = tmp_path / "claims.toml"
-    claims.write_text("[[claim]]\nmethod = 'bp'\n")
-    assert main(["check", str(published_table), "--claims", str(claims)]) == 3
-    assert "claims.toml: claim 1: " in capsys.readouterr().err
-
-
 def test_json_holds_the_exit_code_every_run_and_every_claim(
     published_table: Path, claims: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

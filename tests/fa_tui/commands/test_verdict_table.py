@@ -45,12 +45,6 @@ def _table(capsys: pytest.CaptureFixture[str], count: int) -> list[str]:
     return capsys.readouterr().out.splitlines()[2 : 2 + count]
 
 
-def test_numbers_and_what_is_missing_are_written_as_in_reports() -> None:
-    report = DiagnosticReport(residual_norms=[1e-3, 4.353e8], bp_grad_norms=[1.0, 4.17e-9])
-    row = AuditRow(source="a.json", key="dfa_s1", method="dfa", report=report)
-    assert verdict_table.numbers(row) == ["N/A", "4.353e11", "4.17e-9", "N/A", "N/A", "4.35e8"]
-
-
 def test_columns_stand_below_each_other_where_nothing_is_cut(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

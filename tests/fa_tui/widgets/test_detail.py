@@ -106,12 +106,6 @@ def test_nothing_is_marked_where_no_block_grows() -> None:
     assert UNICODE.grows not in text(run(DiagnosticReport(residual_norms=[3.0, 2.0, 1.0])))
 
 
-def test_other_thresholds_give_other_words(dfa: AuditRow) -> None:
-    lenient = DiagnosticThresholds(h_norm_explosion_ratio=5000.0)
-    (line,) = [line for line in text(dfa, thresholds=lenient).splitlines() if " a growth" in line]
-    assert re.split("  +", line) == ["✓ a growth per block", "2043×", "> 5000×", "2.45× below"]
-
-
 def test_a_partial_audit_says_what_its_verdict_rests_on() -> None:
     shown = text(run(DiagnosticReport(residual_norms=[1.0, 1.1], bp_grad_norms=[1e-3, 1e-3])))
     assert "trustworthy on a, b" in shown
@@ -203,7 +197,7 @@ def test_growth_is_marked_where_the_stream_stops_being_finite_and_no_margin_is_t
     assert any("most in block 1→2" in line for line in lines)
     (marked,) = [line for line in lines if UNICODE.grows in line]
     assert marked.split()[:2] == ["2", "inf"]
-    assert not any("how far" in line.split("  ")[-1] and "over" in line for line in lines)
+    assert "× over" not in "".join(lines)
 
 
 def test_a_threshold_that_is_all_but_reached_is_not_times_one() -> None:

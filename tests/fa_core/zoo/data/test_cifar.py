@@ -28,7 +28,7 @@ def write_binary10(folder):
     return pixels(2, 0)
 
 
-def write_python10(folder, protocol=2):
+def write_python10(folder):
     folder.mkdir(parents=True)
     names = [*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]
     for index, name in enumerate(names):
@@ -38,7 +38,7 @@ def write_python10(folder, protocol=2):
             b"data": pixels(2, index),
             b"filenames": [b"a"],
         }
-        (folder / name).write_bytes(pickle.dumps(batch, protocol=protocol))
+        (folder / name).write_bytes(pickle.dumps(batch, protocol=2))
 
 
 def test_binary_and_python_layouts_of_the_same_images_agree(tmp_path):

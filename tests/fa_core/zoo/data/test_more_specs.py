@@ -15,13 +15,13 @@ from fa_core.zoo.data.dataset import made_data
 from tests.fa_core.zoo.data.test_cifar import MEAN, STD, write_binary10
 
 
-def write_images(folder, classes, size=(8, 8), suffix="png"):
+def write_images(folder, classes, size=(8, 8)):
     for number, (name, count) in enumerate(classes.items()):
         (folder / name).mkdir(parents=True)
         for index in range(count):
             rng = np.random.default_rng(100 * number + index)
             Image.fromarray(rng.integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)).save(
-                folder / name / f"{index:02}.{suffix}"
+                folder / name / f"{index:02}.png"
             )
 
 

@@ -33,6 +33,7 @@ WIDTH = 64
 SIGMA = TEMPERATURE = 0.1
 DRAWS = 8
 DECAY = 0.99
+STEPS = 300
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,9 @@ class LinearQuadratic:
     C: Tensor
 
     @classmethod
-    def draw(cls, generator, d=16, p=8, L=4):
-        A = 0.3 * torch.randn(L, d, d, generator=generator) / d**0.5
-        return cls(A, torch.randn(p, d, generator=generator) / d**0.5)
+    def draw(cls, generator):
+        A = 0.3 * torch.randn(4, 16, 16, generator=generator) / 4
+        return cls(A, torch.randn(8, 16, generator=generator) / 4)
 
     def sample(self, batch, generator):
         """A stream h_0..h_L (each (B, d)) from h_0 ~ N(0, I), and targets y ~ 2·N(0, I) (B, p)."""
@@ -67,15 +68,13 @@ class LinearQuadratic:
         return costates[::-1]
 
 
-def costate_cosine(method, seed=0, steps=1200):
-    """Train a bridge on the toy; mean cosine of its credit to the true costate over samples and l < L.
+def costate_cosine(method):
+    """Train a bridge on the toy by Adam; mean cosine of its credit to the true costate over samples and l < L.
 
     Args:
         method: ``"state_bridge"`` or ``"credit_bridge"``.
-        seed: of the problem, the net, the samples and the noise.
-        steps: Adam steps, lr 2e-3 with a cosine schedule.
     """
-    generator = feedback_generator(seed)
+    generator = feedback_generator(0)
     problem = LinearQuadratic.draw(generator)
     p, d = problem.C.shape
     outputs = d if method == "state_bridge" else 1
@@ -83,9 +82,9 @@ def costate_cosine(method, seed=0, steps=1200):
     draw_linear_(net, generator)
     average = copy.deepcopy(net)
     optimizer = torch.optim.Adam(net.parameters(), lr=2e-3)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS)
 
-    for _ in range(steps):
+    for _ in range(STEPS):
         stream, y = problem.sample(BATCH, generator)
         s = stream[-1] @ problem.C.T - y
         if method == "state_bridge":

@@ -78,4 +78,4 @@ def test_credit_bridge_minimises_value_gradient_and_bridge_errors(
 @pytest.mark.slow
 @pytest.mark.parametrize(("method", "least"), [("state_bridge", 0.9), ("credit_bridge", 0.8)])
 def test_the_bridges_recover_the_costate_of_the_linear_quadratic_toy(method, least):
-    assert costate_cosine(method, steps=600) > least
+    assert costate_cosine(method) > least

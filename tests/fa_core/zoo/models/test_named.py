@@ -16,16 +16,18 @@ from fa_core.zoo.models.named import network_of
 TINY = "img_size=16, patch_size=8, embed_dim=12, depth=2, num_heads=2, num_classes=3"
 
 
-def test_a_network_of_timm_takes_its_arguments():
+def test_a_network_of_timm_takes_its_arguments_and_opens_no_connection(no_network):
     net = network_of(f"timm:vit_tiny_patch16_224({TINY})")
     assert net(torch.randn(2, 3, 16, 16)).shape == (2, 3)
     assert len(net.blocks) == 2
+    assert no_network == []
 
 
-def test_a_network_of_torchvision_takes_its_arguments():
+def test_a_network_of_torchvision_takes_its_arguments_and_opens_no_connection(no_network):
     net = network_of("torchvision:resnet18(num_classes=3)")
     assert type(net).__module__.startswith("torchvision.")
     assert net.fc.out_features == 3
+    assert no_network == []
 
 
 @pytest.mark.parametrize(
@@ -53,6 +55,10 @@ def test_a_network_of_torchvision_takes_its_arguments():
         ("json:dumps(obj=print(1))", "no key=value pairs of literals"),
         ("json:dumps(obj=3)", "gave a str; return a torch.nn.Module"),
         ("json:dumps(ob=3)", "json:dumps cannot be called with ob "),
+        ("json:dumps", "without arguments"),
+        ("json:nothing", "has no 'nothing'"),
+        ("json:__name__", "not callable"),
+        ("no_such_module:make", "cannot import no_such_module"),
     ],
 )
 def test_what_cannot_be_meant_is_one_line(spec, said):
@@ -208,12 +214,6 @@ def test_keys_that_name_code_of_others_are_not_handed_on(hub, no_network):
     net = network_of(f"hf:{hub}")
     assert net.config._attn_implementation in ("eager", "sdpa")
     assert net.config.num_labels == 1
-    assert no_network == []
-
-
-@pytest.mark.parametrize("spec", [f"timm:vit_tiny_patch16_224({TINY})", "torchvision:resnet18"])
-def test_a_network_of_a_library_opens_no_connection(spec, no_network):
-    network_of(spec)
     assert no_network == []
 
 
