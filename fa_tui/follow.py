@@ -92,7 +92,6 @@ class Folders:
         known: sources that were read and hold runs.
         since: when the first scan began (`time.time`): what is younger is read again.
         read: reads a place.
-        own: a file that is shown without being read.
     """
 
     def __init__(
@@ -102,9 +101,8 @@ class Folders:
         *,
         since: float = 0.0,
         read: Callable[[str], Scan] = scan_again,
-        own: Path | None = None,
     ) -> None:
-        self._paths, self._read, self._own = paths, read, own
+        self._paths, self._read = paths, read
         self._since: float | None = since - _CLOCKS_SECONDS
         self._stamps: dict[str, _Stamp] = dict.fromkeys(known, ())
         self._manifests: dict[str, tuple[tuple[int, float], bool]] = {}
@@ -150,17 +148,12 @@ class Folders:
                 if isinstance(place, Problem):
                     continue
                 if not place.is_folder:
-                    if not self._is_own(place.path):
-                        yield place.path
+                    yield place.path
                 elif self._is_run(place.path):
                     place.skip = RUN_FILES
                     yield str(Path(place.path))
                 else:
                     place.skip = frozenset({CREDIT})
-
-    def _is_own(self, path: str) -> bool:
-        own = self._own
-        return own is not None and path.endswith(own.name) and real_path(path) == own
 
     def _is_run(self, folder: str) -> bool:
         """Whether a folder is a run; its manifest is read again where it changed."""
@@ -246,11 +239,10 @@ class Following:
             if self._folders is None:
                 columns = {} if session.log is None else session.log.given
                 self._folders = Folders(
-                    app.paths,
+                    tuple(app.paths),
                     [row.source for row in session.rows],
                     since=self._since,
                     read=lambda place: scan_again(place, columns=columns),
-                    own=app.jobs.measuring.results.out,
                 )
             readings, work = await asyncio.to_thread(self._folders.look)
             self._took = time.monotonic() - began

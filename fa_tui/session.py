@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import msgspec
 from msgspec.structs import replace
 
+from fa_core.files.opening import is_file, real_path
 from fa_core.formats.rows import (
     AuditRow,
     Problem,
@@ -478,12 +479,18 @@ def merged(session: Session, readings: Iterable[Reading]) -> tuple[Session, News
     news = News([], [], [], [])
     read, gone = list(session.read), set(session.gone)
     places = {place: dict(keys) for place, keys in session.runs.places.items()}
+    bare = {row.source: index for index, row in enumerate(read) if row.source == row.checkpoint}
+    bare = {str(real_path(path)): index for path, index in bare.items() if is_file(path)}
     changes: dict[str, object] = {}
     for reading in readings:
         known = places.setdefault(reading.place, {})
         missing = set(known.values())
         for row in reading.rows:
-            index = known.setdefault(row.key, len(read))
+            index = bare.get(row.checkpoint or "", -1) if row.checkpoint != row.source else -1
+            if index >= 0:  # the audit of a checkpoint that is shown
+                row = replace(read[index], report=row.report)
+            else:
+                index = known.setdefault(row.key, len(read))
             if index == len(read):
                 news.added.append(index)
             elif row != read[index]:

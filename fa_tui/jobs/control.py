@@ -251,11 +251,10 @@ class JobControl:
         session = with_rows(app.session, rows)
         indices = [*rows]
         app.show(session)
-        out = self.measuring.results.out
-        found = any(out.is_relative_to(real_path(path)) for path in app.paths)
-        if not found and str(out) in [measured.saved for measured in arrived]:
-            # commands on what is shown read it, too
-            app.paths.append(out)
+        for saved in {real_path(measured.saved) for measured in arrived if measured.saved}:
+            if not any(saved.is_relative_to(real_path(path)) for path in app.paths):
+                # commands on what is shown read it, too
+                app.paths.append(saved)
         # from now on the rows on disk equal these
         app.following.own_rows.difference_update(indices)
         names = session.label(indices[-1])
