@@ -157,6 +157,10 @@ def uneven(conditions: Mapping[tuple[object, ...], int]) -> list[str]:
     return notes
 
 
+_PARTS = ("arch_args", "method_args", "recipe")
+"""Parts of a report's provenance with the options of a run."""
+
+
 def value_on_axis(row: AuditRow, name: str) -> object:
     """A run's value on an axis: its own, else what its audit records of its network or training.
 
@@ -175,11 +179,24 @@ def value_on_axis(row: AuditRow, name: str) -> object:
         return row.axes[name]
     if name == "arch":
         return facts.get("arch")
-    for part in ("arch_args", "method_args", "recipe"):
+    for part in _PARTS:
         place = facts.get(part)
         if isinstance(place, Mapping) and isinstance(place.get(name), (str, int, float)):
             return place[name]
     return None
+
+
+def settings_of(row: AuditRow) -> Json:
+    """What a run was trained and measured with, as far as its record says: its network with its
+    arguments, method's options, recipe, axes, and the conditions of the measurement."""
+    facts = row.report.provenance
+    found = {"arch": facts.get("arch")}
+    for part in _PARTS:
+        if isinstance(place := facts.get(part), Mapping):
+            found.update(place)
+    names = (name for name, _ in CONDITIONS.values())
+    found |= {**row.axes, **dict(zip(names, conditions_of(row.report), strict=True))}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def recipe_of(row: AuditRow) -> Json:

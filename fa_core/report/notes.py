@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from fa_core.option_values import is_callable_name
 from fa_core.report.baseline import GIVE_ONE, why_no_baseline
 from fa_core.report.diagnostics import (
+    LETTERS,
     ASSUMED,
     BOUND,
     DIAGNOSTICS,
@@ -233,6 +234,12 @@ def why_unmeasured(run: JudgedRun, letter: str) -> str:
     if letter == "d":
         return why_no_baseline(run.method_name) or f"no frozen baseline{GIVE_ONE}"
     return NO_REASON
+
+
+def unmeasured_texts(run: JudgedRun) -> list[str]:
+    """Why each diagnostic with a recorded reason was not measured."""
+    letters = [letter for letter in run.unmeasured if letter in {*LETTERS} - {*run.coverage}]
+    return [f"({letter}) not measured: {why_unmeasured(run, letter)}" for letter in letters]
 
 
 def left_out_text(run: JudgedRun) -> str:
