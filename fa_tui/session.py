@@ -200,6 +200,7 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
         gone: indices of rows whose file or folder was removed; still shown.
         work: row → what another process does with it, or did before it failed or died.
         states: row → ``queued``, ``running``, or, measured again, ``agrees`` or ``deviates``.
+        twins: row → the same measurement as other files record it.
         since: the snapshot before the last step, from which flips are counted; None: there are
             none.
     """
@@ -216,6 +217,7 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
     gone: frozenset[int] = frozenset()
     work: Mapping[int, RunProgress] = {}
     states: Mapping[int, str] = {}
+    twins: Mapping[int, Sequence[AuditRow]] = {}
     since: Session | None = None
 
     def but(self, **changes: object) -> Session:

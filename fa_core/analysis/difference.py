@@ -10,8 +10,8 @@ from operator import attrgetter
 
 import msgspec
 
-from fa_core.analysis.record_comparison import QUANTITIES as RULES
 from fa_core.analysis.record_comparison import BY_UNIT, COARSE, Rule, excess, relative_tolerance
+from fa_core.analysis.record_comparison import QUANTITIES as RULES
 from fa_core.files.decode import Json
 from fa_core.formats.rows import AuditRow, judged_fields, settings_of
 from fa_core.report.intervals import Interval

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from fa_core.option_values import is_callable_name
 from fa_core.report.baseline import GIVE_ONE, why_no_baseline
 from fa_core.report.diagnostics import (
-    LETTERS,
     ASSUMED,
     BOUND,
     DIAGNOSTICS,
+    LETTERS,
     PROXY,
 )
 from fa_core.report.gamma import per_layer

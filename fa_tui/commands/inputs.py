@@ -6,12 +6,13 @@ import re
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from fa_core.analysis.difference import CHANGED, differences
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.formats import scan
 from fa_core.formats.checkpoint_file import marked_changed
@@ -42,6 +43,14 @@ def open_paths(paths: Sequence[Path] | None, **how: Any) -> Scan:
         how: as for `scan`.
     """
     found = scan(list(paths or default_paths()), **how)
+    unlike = [
+        f"{row.source} is shown, not {twin.source} ({row.key})"
+        for place, twins in found.twins.items()
+        for row, twin in product(found.rows[place : place + 1], twins)
+        if differences([twin], [row])[0].state == CHANGED
+    ]
+    if unlike:
+        complain(f"recorded twice, not alike (`fa-tui diff` compares): {listed(unlike, 4)}")
     found.rows[:] = marked_changed(found.rows)
     report_problems(found.problems)
     return found

@@ -27,6 +27,7 @@ from fa_tui.views.differences import (
     difference_summary,
 )
 from fa_tui.views.grid import homes_of
+from fa_tui.views.looks import tone_of
 from fa_tui.widgets.line import TextLines
 from fa_tui.widgets.painted import Row, row_text
 from fa_tui.widgets.run_cells import verdict_row
@@ -82,6 +83,7 @@ B: how many of their measured runs need walk-back.
         super().__init__(session, row)
         self.table, self.about = DiffTable(), TextLines(id="about")
         self._places: dict[str, list[AuditRow]] = {}
+        self._indices: dict[tuple[str, str], int] = {}
         self._pair: Sequence[str] = ()
         self._sides: Sequence[list[AuditRow]] = ()
         self._runs: list[RunDifference] = []
@@ -99,8 +101,13 @@ B: how many of their measured runs need walk-back.
         return self.table
 
     def show(self, now: Session) -> None:
-        self.session, self._places = now, {}
-        for row, home in zip(now.scoped, homes_of([row.source for row in now.scoped]), strict=True):
+        self.session, self._places, rows = now, {}, list[AuditRow]()
+        for index in now.in_scope:
+            recorded = [*now.twins.get(index, ()), now.rows[index]]
+            self._indices.update(((row.source, row.key), index) for row in recorded)
+            rows += recorded
+        places = homes_of([row.source for row in rows], self._opened)
+        for row, home in zip(rows, places, strict=True):
             judged = replace(row, report=row.report.with_thresholds(now.thresholds))
             self._places.setdefault(home, []).append(judged)
         if not self._pair or any(place not in self._places for place in self._pair):
@@ -118,10 +125,19 @@ B: how many of their measured runs need walk-back.
         """A run's cell, as the matrix shows it."""
         if row is None:
             return [(NOTHING, "dim")]
-        return verdict_row(self.session, self._index(row), self.app.terminal.glyphs)
+        index, glyphs = self._index(row), self.app.terminal.glyphs
+        if row.source != self.session.rows[index].source:  # recorded again
+            cell = row.report.cell(ascii_only=glyphs.name == "ascii")
+            return [(cell, tone_of(row.report.claim))]
+        return verdict_row(self.session, index, glyphs)
+
+    @property
+    def _opened(self) -> Sequence[Path]:
+        """The paths that are set against each other: the opened ones, if these are several."""
+        return self.app.paths if len(self.app.paths) > 1 else ()
 
     def _index(self, row: AuditRow) -> int:
-        return self.session.runs.places[row.source][row.key]
+        return self._indices[row.source, row.key]
 
     def title(self) -> Row:
         title: Row = []
@@ -192,7 +208,11 @@ B: how many of their measured runs need walk-back.
         record = [run.to_dict() for run in self._runs]
         command: list[str] = []
         if self._pair:
-            both = [Path(homes([row.source for row in rows])[0]) for rows in self._sides]
+            both = []
+            for rows in self._sides:
+                sources = [row.source for row in rows]
+                held = [path for path in self._opened if Path(sources[0]).is_relative_to(path)]
+                both.append([*held, Path(homes(sources)[0])][0])
             command = command_for(self.app, "diff", paths=both)
         table = Table(difference_columns(self._runs), lambda: record)
         return Shared(self.table.text_here, command, table=table)

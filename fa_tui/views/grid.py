@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from functools import lru_cache
 from itertools import chain
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from fa_core.formats.rows import AuditRow, axes_of_methods
@@ -164,8 +164,11 @@ def _headings(runs: Sequence[_Placed]) -> dict[str, str]:
 
 
 @lru_cache(maxsize=4)
-def _homes(sources: tuple[str, ...]) -> list[str]:
-    found = homes(sources)
+def _homes(sources: tuple[str, ...], opened: tuple[str, ...]) -> list[str]:
+    found = [
+        next((path for path in opened if PurePath(source).is_relative_to(path)), home)
+        for source, home in zip(sources, homes(sources), strict=True)
+    ]
     names = short_paths(set(found))
     for home, name in names.items():
         # the name of a folder alone says little: main, runs
@@ -174,7 +177,7 @@ def _homes(sources: tuple[str, ...]) -> list[str]:
     return [names[home] for home in found]
 
 
-def homes_of(sources: Sequence[str]) -> list[str]:
-    """The heading of each row: its file, or the folder around a file or run folder with one
-    run."""
-    return _homes(tuple(sources))
+def homes_of(sources: Sequence[str], opened: Iterable[Path] = ()) -> list[str]:
+    """The heading of each row: which of the opened paths it was found in, if these are given; else
+    its file, or the folder around a file or run folder with one run."""
+    return _homes(tuple(sources), tuple(map(str, opened)))

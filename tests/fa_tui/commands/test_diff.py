@@ -98,6 +98,13 @@ def test_two_paths_are_needed(old):
     assert main(["diff", old]) == 2
 
 
+def test_an_interval_that_alone_differs_is_a_change(tmp_path, capsys):
+    one, other = (DFA | {"intervals": {"margin_pp": [-5, high]}} for high in (-1, 3))
+    paths = [written(tmp_path / name, dfa_s1=report) for name, report in (("a", one), ("b", other))]
+    assert main(["diff", *paths]) == 1
+    assert "interval of (d) [-5.00, -1.00] → [-5.00, +3.00]" in capsys.readouterr().out
+
+
 def test_what_else_differs_is_said_before_the_numbers(tmp_path, capsys):
     d_lacks = {name: value for name, value in DFA.items() if name != "frozen_baseline_acc"}
     calm = {"residual_norms": [1.0, 2.0], "bp_grad_norms": [1e-3, 1e-3]}
@@ -125,6 +132,14 @@ def test_what_else_differs_is_said_before_the_numbers(tmp_path, capsys):
             },
             ", 1 of other weights",
             "verdict",
+        ),
+        (
+            BP | {"batch_size": 64, "provenance": {"recipe": {"lam": 0.0, "epochs": 2}}},
+            BP
+            | {"batch_size": 128, "headline_acc": 0.6}
+            | {"provenance": {"recipe": {"lam": 0.01, "epochs": 2, "lr": 1}}},
+            ", 1 with λ 0 → 0.01, B 64 → 128",
+            "epochs",
         ),
     )
     for before, after, said, unsaid in cases:
