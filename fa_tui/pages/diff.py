@@ -28,6 +28,7 @@ from fa_tui.views.differences import (
 )
 from fa_tui.views.grid import homes_of
 from fa_tui.views.looks import tone_of
+from fa_tui.views.text import as_many
 from fa_tui.widgets.line import TextLines
 from fa_tui.widgets.painted import Row, row_text
 from fa_tui.widgets.run_cells import verdict_row
@@ -47,6 +48,13 @@ class DiffTable(GridTable):
         if line is None or column > 1:
             return super().cell(line, column)
         return self.verdicts[line][column]
+
+    def _text(self, line: int | None, column: int) -> str:
+        text = super()._text(line, column)
+        if line is None or column < len(self.text[0]) - 1:
+            return text
+        # the whole ones of many changes
+        return as_many(text.split(", "), self.width_of(column - 1) - self.gap, ", ") or text
 
 
 class DiffPage(Page):

@@ -67,8 +67,8 @@ def changes(run: RunDifference) -> list[str]:
         return run.notes
     found = run.notes + [change_text(one) for one in run.numbers]
     for letter in run.intervals:
-        ends = [range_text(row.report, letter) if row else "" for row in (run.before, run.after)]
-        was, now = (f"[{text}]" if text else NOTHING for text in ends)
+        ends = [range_text(row.report, letter) for row in (run.before, run.after) if row]
+        was, now = (text.replace(",", " to") or NOTHING for text in ends)
         found.append(f"interval of ({letter}) {was} → {now}")
     return found
 

@@ -92,7 +92,7 @@ async def test_two_records_of_one_measurement_are_compared_and_show_says_which_i
     app.paths[:] = [tmp_path / "a.json", tmp_path / "b.json"]
     async with running(app) as pilot:
         await pilot.press("D")
-        await shows(pilot, "interval of (d) [-5.00, -1.00] → [-5.00, +3.00]")
+        await shows(pilot, "interval of (d) -5.00 to -1.00 → -5.00 to +3.00")
     assert main(["show", str(tmp_path)]) == 0
     assert f"{tmp_path / 'b.json'} is shown, not {tmp_path / 'a.json'}" in capsys.readouterr().err
 

@@ -102,7 +102,7 @@ def test_an_interval_that_alone_differs_is_a_change(tmp_path, capsys):
     one, other = (DFA | {"intervals": {"margin_pp": [-5, high]}} for high in (-1, 3))
     paths = [written(tmp_path / name, dfa_s1=report) for name, report in (("a", one), ("b", other))]
     assert main(["diff", *paths]) == 1
-    assert "interval of (d) [-5.00, -1.00] → [-5.00, +3.00]" in capsys.readouterr().out
+    assert "interval of (d) -5.00 to -1.00 → -5.00 to +3.00" in capsys.readouterr().out
 
 
 def test_what_else_differs_is_said_before_the_numbers(tmp_path, capsys):
