@@ -373,7 +373,7 @@ class ExplorerApp(App[int]):
         before = self.session
         now, news = merged(before, readings)
         self.show(now)
-        text = news_of(before, now, news, self.following.own_rows)
+        text = news_of(before, now, news)
         if text:
             self.say(text, "warn" if news.gone else "accent")
 

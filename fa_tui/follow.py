@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -219,9 +219,6 @@ class Following:
     Args:
         app: the explorer; its session takes the changes.
         since: start of reading its paths (`time.time`).
-
-    Attributes:
-        own_rows: rows being written by this explorer; events may arrive before they are shown.
     """
 
     def __init__(self, app: ExplorerApp, since: float) -> None:
@@ -229,7 +226,6 @@ class Following:
         self._folders: Folders | None = None
         self._looks = asyncio.Lock()
         self._took = 0.0
-        self.own_rows: set[int] = set()
 
     async def look(self) -> bool:
         """Look at everything once; returns whether something changed."""
@@ -311,19 +307,18 @@ def _identity(folder: Path) -> tuple[int, int] | None:
 _NAMED = 3
 
 
-def news_of(before: Session, now: Session, news: News, own_rows: Collection[int]) -> str:
+def news_of(before: Session, now: Session, news: News) -> str:
     """``2 new: dfa s42, dfa s43   1 gone: ep s42``.
 
     Args:
         before: the snapshot before the news.
         now: the one after them.
         news: the merged changes.
-        own_rows: rows measured here: their reports return from disk unchanged.
     """
     parts = []
     for word, rows in (
         ("new", news.added),
-        ("changed", [row for row in news.changed if _looks_changed(before, now, row, own_rows)]),
+        ("changed", [row for row in news.changed if _looks_changed(before, now, row)]),
         ("back", news.back),
         ("gone", news.gone),
     ):
@@ -333,8 +328,6 @@ def news_of(before: Session, now: Session, news: News, own_rows: Collection[int]
     return "   ".join(parts)
 
 
-def _looks_changed(before: Session, now: Session, row: int, own_rows: Collection[int]) -> bool:
-    if row in own_rows:
-        return False
+def _looks_changed(before: Session, now: Session, row: int) -> bool:
     sides = [(one.flags[row], one.undecided[row], one.judgement(row)) for one in (before, now)]
     return sides[0] != sides[1]

@@ -481,8 +481,11 @@ def merged(session: Session, readings: Iterable[Reading]) -> tuple[Session, News
     news = News([], [], [], [])
     read, gone = list(session.read), set(session.gone)
     places = {place: dict(keys) for place, keys in session.runs.places.items()}
-    bare = {row.source: index for index, row in enumerate(read) if row.source == row.checkpoint}
-    bare = {str(real_path(path)): index for path, index in bare.items() if is_file(path)}
+    bare = {
+        str(real_path(row.source)): index
+        for index, row in enumerate(read)
+        if row.source == row.checkpoint and is_file(row.source)
+    }
     changes: dict[str, object] = {}
     for reading in readings:
         known = places.setdefault(reading.place, {})

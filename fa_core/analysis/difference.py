@@ -5,16 +5,15 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from operator import attrgetter
 
 import msgspec
 
 from fa_core.analysis.record_comparison import BY_UNIT, COARSE, Rule, excess, relative_tolerance
-from fa_core.analysis.record_comparison import QUANTITIES as RULES
 from fa_core.files.decode import Json
 from fa_core.formats.rows import AuditRow, judged_fields, settings_of
-from fa_core.report.intervals import Interval
+from fa_core.report.diagnostic_record import range_text
 from fa_core.report.numbers import axis_sign, listed, plain
 from fa_core.report.quantities import JUDGED, QUANTITIES, Quantity
 from fa_core.sanitize import sanitize
@@ -45,14 +44,12 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
         before: its row in the first, judged; None if it came.
         after: its row in the second, judged; None if it went.
         numbers: those that differ at all.
-        intervals: letter → both 95 % intervals, where they differ and the number does not.
         state: `SAME`, `ROUNDING`, `CHANGED`, `CAME` or `WENT`.
     """
 
     before: AuditRow | None
     after: AuditRow | None
     numbers: tuple[NumberChange, ...] = ()
-    intervals: Mapping[str, tuple[Interval | None, ...]] = {}
     state: str
 
     @property
@@ -84,13 +81,10 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
             if name in new and value != new[name]
         ]
         notes = [sanitize(f"with {listed(others, 6)}")] if others else []
-        for name, what in (("data_hash", "data"), ("arch", "a network")):
-            was, now = (report.provenance.get(name) for report in both)
-            if was != now and all(report.coverage for report in both):
-                if None in (was, now):
-                    notes.append(f"on {what} unknown in {'A' if was is None else 'B'}")
-                elif name not in old:
-                    notes.append(f"on other {what}")
+        was, now = (report.provenance.get("data_hash") for report in both)
+        if was != now and all(report.coverage for report in both):
+            unknown = "on data unknown in {}".format("A" if was is None else "B")
+            notes.append(unknown if None in (was, now) else "on other data")
         weights = {report.provenance.get("hashes", {}).get("weights") for report in both}
         notes += ["of other weights"] if len(weights - {None}) > 1 else []
         common = set(both[0].measured).intersection(both[1].measured)
@@ -101,7 +95,11 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
             lacks = sorted({*other.measured} - {*own.measured})
             if lacks:
                 notes.append(f"{why} {side} lacks {''.join(lacks)}")
-        return notes
+        was, now = (_said(row, self.numbers) for row in (self.before, self.after))
+        unlike = [x for x in JUDGED if x in was and was[x] != now[x]]
+        return notes + [
+            f"interval of ({x}) {was[x] or 'none'} → {now[x] or 'none'}" for x in unlike
+        ]
 
     def to_dict(self) -> Json:
         """Names, state, and what each audit says, for JSON."""
@@ -115,7 +113,6 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
             "before": _side(self.before),
             "after": _side(self.after),
             "numbers": {one.quantity.field: [one.before, one.after] for one in self.numbers},
-            "intervals": self.intervals,
         }
 
 
@@ -182,36 +179,32 @@ def _compared(before: AuditRow, after: AuditRow) -> RunDifference:
     for quantity in QUANTITIES:
         was = quantity.recorded(before.report)
         now = quantity.recorded(after.report)
-        over = _over(was, now, BY_UNIT.get(quantity.unit, Rule()), relative)
+        over = _over(was, now, quantity, relative)
         if over > 0:
             numbers.append(NumberChange(quantity, was, now))
         is_rounding = is_rounding and over <= 1
-    intervals = {}
-    for letter, quantity in JUDGED.items():
-        both = tuple(row.report.interval(letter) for row in (before, after))
-        rule = RULES.get(f"intervals.{quantity.column}", RULES["intervals"])
-        ends = zip(*((None, None) if one is None else one for one in both), strict=True)
-        if max(_over(was, now, rule, relative) for was, now in ends) > 1:
-            intervals[letter] = both
-    for one in numbers:
-        intervals.pop(one.quantity.letter, None)
-    is_rounding = is_rounding and not intervals
     state = SAME
     if numbers:
         state = ROUNDING
-    said, says = ((row.report.cell(), row.report.words) for row in (before, after))
+    said, says = (_said(row, numbers) for row in (before, after))
     if not is_rounding or said != says:
         state = CHANGED
-    return RunDifference(
-        before=before, after=after, numbers=tuple(numbers), intervals=intervals, state=state
-    )
+    return RunDifference(before=before, after=after, numbers=tuple(numbers), state=state)
 
 
-def _over(was: float | None, now: float | None, rule: Rule, relative: float) -> float:
+def _said(row: AuditRow, numbers: Sequence[NumberChange]) -> dict[str, str]:
+    """A run's judgement, and the intervals of the numbers that did not change, as text."""
+    report, changed = row.report, {one.quantity.letter for one in numbers}
+    ends = {x: range_text(report, x).replace(",", " to") for x in JUDGED if x not in changed}
+    return {"cell": report.cell(), "words": report.words, **ends}
+
+
+def _over(was: float | None, now: float | None, quantity: Quantity, relative: float) -> float:
     """How far two numbers differ, over what rounding allows; ∞ where only one was measured."""
     if was is None and now is None:
         return 0.0
     if was is None or now is None:
         return math.inf
+    rule = BY_UNIT.get(quantity.unit, Rule())
     size = max(abs(was), abs(now), rule.size)
     return excess(was, now, rule.times * relative * size)

@@ -173,7 +173,6 @@ class Measuring:
         paths: that are open.
         device: device if the setup names none.
         on_job: called with a job's view on every change, from another thread.
-        on_saving: called with a run's index before its report is written, from another thread.
         on_measured: called with every finished run after it is on disk, from another thread.
         on_failed: called with name and error of every failed run, from another thread.
         on_notice: called with notes on all runs, from another thread.
@@ -189,11 +188,10 @@ class Measuring:
         on_measured: Callable[[Measured], None],
         on_failed: Callable[[str], None],
         on_notice: Callable[[str], None],
-        on_saving: Callable[[int], None],
     ) -> None:
         self._setup, self._device = setup, device
         self._on_job, self._on_measured = on_job, on_measured
-        self._on_failed, self._on_notice, self._on_saving = on_failed, on_notice, on_saving
+        self._on_failed, self._on_notice = on_failed, on_notice
         self._paths = paths
         self._results: dict[Path, Results] = {}
         self._pool: Pool | None = None
@@ -383,7 +381,6 @@ class Measuring:
             row.report, recorded_verdict=row.report.as_recorded().verdict
         )
         row = msgspec.structs.replace(row, report=said)
-        self._on_saving(index)
         out = results_file(row.source, self._paths)
         try:
             saved = self._results.setdefault(out, Results(out)).save(row)

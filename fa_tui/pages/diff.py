@@ -26,12 +26,12 @@ from fa_tui.views.differences import (
     difference_grid,
     difference_summary,
 )
-from fa_tui.views.grid import homes_of
+from fa_tui.views.grid import short_homes
 from fa_tui.views.looks import tone_of
 from fa_tui.views.text import as_many
 from fa_tui.widgets.line import TextLines
 from fa_tui.widgets.painted import Row, row_text
-from fa_tui.widgets.run_cells import verdict_row
+from fa_tui.widgets.run_cells import verdict_pieces
 from fa_tui.widgets.table import GridTable, LineTable
 
 
@@ -92,6 +92,7 @@ B: how many of their measured runs need walk-back.
         self.table, self.about = DiffTable(), TextLines(id="about")
         self._places: dict[str, list[AuditRow]] = {}
         self._indices: dict[tuple[str, str], int] = {}
+        self._names: dict[str, str] = {}
         self._pair: Sequence[str] = ()
         self._sides: Sequence[list[AuditRow]] = ()
         self._runs: list[RunDifference] = []
@@ -114,10 +115,13 @@ B: how many of their measured runs need walk-back.
             recorded = [*now.twins.get(index, ()), now.rows[index]]
             self._indices.update(((row.source, row.key), index) for row in recorded)
             rows += recorded
-        places = homes_of([row.source for row in rows], self._opened)
+        places = homes([row.source for row in rows])
+        opened = self.app.paths if len(self.app.paths) > 1 else ()
         for row, home in zip(rows, places, strict=True):
+            held = (str(path) for path in opened if Path(row.source).is_relative_to(path))
             judged = replace(row, report=row.report.with_thresholds(now.thresholds))
-            self._places.setdefault(home, []).append(judged)
+            self._places.setdefault(next(held, home), []).append(judged)
+        self._names = short_homes(self._places)
         if not self._pair or any(place not in self._places for place in self._pair):
             self._pair = [*self._places][:2] if len(self._places) > 1 else ()
         self._sides = [self._places[place] for place in self._pair]
@@ -133,29 +137,21 @@ B: how many of their measured runs need walk-back.
         """A run's cell, as the matrix shows it."""
         if row is None:
             return [(NOTHING, "dim")]
-        index, glyphs = self._index(row), self.app.terminal.glyphs
-        if row.source != self.session.rows[index].source:  # recorded again
-            cell = row.report.cell(ascii_only=glyphs.name == "ascii")
-            return [(cell, tone_of(row.report.claim))]
-        return verdict_row(self.session, index, glyphs)
-
-    @property
-    def _opened(self) -> Sequence[Path]:
-        """The paths that are set against each other: the opened ones, if these are several."""
-        return self.app.paths if len(self.app.paths) > 1 else ()
-
-    def _index(self, row: AuditRow) -> int:
-        return self._indices[row.source, row.key]
+        own, cell = (
+            tone_of(row.report.claim),
+            row.report.cell(ascii_only=not self.app.terminal.unicode),
+        )
+        return [(text, tone or own) for text, tone in verdict_pieces(cell)]
 
     def title(self) -> Row:
         title: Row = []
         if not self._pair:
             return [(" one file or folder is open: nothing to compare it with", "strong")]
-        for side, name, rows in zip("AB", self._pair, self._sides, strict=False):
+        for side, place, rows in zip("AB", self._pair, self._sides, strict=False):
             counted = [row.report for row in rows if row.report.coverage and not row.no_claim]
             walked = sum(bool(report.flags) for report in counted)
             count = (f" ✗ {walked} of {len(counted)} ", "dim")
-            title += [(f" {side} ", ""), (name, "strong"), count]
+            title += [(f" {side} ", ""), (self._names[place], "strong"), count]
         return title
 
     def counts(self) -> Sequence[str]:
@@ -199,7 +195,7 @@ B: how many of their measured runs need walk-back.
         with suppress(Dismissed):
             for title in ("A: before", "B: after"):
                 left = [place for place in self._places if place not in chosen]
-                choices = [Choice(place, "", place) for place in left]
+                choices = [Choice(self._names[place], "", place) for place in left]
                 chosen.append(await choose(self.app, title, choices))
             self._pair = chosen
             self.show(self.session)
@@ -209,18 +205,13 @@ B: how many of their measured runs need walk-back.
         run = self._here
         if run is None:
             return None
-        return self._index(run.row)
+        return self._indices[run.row.source, run.row.key]
 
     def shared(self) -> Shared:
         """The compared runs, a column per number and side."""
         record = [run.to_dict() for run in self._runs]
         command: list[str] = []
         if self._pair:
-            both = []
-            for rows in self._sides:
-                sources = [row.source for row in rows]
-                held = [path for path in self._opened if Path(sources[0]).is_relative_to(path)]
-                both.append([*held, Path(homes(sources)[0])][0])
-            command = command_for(self.app, "diff", paths=both)
+            command = command_for(self.app, "diff", paths=list(map(Path, self._pair)))
         table = Table(difference_columns(self._runs), lambda: record)
         return Shared(self.table.text_here, command, table=table)

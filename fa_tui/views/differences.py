@@ -14,7 +14,6 @@ from fa_core.analysis.difference import (
     RunDifference,
 )
 from fa_core.formats.rows import AuditRow
-from fa_core.report.diagnostic_record import range_text
 from fa_core.report.numbers import brief, count_text, exact
 from fa_core.report.quantities import QUANTITIES
 from fa_core.reporting.blocks import Grid
@@ -63,14 +62,7 @@ def difference_columns(runs: Sequence[RunDifference]) -> Grid:
 
 def changes(run: RunDifference) -> list[str]:
     """What changed of a run: why its verdict did, then its numbers."""
-    if run.state != CHANGED:
-        return run.notes
-    found = run.notes + [change_text(one) for one in run.numbers]
-    for letter in run.intervals:
-        ends = [range_text(row.report, letter) for row in (run.before, run.after) if row]
-        was, now = (text.replace(",", " to") or NOTHING for text in ends)
-        found.append(f"interval of ({letter}) {was} → {now}")
-    return found
+    return run.notes + [change_text(one) for one in run.numbers if run.state == CHANGED]
 
 
 def change_text(change: NumberChange) -> str:

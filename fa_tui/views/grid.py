@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from functools import lru_cache
 from itertools import chain
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import NamedTuple
 
 from fa_core.formats.rows import AuditRow, axes_of_methods
@@ -163,21 +163,24 @@ def _headings(runs: Sequence[_Placed]) -> dict[str, str]:
     return headings
 
 
-@lru_cache(maxsize=4)
-def _homes(sources: tuple[str, ...], opened: tuple[str, ...]) -> list[str]:
-    found = [
-        next((path for path in opened if PurePath(source).is_relative_to(path)), home)
-        for source, home in zip(sources, homes(sources), strict=True)
-    ]
+def short_homes(found: Iterable[str]) -> dict[str, str]:
+    """Home → how it is called."""
     names = short_paths(set(found))
     for home, name in names.items():
         # the name of a folder alone says little: main, runs
         if name == PurePath(home).name and not is_file_name(name):
             names[home] = str(PurePath(*PurePath(home).parts[-2:]))
+    return names
+
+
+@lru_cache(maxsize=4)
+def _homes(sources: tuple[str, ...]) -> list[str]:
+    found = homes(sources)
+    names = short_homes(found)
     return [names[home] for home in found]
 
 
-def homes_of(sources: Sequence[str], opened: Iterable[Path] = ()) -> list[str]:
-    """The heading of each row: which of the opened paths it was found in, if these are given; else
-    its file, or the folder around a file or run folder with one run."""
-    return _homes(tuple(sources), tuple(map(str, opened)))
+def homes_of(sources: Sequence[str]) -> list[str]:
+    """The heading of each row: its file, or the folder around a file or run folder with one
+    run."""
+    return _homes(tuple(sources))
