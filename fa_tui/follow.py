@@ -318,7 +318,7 @@ def news_of(before: Session, now: Session, news: News) -> str:
     parts = []
     for word, rows in (
         ("new", news.added),
-        ("changed", [row for row in news.changed if _looks_changed(before, now, row)]),
+        ("changed", [row for row in news.changed if before.cell(row) != now.cell(row)]),
         ("back", news.back),
         ("gone", news.gone),
     ):
@@ -326,8 +326,3 @@ def news_of(before: Session, now: Session, news: News) -> str:
             names = [now.label(row) for row in rows[:_NAMED]] + ["..."] * (len(rows) > _NAMED)
             parts.append(f"{len(rows)} {word}: {', '.join(names)}")
     return "   ".join(parts)
-
-
-def _looks_changed(before: Session, now: Session, row: int) -> bool:
-    sides = [(one.flags[row], one.undecided[row], one.judgement(row)) for one in (before, now)]
-    return sides[0] != sides[1]

@@ -272,13 +272,10 @@ def starting(runs: Mapping[Path, int]) -> Iterator[None]:
     Args:
         runs: folder → number of epochs.
     """
-    files, made = ProgressFiles(), list[Path]()
+    files, made = ProgressFiles(), [folder for folder in runs if not os.path.lexists(folder)]
     try:
-        for folder, epochs in runs.items():
-            with suppress(OSError):
-                folder.mkdir(parents=True)
-                made.append(folder)
-                files.begin(folder, "training", epochs)
+        for folder in made:
+            files.begin(folder, "training", runs[folder])
         yield
     except BaseException:
         for folder in made:

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import islice, product
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,12 +43,11 @@ def open_paths(paths: Sequence[Path] | None, **how: Any) -> Scan:
         how: as for `scan`.
     """
     found = scan(list(paths or default_paths()), **how)
-    unlike = [
-        f"{row.source} is shown, not {twin.source} ({row.key})"
-        for place, twins in found.twins.items()
-        for row, twin in product(found.rows[place : place + 1], twins)
-        if differences([twin], [row])[0].state == CHANGED
-    ]
+    unlike = []
+    for place, twins in found.twins.items():
+        both = differences(twins[-1:], found.rows[place : place + 1])[0]
+        if both.before and both.state == CHANGED:
+            unlike.append(f"{both.row.source} is shown, not {both.before.source} ({both.row.key})")
     if unlike:
         complain(f"recorded twice, not alike (`fa-tui diff` compares): {listed(unlike, 4)}")
     found.rows[:] = marked_changed(found.rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -14,7 +15,7 @@ from textual.widget import Widget
 
 from fa_core.analysis.difference import CAME, CHANGED, WENT, RunDifference, differences
 from fa_core.formats.rows import AuditRow
-from fa_core.report.names import homes
+from fa_core.report.names import homes, short_paths
 from fa_tui.pages.page import Page
 from fa_tui.screens.questions import Choice, Dismissed, choose
 from fa_tui.session import Session
@@ -26,7 +27,6 @@ from fa_tui.views.differences import (
     difference_grid,
     difference_summary,
 )
-from fa_tui.views.grid import short_homes
 from fa_tui.views.looks import tone_of
 from fa_tui.views.text import as_many
 from fa_tui.widgets.line import TextLines
@@ -91,7 +91,6 @@ B: how many of their measured runs need walk-back.
         super().__init__(session, row)
         self.table, self.about = DiffTable(), TextLines(id="about")
         self._places: dict[str, list[AuditRow]] = {}
-        self._indices: dict[tuple[str, str], int] = {}
         self._names: dict[str, str] = {}
         self._pair: Sequence[str] = ()
         self._sides: Sequence[list[AuditRow]] = ()
@@ -110,18 +109,16 @@ B: how many of their measured runs need walk-back.
         return self.table
 
     def show(self, now: Session) -> None:
-        self.session, self._places, rows = now, {}, list[AuditRow]()
-        for index in now.in_scope:
-            recorded = [*now.twins.get(index, ()), now.rows[index]]
-            self._indices.update(((row.source, row.key), index) for row in recorded)
-            rows += recorded
+        self.session, self._places = now, {}
+        recorded = ((*now.twins.get(index, ()), now.rows[index]) for index in now.in_scope)
+        rows = [*chain.from_iterable(recorded)]
         places = homes([row.source for row in rows])
         opened = self.app.paths if len(self.app.paths) > 1 else ()
         for row, home in zip(rows, places, strict=True):
             held = (str(path) for path in opened if Path(row.source).is_relative_to(path))
             judged = replace(row, report=row.report.with_thresholds(now.thresholds))
             self._places.setdefault(next(held, home), []).append(judged)
-        self._names = short_homes(self._places)
+        self._names = short_paths(self._places)
         if not self._pair or any(place not in self._places for place in self._pair):
             self._pair = [*self._places][:2] if len(self._places) > 1 else ()
         self._sides = [self._places[place] for place in self._pair]
@@ -205,7 +202,9 @@ B: how many of their measured runs need walk-back.
         run = self._here
         if run is None:
             return None
-        return self._indices[run.row.source, run.row.key]
+        places = self.session.runs.places
+        shown = (row for row in (run.after, run.before) if row and row.source in places)
+        return next((places[row.source][row.key] for row in shown), None)
 
     def shared(self) -> Shared:
         """The compared runs, a column per number and side."""

@@ -163,20 +163,14 @@ def _headings(runs: Sequence[_Placed]) -> dict[str, str]:
     return headings
 
 
-def short_homes(found: Iterable[str]) -> dict[str, str]:
-    """Home → how it is called."""
+@lru_cache(maxsize=4)
+def _homes(sources: tuple[str, ...]) -> list[str]:
+    found = homes(sources)
     names = short_paths(set(found))
     for home, name in names.items():
         # the name of a folder alone says little: main, runs
         if name == PurePath(home).name and not is_file_name(name):
             names[home] = str(PurePath(*PurePath(home).parts[-2:]))
-    return names
-
-
-@lru_cache(maxsize=4)
-def _homes(sources: tuple[str, ...]) -> list[str]:
-    found = homes(sources)
-    names = short_homes(found)
     return [names[home] for home in found]
 
 

@@ -98,13 +98,6 @@ def test_two_paths_are_needed(old):
     assert main(["diff", old]) == 2
 
 
-def test_an_interval_that_alone_differs_is_a_change(tmp_path, capsys):
-    one, other = (DFA | {"intervals": {"margin_pp": [-5, high]}} for high in (-1, 3))
-    paths = [written(tmp_path / name, dfa_s1=report) for name, report in (("a", one), ("b", other))]
-    assert main(["diff", *paths]) == 1
-    assert "interval of (d) -5.00 to -1.00 → -5.00 to +3.00" in capsys.readouterr().out
-
-
 def test_what_else_differs_is_said_before_the_numbers(tmp_path, capsys):
     d_lacks = {name: value for name, value in DFA.items() if name != "frozen_baseline_acc"}
     calm = {"residual_norms": [1.0, 2.0], "bp_grad_norms": [1e-3, 1e-3]}
