@@ -23,7 +23,6 @@ from fa_tui.share import Shared, Table, command_for
 from fa_tui.views.differences import (
     NOTHING,
     changes,
-    difference_columns,
     difference_grid,
     difference_summary,
 )
@@ -207,10 +206,10 @@ B: how many of their measured runs need walk-back.
         return next((places[row.source][row.key] for row in shown), None)
 
     def shared(self) -> Shared:
-        """The compared runs, a column per number and side."""
+        """The compared runs; in JSON with every number of both sides."""
         record = [run.to_dict() for run in self._runs]
         command: list[str] = []
         if self._pair:
             command = command_for(self.app, "diff", paths=list(map(Path, self._pair)))
-        table = Table(difference_columns(self._runs), lambda: record)
+        table = Table(difference_grid(self._runs), lambda: record)
         return Shared(self.table.text_here, command, table=table)
