@@ -451,7 +451,7 @@ class ExplorerApp(App[int]):
         unfinished = self.jobs.unfinished()
         if unfinished:
             asks = f"{count_text(unfinished, 'job')} not finished. Leave?"
-            note = "Leaving ends what still runs; finished runs are on disk."
+            note = "Leaving ends what still runs; finished runs and files are on disk."
             self.push_screen(SureScreen(asks, note), leave)
         else:
             leave(True)
