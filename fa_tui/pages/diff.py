@@ -64,9 +64,10 @@ Before and after: two of the open files or folders, run by run
 A run is the same in both if its method, seed and axes are. Numbers that differ by no more than \
 rounding count as the \
 same. A name stands out where the verdict changed; "none" is said of a run that the other \
-lacks. Both are judged by the thresholds of the sliders. First on a line: a letter that only one \
-of the two measured, and whether the evaluation data are others, or unknown in one. ✗ behind A and \
-B: how many of their measured runs need walk-back.
+lacks. Both are judged by the thresholds of the sliders. First on a line: the settings that are \
+others (λ, epochs, B, K), a letter that only one of the two measured, whether the evaluation data \
+are others, or unknown in one, and an interval that changed though its number did not. ✗ behind A \
+and B: how many of their measured runs need walk-back. Of several opened paths each is a side.
 
   tab           A and B swapped
   v             choose A and B from a list of what is open
