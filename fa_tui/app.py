@@ -373,7 +373,7 @@ class ExplorerApp(App[int]):
         before = self.session
         now, news = merged(before, readings)
         self.show(now)
-        text = news_of(before, now, news, self.following.own_rows)
+        text = news_of(before, now, news)
         if text:
             self.say(text, "warn" if news.gone else "accent")
 
@@ -451,7 +451,7 @@ class ExplorerApp(App[int]):
         unfinished = self.jobs.unfinished()
         if unfinished:
             asks = f"{count_text(unfinished, 'job')} not finished. Leave?"
-            note = "Leaving ends what still runs; finished runs are on disk."
+            note = "Leaving ends what still runs; finished runs and files are on disk."
             self.push_screen(SureScreen(asks, note), leave)
         else:
             leave(True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -92,7 +92,6 @@ class Folders:
         known: sources that were read and hold runs.
         since: when the first scan began (`time.time`): what is younger is read again.
         read: reads a place.
-        own: a file that is shown without being read.
     """
 
     def __init__(
@@ -102,9 +101,8 @@ class Folders:
         *,
         since: float = 0.0,
         read: Callable[[str], Scan] = scan_again,
-        own: Path | None = None,
     ) -> None:
-        self._paths, self._read, self._own = paths, read, own
+        self._paths, self._read = paths, read
         self._since: float | None = since - _CLOCKS_SECONDS
         self._stamps: dict[str, _Stamp] = dict.fromkeys(known, ())
         self._manifests: dict[str, tuple[tuple[int, float], bool]] = {}
@@ -150,17 +148,12 @@ class Folders:
                 if isinstance(place, Problem):
                     continue
                 if not place.is_folder:
-                    if not self._is_own(place.path):
-                        yield place.path
+                    yield place.path
                 elif self._is_run(place.path):
                     place.skip = RUN_FILES
                     yield str(Path(place.path))
                 else:
                     place.skip = frozenset({CREDIT})
-
-    def _is_own(self, path: str) -> bool:
-        own = self._own
-        return own is not None and path.endswith(own.name) and real_path(path) == own
 
     def _is_run(self, folder: str) -> bool:
         """Whether a folder is a run; its manifest is read again where it changed."""
@@ -226,9 +219,6 @@ class Following:
     Args:
         app: the explorer; its session takes the changes.
         since: start of reading its paths (`time.time`).
-
-    Attributes:
-        own_rows: rows being written by this explorer; events may arrive before they are shown.
     """
 
     def __init__(self, app: ExplorerApp, since: float) -> None:
@@ -236,7 +226,6 @@ class Following:
         self._folders: Folders | None = None
         self._looks = asyncio.Lock()
         self._took = 0.0
-        self.own_rows: set[int] = set()
 
     async def look(self) -> bool:
         """Look at everything once; returns whether something changed."""
@@ -246,11 +235,10 @@ class Following:
             if self._folders is None:
                 columns = {} if session.log is None else session.log.given
                 self._folders = Folders(
-                    app.paths,
+                    tuple(app.paths),
                     [row.source for row in session.rows],
                     since=self._since,
                     read=lambda place: scan_again(place, columns=columns),
-                    own=app.jobs.measuring.results.out,
                 )
             readings, work = await asyncio.to_thread(self._folders.look)
             self._took = time.monotonic() - began
@@ -319,19 +307,18 @@ def _identity(folder: Path) -> tuple[int, int] | None:
 _NAMED = 3
 
 
-def news_of(before: Session, now: Session, news: News, own_rows: Collection[int]) -> str:
+def news_of(before: Session, now: Session, news: News) -> str:
     """``2 new: dfa s42, dfa s43   1 gone: ep s42``.
 
     Args:
         before: the snapshot before the news.
         now: the one after them.
         news: the merged changes.
-        own_rows: rows measured here: their reports return from disk unchanged.
     """
     parts = []
     for word, rows in (
         ("new", news.added),
-        ("changed", [row for row in news.changed if _looks_changed(before, now, row, own_rows)]),
+        ("changed", [row for row in news.changed if before.cell(row) != now.cell(row)]),
         ("back", news.back),
         ("gone", news.gone),
     ):
@@ -339,10 +326,3 @@ def news_of(before: Session, now: Session, news: News, own_rows: Collection[int]
             names = [now.label(row) for row in rows[:_NAMED]] + ["..."] * (len(rows) > _NAMED)
             parts.append(f"{len(rows)} {word}: {', '.join(names)}")
     return "   ".join(parts)
-
-
-def _looks_changed(before: Session, now: Session, row: int, own_rows: Collection[int]) -> bool:
-    if row in own_rows:
-        return False
-    sides = [(one.flags[row], one.undecided[row], one.judgement(row)) for one in (before, now)]
-    return sides[0] != sides[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from operator import attrgetter
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec.toml
 from textual.binding import Binding
-from textual.command import SimpleProvider
+from textual.command import Hit, Hits, SimpleProvider
 from textual.dom import DOMNode
 from textual.screen import Screen
 
@@ -23,6 +24,16 @@ from fa_tui.widgets.line import KeyBar, offered
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
+
+
+class Commands(SimpleProvider):
+    """Finds what is typed, in one piece; first where it stands first, as a name does."""
+
+    async def search(self, query: str) -> Hits:
+        async for hit in super().search(query):
+            place = str(hit.text).casefold().find(query.casefold())
+            if place >= 0 and isinstance(hit, Hit):
+                yield replace(hit, score=1 / (1 + place))
 
 
 class KeyLine(NamedTuple):
@@ -152,4 +163,4 @@ def palette(app: ExplorerApp) -> Palette:
     for theme in app.themes_here:
         text = f"Theme: {theme}, now and from now on"
         commands.append((text, partial(app.dress, theme)))
-    return Palette(SimpleProvider(here, [(say(text), run) for text, run in commands]))
+    return Palette(Commands(here, [(say(text), run) for text, run in commands]))

@@ -88,6 +88,7 @@ def open_explorer(
         baseline=baseline,
         log=log,
         problems=[*wrong, *found.problems],
+        twins=found.twins,
         traces=UnreadTraces(traces),
     )
     # what is given must be known before the explorer opens

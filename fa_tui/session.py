@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import msgspec
 from msgspec.structs import replace
 
+from fa_core.files.opening import is_file, real_path
 from fa_core.formats.rows import (
     AuditRow,
     Problem,
@@ -199,6 +200,7 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
         gone: indices of rows whose file or folder was removed; still shown.
         work: row → what another process does with it, or did before it failed or died.
         states: row → ``queued``, ``running``, or, measured again, ``agrees`` or ``deviates``.
+        twins: row → the same measurement as other files record it.
         since: the snapshot before the last step, from which flips are counted; None: there are
             none.
     """
@@ -215,6 +217,7 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
     gone: frozenset[int] = frozenset()
     work: Mapping[int, RunProgress] = {}
     states: Mapping[int, str] = {}
+    twins: Mapping[int, Sequence[AuditRow]] = {}
     since: Session | None = None
 
     def but(self, **changes: object) -> Session:
@@ -478,12 +481,21 @@ def merged(session: Session, readings: Iterable[Reading]) -> tuple[Session, News
     news = News([], [], [], [])
     read, gone = list(session.read), set(session.gone)
     places = {place: dict(keys) for place, keys in session.runs.places.items()}
+    bare = {
+        str(real_path(row.source)): index
+        for index, row in enumerate(read)
+        if row.source == row.checkpoint and is_file(row.source)
+    }
     changes: dict[str, object] = {}
     for reading in readings:
         known = places.setdefault(reading.place, {})
         missing = set(known.values())
         for row in reading.rows:
-            index = known.setdefault(row.key, len(read))
+            index = bare.get(row.checkpoint or "", -1) if row.checkpoint != row.source else -1
+            if index >= 0:  # the audit of a checkpoint that is shown
+                row = replace(read[index], report=row.report)
+            else:
+                index = known.setdefault(row.key, len(read))
             if index == len(read):
                 news.added.append(index)
             elif row != read[index]:

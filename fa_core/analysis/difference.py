@@ -12,8 +12,11 @@ import msgspec
 
 from fa_core.analysis.record_comparison import BY_UNIT, COARSE, Rule, excess, relative_tolerance
 from fa_core.files.decode import Json
-from fa_core.formats.rows import AuditRow, judged_fields
-from fa_core.report.quantities import QUANTITIES, Quantity
+from fa_core.formats.rows import AuditRow, judged_fields, settings_of
+from fa_core.report.diagnostic_record import range_text
+from fa_core.report.numbers import axis_sign, listed, plain
+from fa_core.report.quantities import JUDGED, QUANTITIES, Quantity
+from fa_core.sanitize import sanitize
 
 SAME, ROUNDING, CHANGED, CAME, WENT = "same", "rounding", "changed", "came", "went"
 """States of a run: equal; equal but for rounding; changed; only in the second; only in the
@@ -65,12 +68,19 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def notes(self) -> list[str]:
-        """Of a changed run: what the audits differ in besides the numbers: ``only because B lacks
-        d`` (the letters that both measured say the same), ``on other data``,
-        ``of other weights``."""
+        """Of a changed run: what the audits differ in besides the numbers: ``with λ 0 → 0.01`` (of
+        the settings that both record), ``on other data``, ``of other weights``, ``only because B
+        lacks d`` (the letters that both measured say the same)."""
         if self.state != CHANGED or self.before is None or self.after is None:
             return []
-        notes, both = [], (self.before.report, self.after.report)
+        both = self.before.report, self.after.report
+        old, new = map(settings_of, (self.before, self.after))
+        others = [
+            f"{axis_sign(name)} {plain(value)} → {plain(new[name])}"
+            for name, value in old.items()
+            if name in new and value != new[name]
+        ]
+        notes = [sanitize(f"with {listed(others, 6)}")] if others else []
         was, now = (report.provenance.get("data_hash") for report in both)
         if was != now and all(report.coverage for report in both):
             unknown = "on data unknown in {}".format("A" if was is None else "B")
@@ -85,7 +95,11 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
             lacks = sorted({*other.measured} - {*own.measured})
             if lacks:
                 notes.append(f"{why} {side} lacks {''.join(lacks)}")
-        return notes
+        was, now = (_said(row, self.numbers) for row in (self.before, self.after))
+        unlike = [x for x in JUDGED if x in was and was[x] != now[x]]
+        return notes + [
+            f"interval of ({x}) {was[x] or 'none'} → {now[x] or 'none'}" for x in unlike
+        ]
 
     def to_dict(self) -> Json:
         """Names, state, and what each audit says, for JSON."""
@@ -172,10 +186,17 @@ def _compared(before: AuditRow, after: AuditRow) -> RunDifference:
     state = SAME
     if numbers:
         state = ROUNDING
-    said, says = ((row.report.cell(), row.report.words) for row in (before, after))
+    said, says = (_said(row, numbers) for row in (before, after))
     if not is_rounding or said != says:
         state = CHANGED
     return RunDifference(before=before, after=after, numbers=tuple(numbers), state=state)
+
+
+def _said(row: AuditRow, numbers: Sequence[NumberChange]) -> dict[str, str]:
+    """A run's judgement, and the intervals of the numbers that did not change, as text."""
+    report, changed = row.report, {one.quantity.letter for one in numbers}
+    ends = {x: range_text(report, x).replace(",", " to") for x in JUDGED if x not in changed}
+    return {"cell": report.cell(), "words": report.words, **ends}
 
 
 def _over(was: float | None, now: float | None, quantity: Quantity, relative: float) -> float:

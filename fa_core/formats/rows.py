@@ -157,6 +157,19 @@ def uneven(conditions: Mapping[tuple[object, ...], int]) -> list[str]:
     return notes
 
 
+def settings_of(row: AuditRow) -> Json:
+    """What a run was trained and measured with, as far as its record says: its network with its
+    arguments, method's options, recipe, axes, and the conditions of the measurement."""
+    facts = row.report.provenance
+    places = [facts.get(part) for part in ("arch_args", "method_args", "recipe")]
+    names = (name for name, _ in CONDITIONS.values())
+    conditions = dict(zip(names, conditions_of(row.report), strict=True))
+    found = {"arch": facts.get("arch")}
+    for place in (*places, row.axes, conditions):
+        found.update(place if isinstance(place, dict) else {})
+    return {name: value for name, value in found.items() if isinstance(value, (str, int, float))}
+
+
 def value_on_axis(row: AuditRow, name: str) -> object:
     """A run's value on an axis: its own, else what its audit records of its network or training.
 
@@ -170,16 +183,7 @@ def value_on_axis(row: AuditRow, name: str) -> object:
     >>> value_on_axis(plain, "arch"), value_on_axis(plain, "lam"), value_on_axis(plain, "d")
     ('resmlp', 0.0, None)
     """
-    facts = row.report.provenance
-    if name in row.axes:
-        return row.axes[name]
-    if name == "arch":
-        return facts.get("arch")
-    for part in ("arch_args", "method_args", "recipe"):
-        place = facts.get(part)
-        if isinstance(place, Mapping) and isinstance(place.get(name), (str, int, float)):
-            return place[name]
-    return None
+    return row.axes[name] if name in row.axes else settings_of(row).get(name)
 
 
 def recipe_of(row: AuditRow) -> Json:

@@ -12,7 +12,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -27,7 +27,7 @@ from fa_core.files.opening import MissingFile, is_file, read_file
 from fa_core.formats import log_files
 from fa_core.formats.json_document import Finding, open_document
 from fa_core.formats.report_object import check_run, decode_report
-from fa_core.formats.rows import AuditRow, Problem
+from fa_core.formats.rows import AuditRow, Problem, row_named
 from fa_core.formats.trace import Trace
 from fa_core.report import manifest as run_files
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -39,12 +39,12 @@ from fa_core.sanitize import WHITE_SPACE, sanitize
 
 def sniff(folder: Path) -> bool:
     """Whether the folder's ``manifest.json`` describes a run: web pages and datasets have such
-    files too."""
+    files too; or a training that starts has its progress file there."""
     path = folder / run_files.MANIFEST
     try:
         data = loads(read_file(path, run_files.LARGEST_MANIFEST))
     except (UnreadableInput, ValueError):
-        return any(
+        return _begun(folder) is not None or any(
             is_file(folder / name)
             for name in (run_files.WEIGHTS, run_files.CREDIT, run_files.TRACE)
         )
@@ -66,6 +66,10 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
     """
     manifest = _manifest(folder)
     if manifest is None:
+        if work := _begun(folder):
+            report = DiagnosticReport(unmeasured={TRAINING: work.text()})
+            row = row_named(folder.name, str(folder))
+            yield replace(row, report=report, checkpoint=row.source)
         return
     source, audit = str(folder), folder / run_files.AUDIT
     method = canonical_method(manifest.method)
@@ -254,6 +258,33 @@ def look_at(folder: Path) -> RunProgress | None:
     return replace(progress, heartbeat=0.0, ended=why)
 
 
+def _begun(folder: Path) -> RunProgress | None:
+    """What is said of a training that has written nothing else yet."""
+    work = look_at(folder)
+    return work if work and work.doing == "training" else None
+
+
+@contextmanager
+def starting(runs: Mapping[Path, int]) -> Iterator[None]:
+    """Say in new run folders that their training starts, before what that needs is loaded; if it
+    cannot start, they are removed.
+
+    Args:
+        runs: folder → number of epochs.
+    """
+    files, made = ProgressFiles(), [folder for folder in runs if not os.path.lexists(folder)]
+    try:
+        for folder in made:
+            files.begin(folder, "training", runs[folder])
+        yield
+    except BaseException:
+        for folder in made:
+            files.end(folder)
+            with suppress(OSError):
+                folder.rmdir()
+        raise
+
+
 def forget_measuring(folder: Path, pid: int) -> None:
     """Remove what a process that died left of a measurement in a run folder: it is the user's data,
     and a measurement is begun again."""
@@ -287,7 +318,7 @@ class ProgressFiles:
         """Whether this process works on a run."""
         return folder in self._at_work
 
-    def begin(self, folder: Path, doing: Doing) -> None:
+    def begin(self, folder: Path, doing: Doing, epochs: int = 0) -> None:
         """This process works on a run from now on; what its training wrote stays while it is
         measured, and so does another program's file of that name."""
         before = read_progress(folder)
@@ -302,6 +333,7 @@ class ProgressFiles:
             host=socket.gethostname(),
             process_started=psutil.Process().create_time(),
             heartbeat=0.0,
+            epochs=epochs,
         )
         with self._lock:
             self._at_work[folder] = progress

@@ -63,11 +63,13 @@ class Scan(msgspec.Struct, frozen=True):
         rows: audits, and unmeasured checkpoints (`coverage` of their report is ``""``).
         traces: runs over epochs.
         problems: paths that could not be read, with the reason.
+        twins: place in `rows` → the same measurement as other files record it.
     """
 
     rows: list[AuditRow] = []
     traces: list[Trace] = []
     problems: list[Problem] = []
+    twins: dict[int, list[AuditRow]] = {}
 
 
 def scan(
@@ -115,8 +117,12 @@ def scan(
     if as_recorded:
         return found
     # a run folder and an audit made of it hold the same measurement
-    last = {_measurement(row) or place: row for place, row in enumerate(with_baselines(found.rows))}
-    return Scan([*last.values()], found.traces, found.problems)
+    same: dict[object, list[AuditRow]] = {}
+    for place, row in enumerate(with_baselines(found.rows)):
+        same.setdefault(_measurement(row) or place, []).append(row)
+    rows = [recorded.pop() for recorded in same.values()]
+    twins = {place: others for place, others in enumerate(same.values()) if others}
+    return Scan(rows, found.traces, found.problems, twins)
 
 
 def _measurement(row: AuditRow) -> tuple[object, ...]:

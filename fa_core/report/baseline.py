@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from itertools import islice
-from operator import itemgetter
 from typing import TypeVar
 
 import msgspec
@@ -189,7 +188,7 @@ class FrozenRuns:
 
         Else one of another rule is, noted in `BASELINE_RULE`; the others are kept as
         `OTHER_BASELINES`. One of another recipe, network or data is never used; why (d) was not
-        measured names it, or what was looked for.
+        measured names it (its own rule's first), or what was looked for.
         """
         if not facts:
             return report
@@ -197,11 +196,12 @@ class FrozenRuns:
         best = alike.get(rule) or next(iter(alike.values()), None)
         if best:
             return _judged_by(best, report, rule, alike)
-        near = self._same_net.get((facts["seed"], facts["arch"]), [])[:_AT_MOST]
-        differing = (_difference(run, facts) for run in near)
+        near = self._same_net.get((facts["seed"], facts["arch"]), [])
+        near = sorted(near, key=lambda run: run.rule != rule)[:_AT_MOST]
+        differing = ((run.rule != rule, *_difference(run, facts)) for run in near)
         wanted = f"{facts['arch']}, seed {facts['seed']}"
         none = f"no frozen run{GIVE_ONE}: none of {wanted}, can be read here or beside it"
-        _, why = min(differing, key=itemgetter(0), default=(0, none))
+        *_, why = min(differing, default=(none,))
         return replace(report, unmeasured={**report.unmeasured, "d": why})
 
 

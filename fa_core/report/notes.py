@@ -11,6 +11,7 @@ from fa_core.report.diagnostics import (
     ASSUMED,
     BOUND,
     DIAGNOSTICS,
+    LETTERS,
     PROXY,
 )
 from fa_core.report.gamma import per_layer
@@ -217,14 +218,14 @@ def why_unmeasured(run: JudgedRun, letter: str) -> str:
     >>> why = {"c": "only 2 eval batches"}
     >>> run = JudgedRun(unmeasured=why, batch_size=128, right=packed([True] * 360))
     >>> why_unmeasured(run, "c")
-    'only 2 eval batches: `fa-tui audit --batch-size 45`'
+    'only 2 eval batches: --batch-size 45 of `fa-tui audit` gives enough'
     """
     recorded = run.unmeasured.get(letter)
     if recorded:
         size = sample_count(run.right or "") // MIN_BATCHES
         is_cut = not is_callable_name(str(run.provenance.get("data")))
         if recorded.startswith("only ") and is_cut and 0 < size < (run.batch_size or 0):
-            return f"{recorded}: `fa-tui audit --batch-size {size}`"
+            return f"{recorded}: --batch-size {size} of `fa-tui audit` gives enough"
         return recorded
     if letter == "a" and len(run.residual_norms) == 1:
         return "one layer only, so no block to grow"
@@ -233,6 +234,12 @@ def why_unmeasured(run: JudgedRun, letter: str) -> str:
     if letter == "d":
         return why_no_baseline(run.method_name) or f"no frozen baseline{GIVE_ONE}"
     return NO_REASON
+
+
+def unmeasured_texts(run: JudgedRun) -> list[str]:
+    """Why each diagnostic with a recorded reason was not measured."""
+    letters = [letter for letter in run.unmeasured if letter in {*LETTERS} - {*run.coverage}]
+    return [f"({letter}) not measured: {why_unmeasured(run, letter)}" for letter in letters]
 
 
 def left_out_text(run: JudgedRun) -> str:

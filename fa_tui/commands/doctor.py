@@ -92,5 +92,6 @@ def terminal() -> Iterator[Finding]:
     yield Finding("colours", str(seen.colours or "none"))
     yield Finding("characters", "Unicode" if seen.unicode else "ASCII; export LC_ALL=C.UTF-8")
     columns, lines = shutil.get_terminal_size()
-    yield Finding("settings", str(settings_file()))
+    file = settings_file()
+    yield Finding("settings", str(file) if file.exists() else f"defaults; there is no {file}")
     yield Finding("size", f"{columns}x{lines} (the explorer wants 80x24)")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -14,11 +13,15 @@ import typer
 from fa_core.audit.devices import resolve_devices
 from fa_core.errors import FaError, UsageError
 from fa_core.files.decode import Json, reason_of
+from fa_core.formats.run_folder import starting
 from fa_core.report.names import canonical_method
+from fa_core.report.numbers import listed
 from fa_core.training.plan import Recipe, check_names, plan_runs, stopping_letters
 from fa_tui import options
+from fa_tui.commands.output import complain
 from fa_tui.commands.progress import TrainingProgress, stoppable
 from fa_tui.options import ThresholdOptions
+from fa_tui.views.words import runs_words
 
 if TYPE_CHECKING:
     from fa_core.training.plan import RunPlan
@@ -115,9 +118,8 @@ def train_command(  # noqa: PLR0913 (options of a command)
     }
     stopping_letters(stop_on)
     devices = resolve_devices(device, jobs)
-    with contextlib.suppress(OSError):
-        # a second terminal may open it at once: torch takes seconds
-        out.mkdir(parents=True, exist_ok=True)
+    names = listed([plan.name for plan in plans], 6)
+    complain(f"starting {runs_words(len(plans))} in {out}: {names}")
     try:
         with stoppable():
             _train(plans, out, devices, threads, choice)
@@ -184,19 +186,20 @@ def _train(
     # read by OpenMP when torch is imported: spinning threads take several times the processor time
     # where other programs run
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    # they import torch
-    import torch
+    # a second terminal may open them at once: torch takes seconds
+    with starting({out / plan.name: plan.recipe.epochs for plan in plans[: len(devices)]}):
+        import torch
 
-    from fa_core.training.runs import Order, check_orders, train_runs
-    from fa_core.training.train import threads_for
+        from fa_core.training.runs import Order, check_orders, train_runs
+        from fa_core.training.train import threads_for
 
-    samples = _loaded(plans[0].data)
-    orders = [Order(plan=plan, **choice) for plan in plans]
-    check_orders(orders, samples, out)
-    if threads is None:
-        threads = threads_for(plans, samples)
-    if threads is not None:
-        torch.set_num_threads(threads)
+        samples = _loaded(plans[0].data)
+        orders = [Order(plan=plan, **choice) for plan in plans]
+        check_orders(orders, samples, out)
+        if threads is None:
+            threads = threads_for(plans, samples)
+        if threads is not None:
+            torch.set_num_threads(threads)
     with TrainingProgress(len(plans)) as progress:
         train_runs(orders, out, samples, devices[: len(plans)], threads, progress)
 

@@ -24,13 +24,12 @@ from fa_core.report.diagnostics import (
     ASSUMED,
     CONTROL,
     DIAGNOSTICS,
-    LETTERS,
     NOT_MEASURED,
     cell_legend,
     judged_text,
 )
 from fa_core.report.intervals import sample_count
-from fa_core.report.notes import baseline_text, caveats, why_unmeasured, why_unproven
+from fa_core.report.notes import baseline_text, caveats, unmeasured_texts, why_unproven
 from fa_core.report.numbers import brief, listed
 from fa_core.report.verdict_text import (
     counted,
@@ -186,9 +185,7 @@ def _reasons(report: DiagnosticReport) -> Iterator[str]:
         return
     if report.assumed_baseline_acc is not None and "d" in coverage:
         yield f"?: (d) against a frozen baseline of {baseline_text(report)}"
-    for letter in report.unmeasured:
-        if letter in LETTERS and letter not in coverage:
-            yield f"({letter}) not measured: {why_unmeasured(report, letter)}"
+    yield from unmeasured_texts(report)
 
 
 _NUMBERS = quantities.named("acc", "growth", "g_L", "drift", "margin", "h_L")

@@ -77,7 +77,6 @@ class JobControl:
             on_measured=partial(call, self.arrived),
             on_failed=partial(call, partial(app.say, tone="bad")),
             on_notice=partial(call, partial(app.say, tone="dim")),
-            on_saving=app.following.own_rows.add,
         )
         saved = partial(call, partial(app.say, tone="good"))
         self.writings = Writings(partial(call, self.moved), saved)
@@ -249,16 +248,12 @@ class JobControl:
             return
         rows = {measured.index: measured.row for measured in arrived}
         session = with_rows(app.session, rows)
-        indices = [*rows]
         app.show(session)
-        out = self.measuring.results.out
-        found = any(out.is_relative_to(real_path(path)) for path in app.paths)
-        if not found and str(out) in [measured.saved for measured in arrived]:
-            # commands on what is shown read it, too
-            app.paths.append(out)
-        # from now on the rows on disk equal these
-        app.following.own_rows.difference_update(indices)
-        names = session.label(indices[-1])
+        for saved in {real_path(measured.saved) for measured in arrived if measured.saved}:
+            if not any(saved.is_relative_to(real_path(path)) for path in app.paths):
+                # commands on what is shown read it, too
+                app.paths.append(saved)
+        names = session.label([*rows][-1])
         if len(arrived) > 1:
             names = f"{len(arrived)} more, the last of them {names},"
         problem = next((measured.problem for measured in arrived if measured.problem), "")

@@ -48,11 +48,12 @@ if TYPE_CHECKING:
     from fa_tui.settings import MeasureAnswer
 
 
-def results_file(paths: Iterable[Path]) -> Path:
-    """Where `RESULTS` is found again with the open paths: in the first one's folder; in the current
-    one, if nothing can be written there."""
-    folders = [path if path.is_dir() else path.parent for path in paths]
-    usable = (folder for folder in folders[:1] if os.access(folder, os.W_OK))
+def results_file(source: str, paths: Iterable[Path]) -> Path:
+    """Where `RESULTS` is found again with a source: in the folder of the open path that it was
+    found in; in the current one, if nothing can be written there."""
+    found = [path for path in paths if Path(source).is_relative_to(path)]
+    folders = [path if path.is_dir() else path.parent for path in found]
+    usable = (folder for folder in folders if os.access(folder, os.W_OK))
     return real_path(next(usable, Path())) / RESULTS
 
 
@@ -172,7 +173,6 @@ class Measuring:
         paths: that are open.
         device: device if the setup names none.
         on_job: called with a job's view on every change, from another thread.
-        on_saving: called with a run's index before its report is written, from another thread.
         on_measured: called with every finished run after it is on disk, from another thread.
         on_failed: called with name and error of every failed run, from another thread.
         on_notice: called with notes on all runs, from another thread.
@@ -188,12 +188,12 @@ class Measuring:
         on_measured: Callable[[Measured], None],
         on_failed: Callable[[str], None],
         on_notice: Callable[[str], None],
-        on_saving: Callable[[int], None],
     ) -> None:
         self._setup, self._device = setup, device
         self._on_job, self._on_measured = on_job, on_measured
-        self._on_failed, self._on_notice, self._on_saving = on_failed, on_notice, on_saving
-        self.results = Results(results_file(paths))
+        self._on_failed, self._on_notice = on_failed, on_notice
+        self._paths = paths
+        self._results: dict[Path, Results] = {}
         self._pool: Pool | None = None
         self._rows: dict[str, tuple[int, AuditRow]] = {}
         self._names: dict[str, str] = {}
@@ -356,7 +356,8 @@ class Measuring:
 
     def _flush(self) -> None:
         with contextlib.suppress(FaError, OSError):  # finished jobs are reported after saving
-            self.results.flush()
+            for results in [*self._results.values()]:
+                results.flush()
 
     def _finished(self, job_id: str, future: Future[DiagnosticReport]) -> None:
         error = future.exception()
@@ -380,9 +381,10 @@ class Measuring:
             row.report, recorded_verdict=row.report.as_recorded().verdict
         )
         row = msgspec.structs.replace(row, report=said)
-        self._on_saving(index)
+        out = results_file(row.source, self._paths)
         try:
-            done = Measured(index, row, saved=str(self.results.save(row)))
+            saved = self._results.setdefault(out, Results(out)).save(row)
+            done = Measured(index, row, saved=str(saved))
         except Exception as error:
             done = Measured(index, row, problem=str(error))
         self._on_measured(done)

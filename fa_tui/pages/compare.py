@@ -196,7 +196,7 @@ different networks have no mean
             why = "no runs" if self.session.scope is None else "no run passes the filter"
             return [(f" nothing to compare: {why}", "strong")]
         seen = f" {runs_words(len(group.rows))}"
-        place = f", method {self._at + 1} of {len(self._groups)} (tab)"
+        place = f", method {self._at + 1} of {len(self._groups)}"
         more = ""
         if group.left_out:
             more = f", {group.left_out} more left out: mark some with space"

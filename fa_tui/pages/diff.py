@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -14,7 +15,7 @@ from textual.widget import Widget
 
 from fa_core.analysis.difference import CAME, CHANGED, WENT, RunDifference, differences
 from fa_core.formats.rows import AuditRow
-from fa_core.report.names import homes
+from fa_core.report.names import homes, short_paths
 from fa_tui.pages.page import Page
 from fa_tui.screens.questions import Choice, Dismissed, choose
 from fa_tui.session import Session
@@ -22,14 +23,14 @@ from fa_tui.share import Shared, Table, command_for
 from fa_tui.views.differences import (
     NOTHING,
     changes,
-    difference_columns,
     difference_grid,
     difference_summary,
 )
-from fa_tui.views.grid import homes_of
+from fa_tui.views.looks import tone_of
+from fa_tui.views.text import as_many
 from fa_tui.widgets.line import TextLines
 from fa_tui.widgets.painted import Row, row_text
-from fa_tui.widgets.run_cells import verdict_row
+from fa_tui.widgets.run_cells import verdict_pieces
 from fa_tui.widgets.table import GridTable, LineTable
 
 
@@ -47,6 +48,13 @@ class DiffTable(GridTable):
             return super().cell(line, column)
         return self.verdicts[line][column]
 
+    def _text(self, line: int | None, column: int) -> str:
+        text = super()._text(line, column)
+        if line is None or column < len(self.text[0]) - 1:
+            return text
+        # the whole ones of many changes
+        return as_many(text.split(", "), self.width_of(column - 1) - self.gap, ", ") or text
+
 
 class DiffPage(Page):
     """The runs that changed between two files or folders, that came or went."""
@@ -56,9 +64,10 @@ Before and after: two of the open files or folders, run by run
 A run is the same in both if its method, seed and axes are. Numbers that differ by no more than \
 rounding count as the \
 same. A name stands out where the verdict changed; "none" is said of a run that the other \
-lacks. Both are judged by the thresholds of the sliders. First on a line: a letter that only one \
-of the two measured, and whether the evaluation data are others, or unknown in one. ✗ behind A and \
-B: how many of their measured runs need walk-back.
+lacks. Both are judged by the thresholds of the sliders. First on a line: the settings that are \
+others (λ, epochs, B, K), a letter that only one of the two measured, whether the evaluation data \
+are others, or unknown in one, and an interval that changed though its number did not. ✗ behind A \
+and B: how many of their measured runs need walk-back. Of several opened paths each is a side.
 
   tab           A and B swapped
   v             choose A and B from a list of what is open
@@ -82,6 +91,7 @@ B: how many of their measured runs need walk-back.
         super().__init__(session, row)
         self.table, self.about = DiffTable(), TextLines(id="about")
         self._places: dict[str, list[AuditRow]] = {}
+        self._names: dict[str, str] = {}
         self._pair: Sequence[str] = ()
         self._sides: Sequence[list[AuditRow]] = ()
         self._runs: list[RunDifference] = []
@@ -100,9 +110,15 @@ B: how many of their measured runs need walk-back.
 
     def show(self, now: Session) -> None:
         self.session, self._places = now, {}
-        for row, home in zip(now.scoped, homes_of([row.source for row in now.scoped]), strict=True):
+        recorded = ((*now.twins.get(index, ()), now.rows[index]) for index in now.in_scope)
+        rows = [*chain.from_iterable(recorded)]
+        places = homes([row.source for row in rows])
+        opened = self.app.paths if len(self.app.paths) > 1 else ()
+        for row, home in zip(rows, places, strict=True):
+            held = (str(path) for path in opened if Path(row.source).is_relative_to(path))
             judged = replace(row, report=row.report.with_thresholds(now.thresholds))
-            self._places.setdefault(home, []).append(judged)
+            self._places.setdefault(next(held, home), []).append(judged)
+        self._names = short_paths(self._places)
         if not self._pair or any(place not in self._places for place in self._pair):
             self._pair = [*self._places][:2] if len(self._places) > 1 else ()
         self._sides = [self._places[place] for place in self._pair]
@@ -118,20 +134,21 @@ B: how many of their measured runs need walk-back.
         """A run's cell, as the matrix shows it."""
         if row is None:
             return [(NOTHING, "dim")]
-        return verdict_row(self.session, self._index(row), self.app.terminal.glyphs)
-
-    def _index(self, row: AuditRow) -> int:
-        return self.session.runs.places[row.source][row.key]
+        own, cell = (
+            tone_of(row.report.claim),
+            row.report.cell(ascii_only=not self.app.terminal.unicode),
+        )
+        return [(text, tone or own) for text, tone in verdict_pieces(cell)]
 
     def title(self) -> Row:
         title: Row = []
         if not self._pair:
             return [(" one file or folder is open: nothing to compare it with", "strong")]
-        for side, name, rows in zip("AB", self._pair, self._sides, strict=False):
+        for side, place, rows in zip("AB", self._pair, self._sides, strict=False):
             counted = [row.report for row in rows if row.report.coverage and not row.no_claim]
             walked = sum(bool(report.flags) for report in counted)
             count = (f" ✗ {walked} of {len(counted)} ", "dim")
-            title += [(f" {side} ", ""), (name, "strong"), count]
+            title += [(f" {side} ", ""), (self._names[place], "strong"), count]
         return title
 
     def counts(self) -> Sequence[str]:
@@ -175,7 +192,7 @@ B: how many of their measured runs need walk-back.
         with suppress(Dismissed):
             for title in ("A: before", "B: after"):
                 left = [place for place in self._places if place not in chosen]
-                choices = [Choice(place, "", place) for place in left]
+                choices = [Choice(self._names[place], "", place) for place in left]
                 chosen.append(await choose(self.app, title, choices))
             self._pair = chosen
             self.show(self.session)
@@ -185,14 +202,15 @@ B: how many of their measured runs need walk-back.
         run = self._here
         if run is None:
             return None
-        return self._index(run.row)
+        places = self.session.runs.places
+        shown = (row for row in (run.after, run.before) if row and row.source in places)
+        return next((places[row.source][row.key] for row in shown), None)
 
     def shared(self) -> Shared:
-        """The compared runs, a column per number and side."""
+        """The compared runs; in JSON with every number of both sides."""
         record = [run.to_dict() for run in self._runs]
         command: list[str] = []
         if self._pair:
-            both = [Path(homes([row.source for row in rows])[0]) for rows in self._sides]
-            command = command_for(self.app, "diff", paths=both)
-        table = Table(difference_columns(self._runs), lambda: record)
+            command = command_for(self.app, "diff", paths=list(map(Path, self._pair)))
+        table = Table(difference_grid(self._runs), lambda: record)
         return Shared(self.table.text_here, command, table=table)

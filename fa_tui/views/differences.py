@@ -14,8 +14,7 @@ from fa_core.analysis.difference import (
     RunDifference,
 )
 from fa_core.formats.rows import AuditRow
-from fa_core.report.numbers import brief, count_text, exact
-from fa_core.report.quantities import QUANTITIES
+from fa_core.report.numbers import brief, count_text
 from fa_core.reporting.blocks import Grid
 from fa_tui.views.words import disambiguate, runs_words
 
@@ -44,20 +43,6 @@ def difference_grid(
         rows.append((name, cell(run.before), cell(run.after), ", ".join(words)))
     marked = frozenset(place for place, run in enumerate(runs) if run.verdict_changed)
     return Grid(("run", "A", "B", "what changed, A → B"), tuple(rows), words=4, marked=marked)
-
-
-def difference_columns(runs: Sequence[RunDifference]) -> Grid:
-    """A line per run with a column per number and audit: ``acc_A``, ``acc_B``."""
-    headings = [f"{quantity.name}_{side}" for quantity in QUANTITIES for side in "AB"]
-    rows = []
-    for run, name in zip(runs, disambiguate([run.row for run in runs]), strict=True):
-        both = run.before, run.after
-        words = [name, *map(verdict_of, both), "; ".join(run.notes)]
-        for quantity in QUANTITIES:
-            values = [None if row is None else quantity.recorded(row.report) for row in both]
-            words += ["" if value is None else exact(value) for value in values]
-        rows.append(tuple(words))
-    return Grid(("run", "A", "B", "notes", *headings), tuple(rows), words=4)
 
 
 def changes(run: RunDifference) -> list[str]:

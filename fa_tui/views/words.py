@@ -244,14 +244,6 @@ def disambiguate(rows: Sequence[AuditRow]) -> list[str]:
     return list(map(sanitize, unique_names(names, files, places, form="{} ({})")))
 
 
-def place_label(row: AuditRow) -> str:
-    """A run's origin: the name of its file, or the last two parts of its folder's path."""
-    place = Path(run_place(row.source))
-    if is_file_name(place.name):
-        return place.name
-    return "/".join(place.parts[-2:])
-
-
 def with_seed(label: str, row: AuditRow) -> str:
     """A run as text, e.g. ``dfa λ=0.01 seed 42``."""
     if row.seed is None:

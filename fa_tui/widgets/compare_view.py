@@ -14,9 +14,10 @@ from fa_core.report.quantities import Quantity
 from fa_tui.session import Session
 from fa_tui.views import comparison
 from fa_tui.views.columns import NUMBER_CELLS, Write, one_format, written
+from fa_tui.views.grid import homes_of
 from fa_tui.views.looks import Look, letter_tone
 from fa_tui.views.text import cut, cut_middle, padded, told_apart, width_of
-from fa_tui.views.words import mark_before, place_label
+from fa_tui.views.words import mark_before
 from fa_tui.widgets.painted import Row
 from fa_tui.widgets.run_cells import verdict_row
 from fa_tui.widgets.table import LineTable
@@ -68,7 +69,7 @@ class CompareView(LineTable):
         """
         self._rows, self._looks = rows, looks
         self._names = list(map(self._glyphs.say, labels))
-        places = [place_label(self.session.rows[row]) for row in rows]
+        places = homes_of([self.session.rows[row].source for row in rows])
         # one for all is in the title
         self._places = places if len({*places}) > 1 else []
         self.header = 2 if self._places else 1

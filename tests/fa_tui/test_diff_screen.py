@@ -10,6 +10,7 @@ import pytest
 
 from fa_core.formats import scan
 from fa_tui.app import ExplorerApp
+from fa_tui.cli import main
 from fa_tui.screens import dialogs
 from fa_tui.session import Session
 from tests.fa_tui.looks import running, shows
@@ -77,7 +78,26 @@ async def test_a_second_file_is_opened_beside_the_first_and_compared(
         await until(pilot, lambda: copied == [f"fa-tui diff {changed} {published_table}"])
 
 
-async def test_the_two_are_chosen_from_a_list_and_exported_a_column_per_number(
+async def test_two_records_of_one_measurement_are_compared_and_show_says_which_it_shows(
+    tmp_path, capsys
+) -> None:
+    facts = {"checkpoint": "/runs/dfa_s1", "hashes": {"weights": "1"}}
+    for name, high in (("a.json", -1.0), ("b.json", 3.0)):
+        ends = {"margin_pp": [-5.0, high]}
+        run = {"headline_acc": 0.31, "frozen_baseline_acc": 0.349, "intervals": ends}
+        document = {"reports": {"dfa_s1": {**run, "provenance": facts}}}
+        (tmp_path / name).write_text(json.dumps(document))
+    found = scan([tmp_path])
+    app = app_on(Session(found.rows, twins=found.twins))
+    app.paths[:] = [tmp_path / "a.json", tmp_path / "b.json"]
+    async with running(app) as pilot:
+        await pilot.press("D")
+        await shows(pilot, "interval of (d) -5.00 to -1.00 → -5.00 to +3.00")
+    assert main(["show", str(tmp_path)]) == 0
+    assert f"{tmp_path / 'b.json'} is shown, not {tmp_path / 'a.json'}" in capsys.readouterr().err
+
+
+async def test_the_two_are_chosen_from_a_list_and_exported(
     published_table, changed, tmp_path
 ) -> None:
     app = explorer(published_table, changed)
@@ -95,9 +115,9 @@ async def test_the_two_are_chosen_from_a_list_and_exported_a_column_per_number(
             assert ".csv .json .md: this table" in app.screen.note.text
             app.screen.entry.value = str(tmp_path / name)
             await pilot.press("enter")
-            await until(pilot, lambda name=name: "growth_A" in read(tmp_path / name))  # type: ignore[misc]
+            await until(pilot, lambda name=name: "what changed" in read(tmp_path / name))  # type: ignore[misc]
     (line,) = read(tmp_path / "d.csv").splitlines()[1:]
-    assert line.startswith("dfa s42,✗-b-d,✗ab-d,,1,2043")
+    assert line.startswith('dfa s42,✗-b-d,✗ab-d,"(a) growth 1 → 2043, ')
 
 
 def read(path: Path) -> str:

@@ -61,6 +61,17 @@ async def test_enter_on_a_key_of_another_page_opens_that(app: ExplorerApp) -> No
         await until(pilot, lambda: app.explorer.page.id == "Jobs")
 
 
+async def test_the_palette_finds_what_is_typed_in_one_piece_names_first(app: ExplorerApp) -> None:
+    async with running(app, (80, 24)) as pilot:
+        await pilot.press("ctrl+p", *"undo")
+        await shows(pilot, "Redo (")
+        text = screen_text(app)
+        assert text.index("Undo (u") < text.index("Redo (")
+        await pilot.press("ctrl+u", *"export")
+        await until(pilot, lambda: "Undo" not in screen_text(app))
+        assert "Next (" not in screen_text(app)
+
+
 async def test_every_key_is_listed_once(app: ExplorerApp) -> None:
     async with running(app, (80, 24)):
         lines = [*every_key(app, app.screen)]

@@ -24,7 +24,7 @@ from fa_core.report.diagnostics import (
     cell_legend,
     judged_text,
 )
-from fa_core.report.notes import baseline_text, caveats
+from fa_core.report.notes import baseline_text, caveats, unmeasured_texts
 from fa_core.report.numbers import MISSING, brief, count_text, listed, on_its_side, significant
 from fa_core.report.quantities import JUDGED
 from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds, layers_in_order
@@ -113,7 +113,7 @@ def _caveats(table: AuditTable) -> Iterator[Block]:
 def notes_on_runs(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     """What the numbers of single runs rest on."""
     runs = shown_runs(table, thresholds)
-    notes = by_note((name, caveats(run)) for name, run in runs)
+    notes = by_note((name, [*unmeasured_texts(run), *caveats(run)]) for name, run in runs)
     if notes:
         yield Heading("Notes on runs", 2)
         yield from bullets(notes)

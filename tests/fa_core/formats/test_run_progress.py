@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from fa_core.formats import run_folder
-from fa_core.formats.run_folder import STALE_SECONDS, ProgressFiles, look_at, read_progress
+from fa_core.formats import run_folder, scan
+from fa_core.formats.run_folder import (
+    STALE_SECONDS,
+    ProgressFiles,
+    look_at,
+    read_progress,
+    starting,
+)
 from fa_core.report.manifest import PROGRESS
 
 
@@ -22,6 +28,16 @@ def test_what_this_process_works_on_is_at_work(tmp_path):
         # the epoch is new, so that it was written at once, with the step of that moment
         assert found.place() == "epoch 5 of 12, step 150 of 390"
     assert not (tmp_path / PROGRESS).exists()
+
+
+def test_a_training_that_starts_is_a_run_at_once_and_leaves_nothing_where_it_cannot(tmp_path):
+    (there := tmp_path / "bp_s1").mkdir()
+    with pytest.raises(ValueError), starting({tmp_path / "dfa_lam0.1_s42": 12, there: 12}):
+        (row,) = scan([tmp_path]).rows
+        assert (row.key, row.method, row.seed) == ("dfa_lam0.1_s42", "dfa", 42)
+        assert row.report.unmeasured == {"training": "training, epoch 0 of 12"}
+        raise ValueError
+    assert list(tmp_path.rglob("*")) == [there]
 
 
 def test_steps_wait_for_the_heartbeat(tmp_path, monkeypatch):

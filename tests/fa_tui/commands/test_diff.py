@@ -126,6 +126,14 @@ def test_what_else_differs_is_said_before_the_numbers(tmp_path, capsys):
             ", 1 of other weights",
             "verdict",
         ),
+        (
+            BP | {"batch_size": 64, "provenance": {"recipe": {"lam": 0.0, "epochs": 2}}},
+            BP
+            | {"batch_size": 128, "headline_acc": 0.6}
+            | {"provenance": {"recipe": {"lam": 0.01, "epochs": 2, "lr": 1}}},
+            ", 1 with λ 0 → 0.01, B 64 → 128",
+            "epochs",
+        ),
     )
     for before, after, said, unsaid in cases:
         paths = [

@@ -14,7 +14,7 @@ from fa_core.formats.audit_table import Journal
 from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import AUDIT, MANIFEST
-from fa_tui.jobs.measuring import Results
+from fa_tui.jobs.measuring import Results, results_file
 
 
 def row(checkpoint: str, growth: float = 2.0, seed: int = 42) -> AuditRow:
@@ -48,6 +48,16 @@ def test_a_checkpoint_measured_again_replaces_what_was_measured_before(results: 
     again.save(row("/nets/a/dfa_s42.pt", 3.0))
     again.flush()
     assert saved(results) == [("a", 3.0)]
+
+
+def test_a_measurement_is_saved_in_the_open_folder_that_the_checkpoint_was_found_in(
+    tmp_path: Path,
+) -> None:
+    folders = [tmp_path / "broken", tmp_path / "nets"]
+    for folder in folders:
+        folder.mkdir()
+    found = results_file(str(folders[1] / "dfa_s42.pt"), folders)
+    assert found == folders[1] / "fa-tui-audit.json"
 
 
 def test_what_others_measured_is_kept_whatever_it_is_called(results: Results) -> None:

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import msgspec
 import pytest
 import watchfiles
 
@@ -44,23 +43,6 @@ def following(folder: Path, **settings: object) -> ExplorerApp:
         terminal=COLOURFUL,
         settings=Loaded(Settings(**settings)),  # type: ignore[arg-type]
     )
-
-
-async def test_what_is_just_being_written_here_is_no_news_from_disk(runs: Path) -> None:
-    app = following(runs, live="off")
-    (row,) = app.session.rows
-    assert row.report is not None
-    report = msgspec.structs.replace(row.report, cross_batch_stability=1e9, intervals={})
-    unlike = msgspec.structs.replace(row, report=report)
-    place = row.source
-    async with running(app):
-        before = said(app)
-        app.following.own_rows.add(0)
-        app.folders_changed([Reading(place, [unlike])])
-        assert said(app) == before
-        app.following.own_rows.clear()
-        app.folders_changed([Reading(place, [row])])
-        assert "1 changed: dfa s42" in said(app)
 
 
 async def test_runs_that_appear_and_go_while_open_are_shown(runs: Path) -> None:
@@ -150,7 +132,7 @@ class TestMerging:
         assert [row.seed for row in session.rows] == [1, 2, 1, 3]
         assert (news.added, news.changed, news.gone) == ([3], [], [0])
         assert session.gone == {0}
-        assert news_of(before, session, news, ()) == "1 new: dfa s3   1 gone: dfa s1"
+        assert news_of(before, session, news) == "1 new: dfa s3   1 gone: dfa s1"
 
     def test_the_same_again_is_no_news(self) -> None:
         session = Session(self.rows(1, 2))

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from fa_core.formats import rows, scan, scan_again
+from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.manifest import read_manifest
+from fa_core.report.manifest import RESULTS, read_manifest
 from fa_tui import follow
 from fa_tui.follow import Folders, Reading
 from fa_tui.session import Session, changed_cells, merged
@@ -80,19 +81,14 @@ def test_a_file_of_a_run_folder_means_the_run(tmp_path: Path) -> None:
     assert row.report.max_per_block_growth == 7.0
 
 
-def test_feedback_hidden_and_unrelated_files_and_the_explorers_own_are_nothing(
-    tmp_path: Path,
-) -> None:
-    own = tmp_path / "fa-tui-audit.json"
-    open_now = Folders([tmp_path], [], since=math.inf, own=own)
-    open_now.look()
+def test_feedback_hidden_and_unrelated_files_are_nothing(tmp_path: Path) -> None:
+    open_now = folders(tmp_path)
     for name, content in (
         ("credit.safetensors", "x"),
         ("notes.txt", "x"),
         ("other.json", '{"x": 1}'),
         (".hidden.json", report()),
         ("audit.json.~1~", report()),
-        (own.name, report()),
     ):
         (tmp_path / name).write_text(content)
     assert news(open_now) == []
@@ -231,6 +227,18 @@ def test_of_a_table_only_the_rows_that_changed_are_news(tmp_path: Path) -> None:
     session, found = merged(session, news(open_now))
     assert found.gone == [0, 1, 2, 3]
     assert session.rows[2].report.h_L == 900.25
+
+
+def test_an_audit_of_a_shown_checkpoint_is_shown_on_its_row(tmp_path: Path) -> None:
+    (net := tmp_path / "bp_s1.pt").write_bytes(b"")
+    shown = AuditRow(source=str(net), key="bp_s1", method="bp", checkpoint=str(net))
+    results = {"bp_s1": {"residual_norms": [1, 7], "provenance": {"checkpoint": str(net)}}}
+    results["bp_s2"] = {"residual_norms": [1, 8]}
+    open_now = folders(tmp_path)
+    (tmp_path / RESULTS).write_text(json.dumps({"reports": results}))
+    session, found = merged(Session([shown]), news(open_now))
+    assert (found.added, found.changed, session.rows[0].source) == ([1], [0], str(net))
+    assert [row.report.h_L for row in session.rows] == [7, 8]
 
 
 def test_reading_again_takes_a_place_as_found_in_a_folder(tmp_path: Path) -> None:
