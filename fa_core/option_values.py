@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from fa_core.errors import UsageError
 from fa_core.files.decode import Json
+from fa_core.files.opening import is_file
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -90,7 +91,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     >>> nearest("resmpl", ["vit_mini", "resmlp"])
     'did you mean resmlp? known: vit_mini, resmlp'
     >>> nearest("own/nets.py:Net", [])
-    'write own.nets:Net'
+    'there is no own/nets.py'
     """
     file, _, wanted = name.partition(":")
     if file.endswith(".py"):
@@ -107,6 +108,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 def _as_module(file: str, wanted: str) -> str:
     """How code in a file is named, as a hint."""
+    if not is_file(file):
+        return f"there is no {file}"
     *folders, module = Path(os.path.relpath(file)).with_suffix("").parts
     name = f"{module}:{wanted or 'NAME'}"
     if ".." in folders:

@@ -44,7 +44,7 @@ from fa_tui.terminal.painting import Painter
 from fa_tui.terminal.themes import THEMES, begin_with
 from fa_tui.views.filters import ViewState, filter_of
 from fa_tui.views.text import briefly
-from fa_tui.views.words import filter_name
+from fa_tui.views.words import SAMPLES, filter_name
 from fa_tui.widgets.painted import PlainScrollBar
 
 if TYPE_CHECKING:
@@ -406,7 +406,8 @@ class ExplorerApp(App[int]):
             self.say("these are all runs: / shows only those that match a filter", "dim")
             return
         place = 0 if at_once else (turn.index(session.filter) + 1) % len(turn)
-        names = ["all runs", *map(filter_name, session.filters)]
+        every = "all runs but the atlas" if self.opened == SAMPLES else "all runs"
+        names = [every, *map(filter_name, session.filters)]
         self.show(session.but(filter=turn[place]))
         self.say(f"{names[place]}: f goes on to {names[(place + 1) % len(turn)]}", "accent")
 
@@ -452,6 +453,6 @@ class ExplorerApp(App[int]):
         if unfinished:
             asks = f"{count_text(unfinished, 'job')} not finished. Leave?"
             note = "Leaving ends what still runs; finished runs and files are on disk."
-            self.push_screen(SureScreen(asks, note), leave)
+            self.push_screen(SureScreen(asks, note, self.jobs.unfinished), leave)
         else:
             leave(True)

@@ -154,7 +154,8 @@ def palette(app: ExplorerApp) -> Palette:
     for line in sorted(every_key(app, here), key=lambda line: line.key not in left_out):
         where = f"; {line.where}" if line.where else ""
         run = partial(app.run_action, line.action, line.node or home)
-        commands.append((f"{line.name} ({line.key}{where}): {line.does}", run))
+        if line.action != "command_palette":
+            commands.append((f"{line.name} ({line.key}{where}): {line.does}", run))
     if home.page.id == "Matrix":
         for quantity in (None, *QUANTITIES):
             shown = quantity.title if quantity else "verdicts"

@@ -16,6 +16,7 @@ from fa_core import formats
 from fa_core.errors import FaError, UsageError
 from fa_core.formats import given_columns
 from fa_core.formats.rows import Problem
+from fa_core.formats.scan import NOTHING_HERE
 from fa_tui import app as explorer
 from fa_tui.samples import default_paths
 from fa_tui.session import Session, UnreadTraces
@@ -79,7 +80,7 @@ def open_explorer(
             again = formats.scan(app.paths, columns=columns)
         except FaError as error:  # what was there on opening may have gone since
             again = formats.Scan(problems=[Problem(str(paths[0]), str(error))])
-        app.call_later(app.add_problems, again.problems)
+        app.call_later(app.add_problems, _of_scan(again))
         return again.traces
 
     session = Session(
@@ -87,9 +88,9 @@ def open_explorer(
         thresholds=msgspec.structs.replace(loaded.settings.thresholds, **(given or {})),
         baseline=baseline,
         log=log,
-        problems=[*wrong, *found.problems],
+        problems=[*wrong, *_of_scan(found)],
         twins=found.twins,
-        traces=UnreadTraces(traces),
+        traces=UnreadTraces(traces) if found.rows else found.traces,
     )
     # what is given must be known before the explorer opens
     if baseline is not None:
@@ -106,6 +107,11 @@ def open_explorer(
         setup=setup,
     )
     return _stay(app, recent)
+
+
+def _of_scan(found: formats.Scan) -> list[Problem]:
+    """The problems of a scan; an empty folder is none, as runs may come into it."""
+    return [one for one in found.problems if f"{NOTHING_HERE};" not in one.message]
 
 
 def _stay(app: explorer.ExplorerApp, recent: Sequence[Path]) -> int:

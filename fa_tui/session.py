@@ -339,10 +339,9 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
             walked += bool(flags[row])
             measured += bool(coverage[row])
             doubtful += bool(undecided[row] and not flags[row])
-        training = 0
-        if self.work:
-            training = sum(map(self.is_trained, self.in_scope))
-        return Counts(walked, measured, doubtful, training)
+        trained = [row for row in self.work if self.is_trained(row) and row in self.in_scope]
+        controls = sum(self.rows[row].is_control for row in trained)
+        return Counts(walked, measured, doubtful, len(trained), controls)
 
     def deciding(self, letter: str) -> Sequence[float]:
         """The `points` at which a judgement changes: no other diagnostic fires on the run, and
@@ -447,12 +446,14 @@ class Counts(NamedTuple):
         measured: have at least one measured diagnostic.
         doubtful: nothing fires on them, and some diagnostic is open.
         training: another process trains them now.
+        trained_controls: the controls among those.
     """
 
     walked: int
     measured: int
     doubtful: int
     training: int
+    trained_controls: int
 
 
 def with_rows(session: Session, rows: Mapping[int, AuditRow]) -> Session:

@@ -81,8 +81,11 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
             if name in new and value != new[name]
         ]
         notes = [sanitize(f"with {listed(others, 6)}")] if others else []
+        measured = all(report.coverage for report in both)
+        if measured and ("arch" in old) != ("arch" in new):
+            notes.append(f"of a network unknown in {'B' if 'arch' in old else 'A'}")
         was, now = (report.provenance.get("data_hash") for report in both)
-        if was != now and all(report.coverage for report in both):
+        if was != now and measured:
             unknown = "on data unknown in {}".format("A" if was is None else "B")
             notes.append(unknown if None in (was, now) else "on other data")
         weights = {report.provenance.get("hashes", {}).get("weights") for report in both}

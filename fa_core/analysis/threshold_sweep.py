@@ -293,6 +293,6 @@ def _separation(
 
 
 _UNGROUPED = (
-    "no method is in a group: nothing to separate (`fa-tui sweep` with --healthy and --degenerate "
-    "chooses the groups)"
+    "no method is in a group: nothing to separate "
+    "(choose the groups by fa-tui sweep --healthy --degenerate)"
 )

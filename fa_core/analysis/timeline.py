@@ -134,6 +134,11 @@ class Timeline(Result, frozen=True, kw_only=True):
     skipped: tuple[str, ...] = ()
     unit: str = EPOCH
 
+    def heals(self, letter: str) -> bool:
+        """Whether a diagnostic fires, and passes at the end."""
+        fires = self.first_fire.get(letter) is not None and self.lasting[letter] is None
+        return fires and letter not in self.undecided
+
     @property
     def gamma_per_layer(self) -> bool:
         """Whether some epoch has Γ per layer."""
@@ -395,6 +400,7 @@ class MethodTimeline(Result, frozen=True, kw_only=True):
         collection: the runs' file or folder, if several hold the same runs; else ``""``.
         seeds: in increasing order, None last.
         first_fire: letter → one epoch per seed, None if it never fires or was not measured.
+        healed: letter → seeds on which it fires, and passes at the end.
         undecided: letters that end undecided, per seed.
         evidence: letter → ``"bound"``, ``"proxy"`` or ``"assumed"``, if a number is inexact.
         saved: mean share saved over the runs that would stop; None if none would.
@@ -407,6 +413,7 @@ class MethodTimeline(Result, frozen=True, kw_only=True):
     axes: Json
     seeds: tuple[int | None, ...]
     first_fire: dict[str, tuple[int | None, ...]]
+    healed: dict[str, int]
     undecided: tuple[str, ...]
     saved: float | None
     stopped: int
@@ -455,6 +462,7 @@ def _method(collection: str, group: list[Timeline]) -> MethodTimeline:
         collection=collection,
         seeds=tuple(one.seed for one in group),
         first_fire=first_fire,
+        healed={letter: sum(one.heals(letter) for one in group) for letter in first_fire},
         undecided=tuple(one.undecided for one in group),
         saved=_mean([stop.saved for stop in stops]),
         stopped=len(stops),

@@ -118,7 +118,7 @@ def _measured(
 
     def diagnose(largest: int) -> Diagnosis:
         how = dataclasses.replace(passes, largest_pass=largest)
-        return run_diagnosis(network, samples.batches, how, on_batch, progress.note)
+        return run_diagnosis(network, samples.batches, how, on_batch)
 
     passes = PassOptions(
         taps=options.taps or None,

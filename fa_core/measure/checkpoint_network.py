@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
+from textwrap import shorten
 from typing import Any, NamedTuple
 
 import torch
@@ -241,7 +242,8 @@ def load_state(network: nn.Module, state: State) -> str:
             network.load_state_dict(given)
     except Exception as error:
         lines = str(error).split("\n\t")[1:] or [first_line(error)]
-        said = [_COPYING.sub(r"\1 \2", line)[:LONGEST_LINE].strip(" .,") for line in lines]
+        whole = (_COPYING.sub(r"\1 \2", line) for line in lines)
+        said = [shorten(line, LONGEST_LINE, placeholder=" …").strip(" .,") for line in whole]
         return f"tensors do not fit the network: {listed(said, 2)}"
     state.update(held)  # in the network itself, tied tensors may be two that share memory
     return ""
@@ -303,7 +305,7 @@ def _recognised_network(checkpoint: Checkpoint) -> nn.Module:
     raise _no_network(checkpoint) or UnknownNetwork(
         min(misfits, key=len, default=what),
         where=checkpoint.path,
-        hint=f"name the network with --model module:callable; known: {', '.join(ARCHS)}",
+        hint=f"name the network (--model module:callable; m asks); known: {', '.join(ARCHS)}",
     )
 
 

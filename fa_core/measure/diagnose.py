@@ -29,7 +29,7 @@ from fa_core.measure.passes import (
     check_logits,
 )
 from fa_core.measure.reference_precision import reference_precision
-from fa_core.measure.taps import Tapped, Taps, guess_note, resolve_taps
+from fa_core.measure.taps import Tapped, Taps, resolve_taps
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import DIAGNOSTICS
 from fa_core.report.intervals import share_interval
@@ -228,7 +228,6 @@ def run_diagnosis(
     eval_batches: Iterable[object],
     how: PassOptions = DEFAULTS,
     on_batch: Progress | None = None,
-    on_note: Callable[[str], None] | None = None,
 ) -> Diagnosis:
     """Measure every batch: `diagnose` without the report.
 
@@ -237,12 +236,11 @@ def run_diagnosis(
         eval_batches: as for `diagnose`.
         how: the options.
         on_batch: as for `diagnose`.
-        on_note: called with the note on guessed taps.
     """
     how.check()
     batches = as_batches(eval_batches)
     with eval_mode(model, how.dtype, how.device) as net:
-        taps_found = resolve_taps(net.model, how.taps, on_note)
+        taps_found = resolve_taps(net.model, how.taps)
         runner = PassRunner(taps_found, net.model, how.loss)
         accumulator = Accumulator(how.stability_layer, how.norm_batches, how.decide_at)
         meter = AccuracyMeter(net, taps_found.logits)
@@ -336,7 +334,7 @@ def _with_stream(
     assert runner.proof is not None, "the first batch proves the stream"
     if taps.guess:
         numbers.provenance["guessed_taps"] = list(taps.guess)
-        notes.append(guess_note(taps.guess))
+        notes.append(f"taps guessed: '{','.join(taps.guess)}'")
     # the zoo's tests say what its networks return
     if not is_built_in(model):
         notes.append(runner.proof.note)

@@ -328,25 +328,11 @@ def _refuse_partial(logits: Tensor, hidden: Sequence[Tensor], names: Sequence[st
 
 
 class GuessedTaps(Tapped):
-    """Taps that are guessed from the first batch, by a forward pass (see `guess_taps`).
-
-    Args:
-        on_note: called with a note on the guess, before the first pass.
-    """
-
-    def __init__(self, on_note: Callable[[str], None] | None = None) -> None:
-        self._on_note = on_note
+    """Taps that are guessed from the first batch, by a forward pass (see `guess_taps`)."""
 
     def chosen(self, model: nn.Module, x: Inputs) -> Tapped:
         self.guess = guess_taps(model, x)
-        if self._on_note is not None:
-            self._on_note(guess_note(self.guess))
         return _by_names(model, self.guess)
-
-
-def guess_note(taps: Sequence[str]) -> str:
-    """The report's note on guessed taps."""
-    return f"taps guessed: '{','.join(taps)}'"
 
 
 def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
@@ -439,9 +425,7 @@ def working_taps(model: nn.Module, x: Inputs) -> str:
         return error.hint
 
 
-def resolve_taps(
-    model: nn.Module, taps: Taps = None, on_note: Callable[[str], None] | None = None
-) -> Tapped:
+def resolve_taps(model: nn.Module, taps: Taps = None) -> Tapped:
     """The taps of `model` for a caller's ``taps``.
 
     Args:
@@ -451,7 +435,6 @@ def resolve_taps(
             part of a dotted name) tap the modules' outputs, in the order of the forward pass; with
             ``:in`` their inputs (``blocks.*:in, head:in``). Or a function (model, x) -> (logits,
             states).
-        on_note: called with a note on guessed taps, before the first pass.
 
     Raises:
         TapError: a pattern that names no module; lists names.
@@ -462,7 +445,7 @@ def resolve_taps(
         if _returns_hidden(model):
             own: Callable[..., Any] = partial(call_model, return_hidden=True)
             return ReturnedStream(model, own, "return_hidden=True")
-        return GuessedTaps(on_note)
+        return GuessedTaps()
     if callable(taps):
         return ReturnedStream(model, taps, getattr(taps, "__name__", "taps"))
     return _by_names(model, taps)

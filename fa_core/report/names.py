@@ -92,9 +92,10 @@ _AXES: dict[str, tuple[type, str]] = {
     "d": (int, r"(?:^|[_,;-])(?:d|width)=?(\d{2,6})(?=[_,;-]|$)"),
     "L": (int, r"(?:^|[_,;-])(?:L|depth)=?(\d{1,4})(?=[_,;-]|$)"),
     "fold": (int, r"(?:^|[_,;-])fold[_=-]?(\d{1,4})(?=[_,;-]|$)"),
+    "data": (str, r"[_,;-]data[=-]([A-Za-z0-9]+)(?=[_,;-]|$)"),
 }
 """Axis in a name → type and pattern of its value."""
-AXES = (*_AXES, "arch", "of")
+AXES = ("lam", "d", "L", "fold", "arch", "of")
 _ARCH = re.compile(
     r"(?:^|_)(?:arch_?)?((?:res_?)?mlp(?:_wide)?|vit(?:_mini)?|student_?net"
     r"|(?:small_?)?cnn|(?:small_)?resnet\d*)(?=_|$)"
@@ -109,8 +110,8 @@ def split_key(key: str) -> tuple[str, int | None, Json]:
 
     >>> split_key("state_bridge_s123"), split_key("method=dfa,lr=0.1,seed=42")
     (('state_bridge', 123, {}), ('dfa', 42, {}))
-    >>> split_key("dfa_pen_lam0.01_s42"), split_key("model")
-    (('dfa', 42, {'lam': 0.01}), ('model', None, {}))
+    >>> split_key("dfa_pen_lam0.01_s42"), split_key("bp_data-digits")
+    (('dfa', 42, {'lam': 0.01}), ('bp', None, {'data': 'digits'}))
 
     Of several seeds the last counts; text after it is ignored unless it is an axis. A network
     counts only next to a known method.

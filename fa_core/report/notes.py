@@ -125,7 +125,7 @@ def batch_texts(run: JudgedRun, letter: str) -> list[str]:
         sizes = run.batch_sizes
         # a cosine at or below 0 gives no N
         rescaled = value if scale is None else 1 / (1 + scale / REFERENCE_BATCH)
-        words += [] if scale is None else [f"N = {brief(scale, 3)}"]
+        words += [] if scale is None else [f"noise scale N = {brief(scale, 3)}"]
     if {*sizes} != {REFERENCE_BATCH}:
         number = JUDGED[letter].text(rescaled)
         ends = " to ".join(map(str, sorted({min(sizes), max(sizes)})))

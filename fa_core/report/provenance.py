@@ -4,6 +4,7 @@ measurements beside the diagnostics."""
 from __future__ import annotations
 
 import math
+import re
 from typing import Annotated, TypeAlias, TypedDict
 
 import msgspec
@@ -39,6 +40,13 @@ LOSS = "loss"
 
 CE = "ce"
 """Cross entropy, the protocol's loss."""
+
+_HASH = re.compile(r"(sha256:[0-9a-f]{12})[0-9a-f]{52}")
+
+
+def fact_text(value: object) -> str:
+    """A recorded fact to be read: hashes abbreviated, and in the singular."""
+    return _HASH.sub(r"\1…", str(value)).replace(", 1 threads", ", 1 thread")
 
 
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]

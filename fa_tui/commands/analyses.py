@@ -280,6 +280,8 @@ def report_command(
         return
     if not paths:
         raise UsageError("Missing argument 'PATH…'", hint="name the runs; only --blank needs none")
+    if out.exists():
+        output.complain(f"{out} is there already: it is written over")
     chosen = selection.chosen()
     stated = read_claims(claims) if claims else []
     runs = inputs.open_runs(paths, chosen)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, TextIO
 from fa_core.errors import FaError, UsageError
 from fa_core.files.opening import real_path
 from fa_core.sanitize import in_json, one_line, sanitize
+from fa_tui.terminal.abilities import detect
 
 if TYPE_CHECKING:
     from fa_core.reporting.blocks import Block
@@ -46,6 +47,8 @@ def prepare(*, silent: bool) -> None:
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 (open until the end)
     if isinstance(sys.stdout, io.TextIOWrapper):
         codecs.register_error("stand-in", _stand_in)
+        if sys.stdout.isatty() and not detect().unicode:
+            sys.stdout.reconfigure(encoding="ascii")
         sys.stdout.reconfigure(errors="backslashreplace" if speaks_unicode() else "stand-in")
 
 

@@ -166,7 +166,7 @@ class Remarks:
             return
         yield all_counts_text(counts)
         if counts[NOT_MEASURED, ""]:
-            yield "`fa-tui audit` measures what is not measured and no longer in training"
+            yield "`fa-tui audit` measures what is not measured, a run in training as it stands"
         yield " ".join(cell_legend(controls=counts[CONTROL, ""] > 0))
         if self._has_evidence:
             yield EVIDENCE_LEGEND

@@ -277,7 +277,4 @@ class JobControl:
             text = f"{len(again) - len(deviating)} of {len(again)} runs measured again as recorded"
         else:
             text = f"{name} measured again: {again_words(compared, app.terminal.glyphs)}"
-        app.say(
-            f"{text}; fa-tui verify prints the differences",
-            "warn" if deviating else "good",
-        )
+        app.say(text, "warn" if deviating else "good")

@@ -39,13 +39,6 @@ _BOTH = 120
 _LEAST_CHART = 7
 _MOST_DIM = 60
 """Other lines that are drawn; more would make each key slow."""
-_HOW_TO = (
-    "# Where traces come from",
-    "fa-tui train writes trace.jsonl into every run folder.",
-    "A log with a value per epoch is a trace: CSV, JSON lines, TensorBoard, Weights & Biases.",
-    "In your own training loop, ProtocolMonitor writes them.",
-    "Open the folder or the log: fa-tui PATH.",
-)
 
 
 def _same(one: Timeline | Trace, other: Timeline | Trace) -> bool:
@@ -206,7 +199,7 @@ without intervals is judged by its numbers.
             self.beside.display = self.app.size.width >= _BOTH and is_recorded(runs, other)
             self.about.set(*self._about(runs))
         else:
-            self.notes.set_lines([f"{without_traces(self.session).hint}.", "", *_HOW_TO])
+            self.notes.set_lines(without_traces(self.session)[1])
         self.app.explorer.describe()
 
     def legend(self) -> Row:
@@ -223,7 +216,7 @@ without intervals is judged by its numbers.
     def title(self) -> Row:
         runs, session = self._drawn, self.session
         if not runs:
-            return [(f" {without_traces(session).what} ", "strong")]
+            return [(f" {without_traces(session)[0]} ", "strong")]
         legend = []
         for run, look in zip(runs, self._looks.drawn(runs), strict=True):
             name = run.key if run.seed is None else f"s{run.seed}"

@@ -197,25 +197,29 @@ async def ask_measure(app: ExplorerApp) -> None:
         what = run_name(session, rows[0])
         if len(rows) > 1:
             what = f"{len(rows)} checkpoints in {short_path(str(folder))}"
-        answer = await _measured_on(app, what, remembered_answer(folder))
+        answer = await _measured_on(app, what, folder)
         app.jobs.answers.update(dict.fromkeys(rows, answer))
-        remember_answer(folder, answer)
     app.jobs.measure(chosen)
 
 
-_DATA = "synthetic, digits, cifar10:DIR, imagefolder:DIR, npz:FILE or module:make"
+_DATA = "type one of synthetic, digits, cifar10:DIR, imagefolder:DIR, npz:FILE or module:make"
 _NETWORK = "empty: by its weights; resmlp(input_dim=128), timm:NAME, hf:FOLDER, module:Net"
 
 
-async def _measured_on(app: ExplorerApp, what: str, before: MeasureAnswer) -> MeasureAnswer:
-    """Ask for the data and the network of checkpoints, offering what was typed before."""
+async def _measured_on(app: ExplorerApp, what: str, folder: Path) -> MeasureAnswer:
+    """Ask for the data and the network of checkpoints, offering what was typed before, and keep
+    both for their folder; the data also where the second question is closed."""
+    before = remembered_answer(folder)
     wrong_data = partial(_fault_of, check_data_set, empty=_DATA)
     hint = "enter goes on to the network; kept for the folder"
     question = EntryScreen(f"data of {what}", text=before.data, hint=hint, check=wrong_data)
-    data = await ask(app, question)
+    data = (await ask(app, question)).strip()
+    remember_answer(folder, MeasureAnswer(data, before.model))
     asks, wrong = f"network of {what}", partial(_fault_of, network_spec)
     question = EntryScreen(asks, text=before.model, hint=_NETWORK, check=wrong)
-    return MeasureAnswer(data.strip(), (await ask(app, question)).strip())
+    answer = MeasureAnswer(data, (await ask(app, question)).strip())
+    remember_answer(folder, answer)
+    return answer
 
 
 def _fault_of(check: Callable[[str], object], text: str, empty: str = "") -> str:

@@ -236,12 +236,16 @@ class EntryScreen(Question[str | None]):
             self.dismiss(self.entry.value)
 
 
+_LOOK_SECONDS = 0.2
+
+
 class SureScreen(Dialog[bool]):
-    """Asks before something ends.
+    """Asks before jobs end; closes once all of them are over.
 
     Args:
         asks: the question.
         note: what is lost, and what is kept.
+        left: what there is left to end.
     """
 
     BINDINGS = [
@@ -249,12 +253,19 @@ class SureScreen(Dialog[bool]):
         Binding("n", "dismiss(None)", "No", tooltip="go on"),
     ]
 
-    def __init__(self, asks: str, note: str) -> None:
+    def __init__(self, asks: str, note: str, left: Callable[[], object]) -> None:
         super().__init__()
-        self._asks, self._note = asks, note
+        self._asks, self._note, self._left = asks, note, left
 
     def body(self) -> Iterable[Widget]:
         yield TextLines([f"# {self._asks}", self._note])
+
+    def on_mount(self) -> None:
+        self.set_interval(_LOOK_SECONDS, self._look)
+
+    def _look(self) -> None:
+        if not self._left():
+            self.dismiss()
 
 
 class Dismissed(Exception):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from fa_core.errors import UsageError
 from fa_core.files.opening import real_path
 from fa_core.formats.rows import AuditRow
 from fa_core.formats.trace import Trace, TraceEpoch
@@ -50,15 +49,26 @@ def traces_of(rows: Sequence[AuditRow], traces: Sequence[Trace]) -> list[Trace]:
     return own
 
 
-def without_traces(session: Session) -> UsageError:
-    """The error for a scope without traces; its hint names runs with some."""
-    places = [run_place(trace.source) for trace in session.traces]
-    homes = list(dict.fromkeys(homes_of(places)))
-    if not homes:
-        hint = "open run folders or logs that hold epochs, such as trace.jsonl"
-        return UsageError("no traces here", hint=hint)
-    hint = f"f takes all runs; {listed(homes, 3)} have some"
-    return UsageError("no traces of the runs that pass the filter", hint=hint)
+_HOW_TO = (
+    "Open run folders or logs that hold epochs, such as trace.jsonl: o, or fa-tui PATH.",
+    "",
+    "# Where traces come from",
+    "fa-tui train writes trace.jsonl into every run folder.",
+    "A log with a value per epoch is a trace: CSV, JSON lines, TensorBoard, Weights & Biases.",
+    "In your own training loop, ProtocolMonitor writes them.",
+)
+
+
+def without_traces(session: Session) -> tuple[str, Sequence[str]]:
+    """What is said of a scope without traces, and what comes of it or is to be done."""
+    trained = [session.label(row) for row in session.in_scope if session.is_trained(row)]
+    if trained:
+        return f"in the first epoch: {listed(trained, 3)}", ["A curve starts when it ends."]
+    homes = dict.fromkeys(homes_of([run_place(trace.source) for trace in session.traces]))
+    if homes:
+        hint = f"f takes all runs; {listed([*homes], 3)} have some."
+        return "no traces of the runs that pass the filter", [hint]
+    return "no traces here", _HOW_TO
 
 
 _EPOCHS_SHOWN = 4
@@ -66,8 +76,10 @@ _EPOCHS_SHOWN = 4
 
 
 def cell_so_far(session: Session, row: int, *, ascii_only: bool = False) -> str:
-    """The letters of a run in training, by the last epoch of its trace; a mark in front says that
-    they are not its verdict: ``▸ab··``."""
+    """The letters of a run in training without an audit, by the last epoch of its trace; a mark in
+    front says that they are not its verdict: ``▸ab··``; ``""`` of another run."""
+    if session.coverage[row] or not session.is_trained(row):
+        return ""
     mark = ">" if ascii_only else "▸"
     return mark + _letters(session, session.epochs_of(row)[-1:], ascii_only)
 

@@ -94,13 +94,14 @@ def runs_words(count: int) -> str:
 
 
 def walk_back_words(session: Session) -> str:
-    """Counts over the runs in scope: ``9 of 15 need walk-back, 1 undecided, 2 not measured, 3
+    """Counts over the runs in scope: ``9 of 15 need walk-back; 1 undecided, 2 not measured, 3
     controls``, which are counted apart."""
     counts = session.counts()
-    controls = session.seen.controls
+    controls = session.seen.controls - counts.trained_controls
     text = f"{counts.walked} of {counts.measured} need walk-back"
     if counts.doubtful:
-        text += f", {counts.doubtful} undecided"
+        # with a comma it would be left out beside flips
+        text += f"; {counts.doubtful} undecided"
     unmeasured = len(session.in_scope) - controls - counts.measured - counts.training
     if unmeasured > 0:
         text += f", {unmeasured} not measured"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
@@ -25,10 +24,12 @@ from fa_core.report.gamma import (
 )
 from fa_core.report.notes import baseline_text
 from fa_core.report.numbers import percent, short, with_axes
+from fa_core.report.provenance import fact_text
 from fa_core.report.report_facts import DiagnosticThresholds, layers_in_order
 from fa_core.report.verdict_text import flips_texts, known_text, recorded_text
 from fa_tui.session import Session
 from fa_tui.views.columns import peak_block
+from fa_tui.views.epochs import cell_so_far
 from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.looks import tone_of
 from fa_tui.views.scale import covering
@@ -59,7 +60,6 @@ _NUMBER = 9
 _GROWTH = 10
 _COLUMN = 7
 _NAMES = 12
-_HASH = re.compile(r"(sha256:[0-9a-f]{12})[0-9a-f]{52}")
 _EMPTY: tuple[object, ...] = (None, [], {}, "")
 _SHORTER = {
     "weights_dtype": "weights in",
@@ -120,7 +120,7 @@ class RunPage:
         self._row = row
         self._report = row.report
         self._covered = bool(row.report.coverage)
-        self._at_work = False
+        self._at_work, self._so_far = False, ""
         self._judged: tuple[tuple[int, int], DiagnosticThresholds | None] | None = None
         self._limit = row.report.thresholds.h_norm_explosion_ratio
         self._width = max(width, _LEAST)
@@ -138,6 +138,7 @@ class RunPage:
         *,
         gone: bool = False,
         work: Sequence[tuple[str, str]] = (),
+        so_far: str = "",
     ) -> list[Row]:
         """The run as thresholds judge it.
 
@@ -146,6 +147,7 @@ class RunPage:
             judged: the masks of its firing and undecided letters.
             gone: whether its file or folder is no longer there.
             work: what another process does with it, lines with their tones.
+            so_far: its letters, if it is in training.
         """
         self._limit = thresholds.h_norm_explosion_ratio
         # beside an undecided letter stands whether its number alone fires
@@ -156,8 +158,8 @@ class RunPage:
             self._report = self._row.report.with_thresholds(thresholds)
             self._table = DiagnosticTable(self._report, self._width, self._glyphs)
         # in a pane of six lines these are all
-        self._at_work = bool(work) and not self._covered
-        first, *below = self._part("title", (state, self._at_work), self._title)
+        self._at_work, self._so_far = bool(work) and not self._covered, so_far
+        first, *below = self._part("title", (state, self._at_work, so_far), self._title)
         lines = [first]
         if self._covered:
             lines += self._table.rows(thresholds)
@@ -215,7 +217,7 @@ class RunPage:
         row = self._row
         report = self._report
         ellipsis = self._glyphs.ellipsis
-        mark = report.cell(ascii_only=self._glyphs.name == "ascii")
+        mark = self._so_far or report.cell(ascii_only=self._glyphs.name == "ascii")
         # the verdict is never cut
         room = self._width - len(mark) - 1
         name = self._say(report.method_name or row.method)
@@ -243,7 +245,7 @@ class RunPage:
         report = self._report
         if self._at_work:
             # how far it is stands below
-            return [NOT_MEASURED]
+            return ["in training" if self._so_far else NOT_MEASURED]
         if not report.flags or self._row.no_claim:
             return [self._say(report.words)]
         fire = "fires" if len(report.flags) == 1 else "fire"
@@ -511,7 +513,7 @@ def _flat(facts: Mapping[str, object]) -> Iterator[tuple[str, object]]:
         elif isinstance(value, list):
             value = ", ".join(map(str, value))
         label = _SHORTER.get(name, name.replace("_", " "))
-        yield label, _HASH.sub(r"\1…", str(value))
+        yield label, fact_text(value)
 
 
 class DetailPane(PaintedScroll, can_focus=True):
@@ -562,8 +564,9 @@ class DetailPane(PaintedScroll, can_focus=True):
             self._page = RunPage(self._row, width, self._glyphs)
             self._page_width = width
         judged = now.flags[index], now.undecided[index]
-        gone = index in now.gone
-        lines = self._page.lines(now.thresholds, judged, gone=gone, work=self._work)
+        so_far = cell_so_far(now, index, ascii_only=self._glyphs.name == "ascii")
+        gone, work = index in now.gone, self._work
+        lines = self._page.lines(now.thresholds, judged, gone=gone, work=work, so_far=so_far)
         if self._row.report.coverage and self.size.height < _ALL_FOUR:
             # without the headings all four diagnostics are seen
             del lines[1:2]

@@ -157,7 +157,7 @@ class StatusLine(Line):
         self._show()
 
     def show_progress(self, pieces: Sequence[Piece]) -> None:
-        """Show the progress of jobs, if there are any, in front of the rest."""
+        """Show the progress of jobs, if there are any, behind a message, else in front."""
         self._progress = pieces
         self._show()
 
@@ -167,14 +167,14 @@ class StatusLine(Line):
         self._show()
 
     def _show(self) -> None:
-        """Show the progress, then the message, else the explanation."""
-        before: list[Piece] = []
+        """Show the message, then the progress; without one that, then the explanation."""
+        progress: list[Piece] = []
         if self._progress:
-            before = [(" ", ""), *self._progress, ("  ", "")]
+            progress = [(" ", ""), *self._progress, ("  ", "")]
         if self.message:
-            self.set(*before, (" ", ""), (self.message, self._tone))
+            self.set((f" {self.message}  ", self._tone), *progress)
         else:
-            self.set(*before, *self._legend)
+            self.set(*progress, *self._legend)
 
 
 class Choices(PaintedWidget):

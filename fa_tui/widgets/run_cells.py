@@ -53,10 +53,11 @@ def _sign_tone(place: int, sign: str) -> str:
 
 def verdict_row(session: Session, row: int, glyphs: Glyphs) -> Row:
     """A run's cell: the mark and the letters in the judgement's tone."""
-    if not session.coverage[row] and session.is_trained(row):
-        return [(cell_so_far(session, row, ascii_only=glyphs.name == "ascii"), "accent")]
+    is_ascii = glyphs.name == "ascii"
+    if so_far := cell_so_far(session, row, ascii_only=is_ascii):
+        return [(so_far, "accent")]
     own = tone_of(session.judgement(row))
-    pieces = verdict_pieces(session.cell(row, ascii_only=glyphs.name == "ascii"))
+    pieces = verdict_pieces(session.cell(row, ascii_only=is_ascii))
     return [(text, tone or own) for text, tone in pieces]
 
 
@@ -183,7 +184,9 @@ class RunsView(LineTable):
     def empty_words(self) -> str:
         if self.session.rows:
             return "no run matches; / changes the filter"
-        return "no audits here; T shows traces; new runs appear by themselves"
+        if self.session.traces:
+            return "no audits here: T shows the traces"
+        return "no runs here yet: they appear by themselves; o opens another folder"
 
 
 def norm_legend(bars: NormBars, glyphs: Glyphs) -> Row:

@@ -274,15 +274,20 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
         yield Paragraph("No traces here (epoch logs such as trace.jsonl): nothing to replay.")
         return
     unit = common_unit(one.unit for one in timelines)
+    before = {letter for run in timelines for one in run.points[:-1] for letter in one.coverage}
+    headings = {letter: f"({letter})" for letter in LETTERS}
+    if "d" not in before and any("d" in one.first_fire for one in timelines):
+        headings["d"] = f"(d): last {unit}"
     yield Grid.of(
-        list(map(_method_record, by_method(timelines))),
+        [_method_record(one, headings) for one in by_method(timelines)],
         caption=f"First {unit} at which each diagnostic fires, one number per seed (–: never, ~: "
-        f"undecided at the end; what is not exact is named beside the {unit})"
+        f"undecided at the end, healed: passes at the end; what is not exact is named beside the "
+        f"{unit}), of (d) the last one where no {unit} records a baseline of its own"
         "; saved and accuracies: means of the runs that stop, else of all.",
         words=2 + len(LETTERS),
     )
     yield Grid.of(
-        list(map(_timeline_record, timelines)),
+        [_timeline_record(one, headings) for one in timelines],
         caption=f"Per run; in brackets the {unit} since which it fires to the end.",
         words=2 + len(LETTERS),
         marked=[one.stop for one in timelines],
@@ -290,15 +295,15 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
     yield from bullets(by_note((one.key, one.skipped) for one in timelines))
 
 
-def _method_record(one: MethodTimeline) -> Record:
+def _method_record(one: MethodTimeline, headings: Mapping[str, str]) -> Record:
     record = {"method": full_name(one), "seeds": "/".join(map(_epoch, one.seeds))}
-    for letter in LETTERS:
-        record[f"({letter})"] = _first_fires(one, letter)
+    for letter, heading in headings.items():
+        record[heading] = _first_fires(one, letter)
     record["runs stopped"] = f"{one.stopped}/{len(one.seeds)}"
     return record | _ends(one.saved, one.acc_at_stop, one.final_acc)
 
 
-def _timeline_record(one: Timeline) -> Record:
+def _timeline_record(one: Timeline, headings: Mapping[str, str]) -> Record:
     stop = "–"
     saved = acc = None
     if one.stop:
@@ -310,8 +315,8 @@ def _timeline_record(one: Timeline) -> Record:
     if one.unfinished:
         count += " (last line incomplete)"
     record = {"run": one.key, "epochs" if one.unit == EPOCH else "records": count}
-    for letter in LETTERS:
-        record[f"({letter})"] = _fire_text(one, letter)
+    for letter, heading in headings.items():
+        record[heading] = _fire_text(one, letter)
     record["stop"] = stop
     return record | _ends(saved, acc, one.final_acc)
 
@@ -335,8 +340,10 @@ def _first_fires(one: MethodTimeline, letter: str) -> str:
     if letter not in one.first_fire:
         return MISSING
     fires = zip(one.first_fire[letter], one.undecided, strict=True)
-    epochs = (_first(epoch, letter in undecided) for epoch, undecided in fires)
-    return _with_basis(one.evidence, letter, "/".join(epochs))
+    text = "/".join(_first(epoch, letter in undecided) for epoch, undecided in fires)
+    if healed := one.healed[letter]:
+        text += f" ({healed} healed)"
+    return _with_basis(one.evidence, letter, text)
 
 
 def _fire_text(one: Timeline, letter: str) -> str:
@@ -346,7 +353,7 @@ def _fire_text(one: Timeline, letter: str) -> str:
     lasting = one.lasting[letter]
     text = _first(first, letter in one.undecided)
     if first != lasting:
-        since = _first(lasting, letter in one.undecided).replace("–", "healed")
+        since = "healed" if one.heals(letter) else _first(lasting, letter in one.undecided)
         text += f" ({since})"
     return _with_basis(one.evidence, letter, text)
 

@@ -26,6 +26,7 @@ from fa_core.report.diagnostics import (
 )
 from fa_core.report.notes import baseline_text, caveats, unmeasured_texts
 from fa_core.report.numbers import MISSING, brief, count_text, listed, on_its_side, significant
+from fa_core.report.provenance import fact_text
 from fa_core.report.quantities import JUDGED
 from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds, layers_in_order
 from fa_core.report.verdict_text import counted, counts_text, second_reading, verdict_words
@@ -268,7 +269,7 @@ def provenance(table: AuditTable) -> Iterator[Block]:
         for name, value in _flat(report.provenance):
             # sizes and times of files say nothing to a reader
             if name != "files":
-                extras[name][str(value)] += 1
+                extras[name][fact_text(value)] += 1
     rows = ((str(count), *setting) for setting, count in settings.items())
     yield Heading("Provenance", 2)
     yield Grid(
