@@ -50,7 +50,6 @@ from fa_tui.widgets.painted import PlainScrollBar
 if TYPE_CHECKING:
     from fa_core.formats.rows import Problem
     from fa_core.formats.run_folder import RunProgress
-    from fa_tui.jobs.listing import Listed
 
 LARGEST_SCREEN = (1000, 300)
 """Cells that are laid out of a terminal that states more."""
@@ -381,10 +380,6 @@ class ExplorerApp(App[int]):
         """Show what other processes do with runs: run folder → its progress."""
         self.show(with_work(self.session, changed))
         self.jobs.moved(None)
-
-    def jobs_changed(self, jobs: Sequence[Listed]) -> None:
-        """Show the state of the jobs."""
-        self.explorer.jobs_changed(jobs)
 
     def say(self, text: str, tone: str = "") -> None:
         """Show a message in the status line; an empty one clears the last."""

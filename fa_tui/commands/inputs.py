@@ -124,10 +124,8 @@ class Runs(msgspec.Struct, frozen=True):
         Args:
             groups: method → its group, if the analysis sets one group against the other.
         """
-        kept = Counter(row.method for row in self.rows)
-        every = Counter(row.method for row in self.unfiltered)
-        counts = {name: (kept[name], count) for name, count in every.items()}
-        return bullets(left_out_words(counts, groups or {}))
+        kept, every = ((row.method for row in rows) for rows in (self.rows, self.unfiltered))
+        return bullets(left_out_words(kept, every, groups or {}))
 
 
 def open_runs(paths: Sequence[Path], chosen: Chosen, *, audits: bool = False) -> Runs:

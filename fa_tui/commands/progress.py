@@ -168,8 +168,8 @@ class AuditProgress(_Bars):
 
     def _take(self, view: JobView) -> None:
         # a cluster's waiting runs have equal notes
-        if view.note and self.said.isdisjoint((view.note, (view.note, view.log))):
-            self.said.add((view.note, view.log))
+        if view.note and view.note not in self.said:
+            self.said.add(view.note)
             self.say(f"{self._name(view)}: {view.note}")
         self._show(view, f"{self._name(view)} {view.device}")
         if view.state.final:

@@ -220,7 +220,7 @@ class JobControl:
             states = {**over, **self.measuring.states()}
             if states != session.states:
                 app.show(session.but(states=states))
-            app.jobs_changed(self.listed())
+            app.explorer.jobs_changed(self.listed())
 
     def arrived(self, measured: Measured) -> None:
         """Show a measured run: the first at once, later ones together after a moment."""

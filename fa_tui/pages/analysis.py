@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from textual.app import ComposeResult
@@ -168,11 +167,10 @@ belongs to its run: no filter takes it away
 
     def _left_out(self) -> Iterator[str]:
         """Warnings about runs that the analysis would need and the filter leaves out."""
-        every, some = self.session.table, self._table
-        kept = Counter(some.method.tolist())
-        counts = {name: (kept[name], of) for name, of in Counter(every.method.tolist()).items()}
+        every = self.session.table
         groups = published_groups(every) if self._open == "sweep" else {}
-        return left_out_words(counts, groups, " (f: all runs)")
+        kept = self._table.method.tolist()
+        return left_out_words(kept, every.method.tolist(), groups, " (f: all runs)")
 
     def _record(self) -> object:
         """The JSON record of the open analysis, as its command prints it."""

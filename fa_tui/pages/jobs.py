@@ -208,12 +208,8 @@ device and process. ← → show the end of a long line.
             for job in jobs if answer else ():
                 self._jobs.cancel(job.id)
 
-        def left() -> set[str]:
-            active = {job.id for job in self._targets()["cancel_all"]}
-            return active.intersection(job.id for job in jobs)
-
         note = "Finished runs are kept; R begins an ended one again."
-        self.app.push_screen(SureScreen(f"End {what}?", note, left), end)
+        self.app.push_screen(SureScreen(f"End {what}?", note, lambda: self._targets()[which]), end)
 
     action_cancel_all = partialmethod(action_cancel, "cancel_all")
 

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from fa_core.formats.rows import Problem
+from fa_core.report.numbers import listed
 
 
 def width_of(text: str) -> int:
@@ -213,19 +214,13 @@ def _hanging(line: str) -> int:
     return _indent(line) + 2
 
 
-def short_path(path: str | Path, width: int = 60, ellipsis: str = "…") -> str:
+def short_path(path: str | Path, width: int = 60) -> str:
     """A path relative to the current folder or home if it lies in one, cut at its start.
-
-    Args:
-        path: absolute or not.
-        width: cells.
-        ellipsis: mark of a cut.
 
     >>> short_path("/data/experiments/2025/autumn/ablations/dfa_s42", 20)
     '…n/ablations/dfa_s42'
     """
-    room = max(width, width_of(ellipsis) + 1)
-    return cut_start(_from_here(str(path)), room, ellipsis)
+    return cut_start(_from_here(str(path)), width, "…")
 
 
 def short_paths(paths: Sequence[Path], width: int = 60, ellipsis: str = "…") -> str:
@@ -234,16 +229,12 @@ def short_paths(paths: Sequence[Path], width: int = 60, ellipsis: str = "…") -
     >>> short_paths([Path("runs"), Path("more/audits.json"), Path("third")], 24)
     'runs and 2 more'
     """
-    if not paths:
-        return ""
-    names = [_from_here(str(path)) for path in paths]
-    while len(names) > 1:
-        line = ", ".join(names) + _more(len(paths) - len(names))
+    names, line = [_from_here(str(path)) for path in paths], ""
+    for count in range(len(names), 0, -1):
+        line = listed(names, count)
         if width_of(line) <= width:
-            return line
-        names.pop()
-    more = _more(len(paths) - 1)
-    return short_path(paths[0], width - len(more), ellipsis) + more
+            break
+    return cut_start(line, width, ellipsis)
 
 
 def briefly(problem: Problem) -> str:
@@ -255,12 +246,6 @@ def briefly(problem: Problem) -> str:
     """
     name = Path(problem.path).name
     return problem.message.replace(problem.path, name, 1)
-
-
-def _more(count: int) -> str:
-    if count:
-        return f" and {count} more"
-    return ""
 
 
 def _from_here(path: str) -> str:

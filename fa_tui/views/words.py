@@ -262,27 +262,29 @@ _NAMED = 6
 
 
 def left_out_words(
-    counts: Mapping[str, tuple[int, int]], groups: Mapping[str, str], all_runs: str = ""
+    kept: Iterable[str], every: Iterable[str], groups: Mapping[str, str], all_runs: str = ""
 ) -> Iterator[str]:
     """Warnings about runs that an analysis would need and a filter leaves out.
 
     Args:
-        counts: method → number of its analysed runs, and of all.
+        kept: the method of each analysed run.
+        every: the method of each run.
         groups: method → its group, if the analysis compares the groups.
         all_runs: how to widen the filter.
 
-    >>> list(left_out_words({"bp": (0, 3)}, {"bp": "healthy"}))
+    >>> list(left_out_words([], ["bp"], {"bp": "healthy"}))
     ['The filter leaves out every healthy run.']
-    >>> list(left_out_words({"dfa": (1, 3)}, {}))
+    >>> list(left_out_words(["dfa"], ["dfa"] * 3, {}))
     ['Only some runs of a method pass the filter: dfa 1 of 3.']
     """
     partly = []
     in_group: Counter[str] = Counter()
-    for name, (analysed, every) in counts.items():
-        if 0 < analysed < every:
-            partly.append(f"{name} {analysed} of {every}")
+    analysed = Counter(kept)
+    for name, count in Counter(every).items():
+        if 0 < analysed[name] < count:
+            partly.append(f"{name} {analysed[name]} of {count}")
         if name in groups:
-            in_group[groups[name]] += analysed
+            in_group[groups[name]] += analysed[name]
     for group in ("healthy", "degenerate"):
         if group in in_group and not in_group[group]:
             yield f"The filter leaves out every {group} run{all_runs}."

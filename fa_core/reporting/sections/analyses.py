@@ -277,7 +277,7 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
     before = {letter for run in timelines for one in run.points[:-1] for letter in one.coverage}
     headings = {letter: f"({letter})" for letter in LETTERS}
     if "d" not in before and any("d" in one.first_fire for one in timelines):
-        headings["d"] = f"(d): last {unit}"
+        headings["d"] = "(d) last"
     yield Grid.of(
         [_method_record(one, headings) for one in by_method(timelines)],
         caption=f"First {unit} at which each diagnostic fires, one number per seed (–: never, ~: "
@@ -342,7 +342,7 @@ def _first_fires(one: MethodTimeline, letter: str) -> str:
     fires = zip(one.first_fire[letter], one.undecided, strict=True)
     text = "/".join(_first(epoch, letter in undecided) for epoch, undecided in fires)
     if healed := one.healed[letter]:
-        text += f" ({healed} healed)"
+        text += f" {healed} healed"
     return _with_basis(one.evidence, letter, text)
 
 

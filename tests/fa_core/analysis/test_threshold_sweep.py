@@ -81,7 +81,7 @@ def test_a_name_alone_puts_no_method_into_a_group():
     assert (found.healthy.runs, found.degenerate.runs, len(found.neither)) == (0, 0, 4)
     assert (found.separable, found.gap, found.every.runs) == (None, None, 4)
     (said,) = found.skipped
-    assert said.startswith("no method is in a group: nothing to separate (`fa-tui sweep` with")
+    assert said.startswith("no method is in a group: nothing to separate (choose the groups by")
 
 
 def test_the_published_runs_keep_their_groups_and_no_other_run_gets_one(published_table):

@@ -184,7 +184,7 @@ async def test_any_screen_may_close_while_it_opens_and_the_runs_change(
             for _ in range(turns):
                 await asyncio.sleep(0)
             app.show(app.session.but(read=[*app.session.read]))
-            app.jobs_changed([])
+            app.explorer.jobs_changed([])
             app.pop_screen()
             app.show(app.session.but(read=[*app.session.read]))
             await pilot.pause()
