@@ -102,7 +102,8 @@ class Timeline(Result, frozen=True, kw_only=True):
         first_fire: letter → the first epoch it fires at, None if never, for letters measured at
             all.
         lasting: letter → the first epoch since which it fires to the end, None if it does not.
-        undecided: letters that are undecided at the last epoch they were measured at.
+        healed: letters that fire, and pass at the last epoch they were measured at.
+        undecided: letters that are undecided at that epoch.
         evidence: letter → ``"bound"``, ``"proxy"`` or ``"assumed"`` where not exact.
         stop: the early stop; None if nothing chosen fires.
         final_acc: test accuracy at the last epoch that records one.
@@ -123,6 +124,7 @@ class Timeline(Result, frozen=True, kw_only=True):
     epochs: int
     first_fire: Fires
     lasting: Fires
+    healed: str
     undecided: str
     evidence: dict[str, str]
     stop: EarlyStop | None
@@ -133,11 +135,6 @@ class Timeline(Result, frozen=True, kw_only=True):
     unfinished: bool = False
     skipped: tuple[str, ...] = ()
     unit: str = EPOCH
-
-    def heals(self, letter: str) -> bool:
-        """Whether a diagnostic fires, and passes at the end."""
-        fires = self.first_fire.get(letter) is not None and self.lasting[letter] is None
-        return fires and letter not in self.undecided
 
     @property
     def gamma_per_layer(self) -> bool:
@@ -225,7 +222,7 @@ class Replay:
         numbers = [epoch.epoch for epoch in trace.epochs]
         first_fire: Fires = {}
         lasting: Fires = {}
-        ends_undecided = ""
+        ends_undecided = healed = ""
         for letter in measured:
             known = having(coverage, letter)
             is_fired = having(fired, letter)
@@ -239,6 +236,8 @@ class Replay:
                 lasting[letter] = numbers[last[0]]
             if having(undecided, letter)[known][-1]:
                 ends_undecided += letter
+            elif len(fires) > len(last) == 0:
+                healed += letter
         return Timeline(
             key=trace.key,
             method=trace.method,
@@ -248,6 +247,7 @@ class Replay:
             epochs=len(numbers),
             first_fire=first_fire,
             lasting=lasting,
+            healed=healed,
             undecided=ends_undecided,
             evidence={letter: kind for letter, kind in table.kinds.items() if letter in measured},
             final_acc=_final_acc(trace),
@@ -400,7 +400,7 @@ class MethodTimeline(Result, frozen=True, kw_only=True):
         collection: the runs' file or folder, if several hold the same runs; else ``""``.
         seeds: in increasing order, None last.
         first_fire: letter → one epoch per seed, None if it never fires or was not measured.
-        healed: letter → seeds on which it fires, and passes at the end.
+        healed: letter → number of seeds on which it heals.
         undecided: letters that end undecided, per seed.
         evidence: letter → ``"bound"``, ``"proxy"`` or ``"assumed"``, if a number is inexact.
         saved: mean share saved over the runs that would stop; None if none would.
@@ -462,7 +462,7 @@ def _method(collection: str, group: list[Timeline]) -> MethodTimeline:
         collection=collection,
         seeds=tuple(one.seed for one in group),
         first_fire=first_fire,
-        healed={letter: sum(one.heals(letter) for one in group) for letter in first_fire},
+        healed=dict(Counter(chain.from_iterable(one.healed for one in group))),
         undecided=tuple(one.undecided for one in group),
         saved=_mean([stop.saved for stop in stops]),
         stopped=len(stops),

@@ -253,9 +253,7 @@ class JobControl:
             if not any(saved.is_relative_to(real_path(path)) for path in app.paths):
                 # commands on what is shown read it, too
                 app.paths.append(saved)
-        names = session.label([*rows][-1])
-        if len(arrived) > 1:
-            names = f"{len(arrived)} more, the last of them {names},"
+        names = runs_words(len(rows)) if len(rows) > 1 else session.label(*rows)
         problem = next((measured.problem for measured in arrived if measured.problem), "")
         if problem:
             app.say(f"{names} measured, but not saved: {problem}", "bad")

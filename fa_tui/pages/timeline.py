@@ -15,7 +15,6 @@ from textual.widget import Widget
 from fa_core.analysis.timeline import Replay, Timeline, by_condition
 from fa_core.formats.trace import Trace
 from fa_core.report.diagnostics import DIAGNOSTICS
-from fa_core.report.numbers import count_text
 from fa_core.report.report_facts import TRAINING
 from fa_core.reporting.blocks import Block, Grid
 from fa_core.reporting.records import timeline_record
@@ -26,7 +25,7 @@ from fa_tui.session import Session
 from fa_tui.share import Shared, Table, command_for
 from fa_tui.views.epochs import traces_in_scope, traces_of, without_traces
 from fa_tui.views.looks import SeedLooks
-from fa_tui.views.words import filter_name, limit_words
+from fa_tui.views.words import filter_name, limit_words, title_facts
 from fa_tui.widgets.chart import Canvas
 from fa_tui.widgets.epoch_chart import SHOWN, epoch_chart, is_recorded
 from fa_tui.widgets.line import Line, TabBar, TextLines
@@ -222,21 +221,13 @@ without intervals is judged by its numbers.
         for run, look in zip(runs, self._looks.drawn(runs), strict=True):
             name = run.key if run.seed is None else f"s{run.seed}"
             legend.append((f" {look.mark} {name} ", look.style))
-        skipped = self._skipped(runs)
         more = []
         if session.filter is not None:
             more.append((f" {filter_name(session.filter)}", "dim"))
         if any(run.unfinished for run in runs):
             more.append(("  last line incomplete", "accent"))
-        if skipped:
-            more.append((f"  {count_text(skipped, 'line')} skipped (P)", "warn"))
         name = self.table.text[self.table.line + 1][0]
-        return [(f" {name} ", "strong"), *legend, *more]
-
-    def _skipped(self, runs: Iterable[Timeline]) -> int:
-        """The number of lines of their traces that were not read."""
-        sources = {run.source for run in runs}
-        return sum(problem.path in sources for problem in self.session.problems)
+        return [(f" {name} ", "strong"), *legend, *more, *title_facts(session)]
 
     def _about(self, runs: Sequence[Timeline]) -> Iterable[tuple[str, str]]:
         """What the chart shows of the quantity."""

@@ -164,9 +164,7 @@ async def ask_what_if(app: ExplorerApp) -> None:
     """Enter assumed frozen-baseline accuracies, and judge the runs by them."""
     now = baseline_text(app.session.baseline)
     check = partial(_baseline_problem, app.session)
-    recorded = [*filter(None, (row.report.frozen_baseline_acc for row in app.session.scoped))]
-    known = f"{max(recorded)} (of other runs here)" if recorded else "0.349"
-    hint = f"{known}: all without one; ep=0.31: all of ep; empty: as recorded"
+    hint = "0.349: all without one; ep=0.31: all of ep; empty: as recorded"
     asks = "what if the frozen baseline were"
     text = await ask(app, EntryScreen(asks, text=now, hint=hint, check=check))
     given = parse_frozen_baseline([text])

@@ -51,7 +51,7 @@ def title_pieces(session: Session, shows: str, width: int, opened: str) -> Piece
         opened: the opened paths.
     """
     name = (f" {opened}:" if opened else "", "strong")
-    pieces = [name, *scope_pieces(session), *_title_facts(session)]
+    pieces = [name, *scope_pieces(session), *title_facts(session)]
     pieces.append((f"  {shows}" if shows else "", "accent"))
     taken = sum(width_of(text) for text, _ in pieces)
     if opened == SAMPLES and taken + width_of(_OPENS_YOURS) <= width:
@@ -75,7 +75,8 @@ def filter_name(shown: RunFilter) -> str:
     return f"filter {shown.text}"
 
 
-def _title_facts(session: Session) -> Iterator[tuple[str, str]]:
+def title_facts(session: Session) -> Iterator[tuple[str, str]]:
+    """What a title says of the runs beside their number."""
     if session.marked:
         yield f"  {len(session.marked)} marked", "accent"
     if session.problems:

@@ -158,7 +158,7 @@ class StatusLine(Line):
 
     def show_progress(self, pieces: Sequence[Piece]) -> None:
         """Show the progress of jobs, if there are any, behind a message, else in front."""
-        self._progress = pieces
+        self._progress = [(" ", ""), *pieces, ("  ", "")] if pieces else ()
         self._show()
 
     def explain(self, legend: Sequence[Piece]) -> None:
@@ -168,13 +168,10 @@ class StatusLine(Line):
 
     def _show(self) -> None:
         """Show the message, then the progress; without one that, then the explanation."""
-        progress: list[Piece] = []
-        if self._progress:
-            progress = [(" ", ""), *self._progress, ("  ", "")]
         if self.message:
-            self.set((f" {self.message}  ", self._tone), *progress)
+            self.set((f" {self.message}  ", self._tone), *self._progress)
         else:
-            self.set(*progress, *self._legend)
+            self.set(*self._progress, *self._legend)
 
 
 class Choices(PaintedWidget):

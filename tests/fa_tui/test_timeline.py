@@ -177,7 +177,7 @@ async def test_what_is_not_recorded_not_judged_or_skipped_is_said(tmp_path: Path
     async with running(app) as pilot:
         screen = await _open(pilot)
         text = screen_text(app)
-        assert "1 line skipped (P)" in text and "not recorded" in text
+        assert "1 problem (P)" in text and "not recorded" in text
         assert "(a) not judged: the trace lacks residual norms" in text
         await pilot.press("4")
         await settled(pilot, screen)

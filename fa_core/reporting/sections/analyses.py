@@ -274,10 +274,9 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
         yield Paragraph("No traces here (epoch logs such as trace.jsonl): nothing to replay.")
         return
     unit = common_unit(one.unit for one in timelines)
-    before = {letter for run in timelines for one in run.points[:-1] for letter in one.coverage}
     headings = {letter: f"({letter})" for letter in LETTERS}
-    if "d" not in before and any("d" in one.first_fire for one in timelines):
-        headings["d"] = "(d) last"
+    if not any("d" in one.coverage for run in timelines for one in run.points[:-1]):
+        headings["d"] += " last"
     yield Grid.of(
         [_method_record(one, headings) for one in by_method(timelines)],
         caption=f"First {unit} at which each diagnostic fires, one number per seed (–: never, ~: "
@@ -341,7 +340,7 @@ def _first_fires(one: MethodTimeline, letter: str) -> str:
         return MISSING
     fires = zip(one.first_fire[letter], one.undecided, strict=True)
     text = "/".join(_first(epoch, letter in undecided) for epoch, undecided in fires)
-    if healed := one.healed[letter]:
+    if healed := one.healed.get(letter):
         text += f" {healed} healed"
     return _with_basis(one.evidence, letter, text)
 
@@ -353,7 +352,7 @@ def _fire_text(one: Timeline, letter: str) -> str:
     lasting = one.lasting[letter]
     text = _first(first, letter in one.undecided)
     if first != lasting:
-        since = "healed" if one.heals(letter) else _first(lasting, letter in one.undecided)
+        since = "healed" if letter in one.healed else _first(lasting, letter in one.undecided)
         text += f" ({since})"
     return _with_basis(one.evidence, letter, text)
 
