@@ -189,7 +189,7 @@ class JobControl:
         which = runs_words(len(queued)) if len(queued) > 1 else run_name(session, queued[0])
         message = f"{which} to measure"
         if any(session.coverage[row] for row in queued):
-            message += " again and compare"
+            message += " again"
         app.say(f"{message} {self.measuring.where()}", "dim")
 
     def _why_none(self, indices: Sequence[int]) -> str:
@@ -253,7 +253,7 @@ class JobControl:
             if not any(saved.is_relative_to(real_path(path)) for path in app.paths):
                 # commands on what is shown read it, too
                 app.paths.append(saved)
-        names = runs_words(len(rows)) if len(rows) > 1 else session.label(*rows)
+        names = f"{len(rows)} more" if len(rows) > 1 else session.label(*rows)
         problem = next((measured.problem for measured in arrived if measured.problem), "")
         if problem:
             app.say(f"{names} measured, but not saved: {problem}", "bad")

@@ -261,7 +261,11 @@ class SureScreen(Dialog[bool]):
         yield TextLines([f"# {self._asks}", self._note])
 
     def on_mount(self) -> None:
-        self.set_interval(_LOOK_SECONDS, lambda: self._left() or self.dismiss())
+        self.set_interval(_LOOK_SECONDS, self._look)
+
+    def _look(self) -> None:
+        if not self._left():
+            self.dismiss()
 
 
 class Dismissed(Exception):

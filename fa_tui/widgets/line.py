@@ -169,7 +169,8 @@ class StatusLine(Line):
     def _show(self) -> None:
         """Show the message, then the progress; without one that, then the explanation."""
         if self.message:
-            self.set((f" {self.message}  ", self._tone), *self._progress)
+            gap = " " * bool(self._progress)
+            self.set((f" {self.message}{gap}", self._tone), *self._progress)
         else:
             self.set(*self._progress, *self._legend)
 

@@ -101,10 +101,11 @@ class SlidersPanel(Vertical):
         room = self.size.width - len(f" {walked}, ") - width_of(flipped)
         others = as_many(counts, room, ", ")
         comma = ", " if others else ""
+        explained = _LEGEND if self.has_focus_within else ""
         pieces = [(f" {walked}", "strong"), (flipped, "warn"), (comma + others, "text")]
-        explanation = (f"   {_LEGEND}", "dim")
+        explanation = (f"   {explained}", "dim")
         # half an explanation explains nothing
-        if self.has_focus_within and row_width([*pieces, explanation]) <= self.size.width:
+        if row_width([*pieces, explanation]) <= self.size.width:
             pieces.append(explanation)
         self._summary.set(*pieces)
 

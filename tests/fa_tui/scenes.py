@@ -201,7 +201,9 @@ async def jobs_on_the_status_line(pilot: Pilot[Any], app: ExplorerApp) -> None:
 
 
 async def the_question_before_leaving(pilot: Pilot[Any], app: ExplorerApp) -> None:
-    await app.push_screen(SureScreen("2 jobs not finished. Leave?", "Finished runs are on disk."))
+    await app.push_screen(
+        SureScreen("2 jobs not finished. Leave?", "Finished runs are on disk.", lambda: True)
+    )
 
 
 async def problems(pilot: Pilot[Any], app: ExplorerApp) -> None:

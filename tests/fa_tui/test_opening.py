@@ -9,7 +9,7 @@ import pytest
 
 from fa_core.audit.devices import Execution
 from fa_core.formats import Scan, scan
-from fa_core.formats.rows import Problem
+from fa_core.formats.rows import AuditRow, Problem
 from fa_tui.cli import main
 from fa_tui.session import Session
 from fa_tui.terminal import abilities
@@ -76,6 +76,8 @@ def test_a_threshold_that_was_given_wins_and_the_others_come_from_the_settings(
 def test_what_has_gone_when_traces_are_wanted_is_a_problem(
     handed: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    found = Scan([AuditRow(source="runs", key="bp", method="bp")])
+    monkeypatch.setattr("fa_core.formats.scan", lambda paths, **_: found)
     assert main(["runs"]) == 0
     monkeypatch.setattr("fa_core.formats.scan", scan)
     assert not handed["session"].traces

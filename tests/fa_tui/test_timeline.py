@@ -144,7 +144,6 @@ async def test_the_runs_are_those_in_scope_and_a_scope_without_a_trace_says_so(
         screen = await _open(pilot)
         assert "no traces of the runs that pass the filter" in screen_text(app)
         assert "f takes all runs; runs have some" in screen_text(app)
-        assert "fa-tui train writes trace.jsonl" in screen_text(app)
         await pilot.press("f")
         await settled(pilot, screen)
         assert [row[0] for row in screen.table.text[1:]] == ["bp", "dfa"]

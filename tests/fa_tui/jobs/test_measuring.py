@@ -160,5 +160,5 @@ async def test_runs_that_come_together_are_one_change_of_the_screen(
             app.jobs.arrived(Measured(index, replace(row, report=report), saved="results.json"))
         await until(pilot, lambda: app.session.counts().walked == 6)
         assert shown == [1, 5]
-        await shows(pilot, "5 runs measured")
+        await shows(pilot, "5 more measured")
     app.close_jobs()

@@ -167,7 +167,7 @@ OPENING: list[Callable[[ExplorerApp], object]] = [
     lambda app: app.action_show_problems(),
     lambda app: app.action_help(),
     lambda app: app.action_command_palette(),
-    lambda app: app.push_screen(SureScreen("Leave?", "")),
+    lambda app: app.push_screen(SureScreen("Leave?", "", lambda: True)),
     lambda app: app.push_screen(ChoiceScreen("a list", [])),
 ]
 
