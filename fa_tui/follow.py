@@ -25,6 +25,7 @@ from fa_core.formats.run_folder import RunProgress, look_at, sniff
 from fa_core.formats.scan import NOTHING_HERE, Identity, places
 from fa_core.report.manifest import CREDIT, MANIFEST, PROGRESS, RUN_FILES
 from fa_core.report.names import one_per_run, run_place
+from fa_core.report.numbers import listed
 from fa_tui.session import News, Session
 
 if TYPE_CHECKING:
@@ -304,9 +305,6 @@ def _identity(folder: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-_NAMED = 3
-
-
 def news_of(before: Session, now: Session, news: News) -> str:
     """``2 new: dfa s42, dfa s43   1 gone: ep s42``.
 
@@ -323,6 +321,5 @@ def news_of(before: Session, now: Session, news: News) -> str:
         ("gone", news.gone),
     ):
         if rows:
-            names = [now.label(row) for row in rows[:_NAMED]] + ["..."] * (len(rows) > _NAMED)
-            parts.append(f"{len(rows)} {word}: {', '.join(names)}")
+            parts.append(f"{len(rows)} {word}: {listed([*map(now.label, rows)], 3)}")
     return "   ".join(parts)

@@ -310,9 +310,7 @@ def _with_baseline(
     assumed: FrozenBaseline,
 ) -> DiagnosticReport:
     """The last epoch's report with its baseline, unless it records one."""
-    acc = None
-    if audit is not None:
-        acc = audit.baseline_acc
+    acc = None if audit is None else audit.baseline_acc
     if report.frozen_baseline_acc is not None:
         return report
     if audit is None or acc is None or not math.isfinite(acc) or method in assumed.by_method:

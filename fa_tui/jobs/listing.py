@@ -54,14 +54,10 @@ class Pace:
         """The job with its duration so far; while it runs also with remaining time."""
         if job.state != "running":
             return msgspec.structs.replace(job, took=self.took if job.over else None)
-        if self._began is None or self.took is not None:
-            lasts = None
-        else:
+        lasts = None
+        if self._began is not None and self.took is None:
             lasts = self._clock() - self._began
-        if job.total:
-            left = self.seconds_left(job.total)
-        else:
-            left = None
+        left = self.seconds_left(job.total) if job.total else None
         return msgspec.structs.replace(job, took=lasts, left=left)
 
 

@@ -33,12 +33,7 @@ def norm_scales(rows: Iterable[AuditRow]) -> Scales:
 
 def bars_needed(rows: Iterable[AuditRow]) -> int:
     """Bars of the deepest of some runs, at most `MOST_BARS`."""
-    deepest = 1
-    for row in rows:
-        deepest = max(deepest, len(row.report.residual_norms))
-        if deepest >= MOST_BARS:
-            return MOST_BARS
-    return deepest
+    return min(MOST_BARS, max([1, *(len(row.report.residual_norms) for row in rows)]))
 
 
 def norm_bars(

@@ -117,8 +117,7 @@ def fires_on(group: SeedGroup) -> str:
     """
     shown = []
     for letter in LETTERS:
-        fired = group.fired[letter]
-        measured = group.measured[letter]
+        fired, measured = group.fired[letter], group.measured[letter]
         if not measured:
             shown.append(f"{letter} {MISSING}")
         elif fired or letter in group.undecided or measured < len(group.seeds):
@@ -280,9 +279,9 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
     yield Grid.of(
         [_method_record(one, headings) for one in by_method(timelines)],
         caption=f"First {unit} at which each diagnostic fires, one number per seed (–: never, ~: "
-        f"undecided at the end, healed: passes at the end; what is not exact is named beside the "
-        f"{unit}), of (d) the last one where no {unit} records a baseline of its own"
-        "; saved and accuracies: means of the runs that stop, else of all.",
+        "undecided at the end, healed: passes at the end; what is not exact is named beside it), "
+        f"(d) last: at the last {unit} alone, as no {unit} records a baseline of its own; "
+        "saved and accuracies: means of the runs that stop, else of all.",
         words=2 + len(LETTERS),
     )
     yield Grid.of(
