@@ -280,7 +280,7 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
         [_method_record(one, headings) for one in by_method(timelines)],
         caption=f"First {unit} at which each diagnostic fires, one number per seed (–: never, ~: "
         "undecided at the end, healed: passes at the end; what is not exact is named beside it), "
-        f"(d) last: at the last {unit} alone, as no {unit} records a baseline of its own; "
+        f"(d) last: judged at the last {unit} alone; "
         "saved and accuracies: means of the runs that stop, else of all.",
         words=2 + len(LETTERS),
     )
