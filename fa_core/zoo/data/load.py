@@ -13,9 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, BinaryIO
 
-import msgspec
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from fa_core.errors import UnreadableInput, UsageError, missing_package
