@@ -190,7 +190,7 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCOL
     have marks at the frozen baseline and at the accuracy that passes (d).
     """
     drawn = families(table)
-    named, styles = variants((one.method, one.axes) for one, _ in drawn)
+    named, styles = variants((one.method, one.all_axes) for one, _ in drawn)
     names: dict[int, str] = {}
     for (_, family), name in zip(drawn, named, strict=True):
         names |= dict.fromkeys(family, name)
