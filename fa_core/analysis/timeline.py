@@ -192,21 +192,19 @@ class Replay:
         self,
         thresholds: DiagnosticThresholds = PROTOCOL,
         stop_on: str = STOP_ON,
-        total_epochs: int | None = None,
     ) -> list[Timeline]:
         """Every run, judged epoch by epoch.
 
         Args:
             thresholds: default: the protocol's.
             stop_on: letters that end a run.
-            total_epochs: length the runs were planned for; default: what a trace holds.
         """
         fired = self._table.flags(thresholds)
         undecided = self._table.undecided(thresholds)
         found = []
         for trace, records, nulls in self._runs:
             bits = fired[records], undecided[records], self._table.coverage[records]
-            stop = _stop(trace, bits[0], stop_on, total_epochs)
+            stop = _stop(trace, bits[0], stop_on)
             found.append(self._judged(trace, records, bits, {**nulls, "stop": stop}))
         return found
 
@@ -362,14 +360,14 @@ def _skipped(trace: Trace, table: AuditTable, measured: str) -> tuple[str, ...]:
     return (*notes, *trace.notes)
 
 
-def _stop(trace: Trace, fired: Bits, stop_on: str, total_epochs: int | None) -> EarlyStop | None:
+def _stop(trace: Trace, fired: Bits, stop_on: str) -> EarlyStop | None:
     """Savings of ending a run at the first epoch at which a chosen diagnostic fires, or None."""
     chosen = fired & mask_of(set(stop_on))
     if not chosen.any():
         return None
     at = int(np.flatnonzero(chosen)[0])
     trained = _epochs_done(trace, at)
-    total = max(total_epochs or 0, _epochs_done(trace, -1))
+    total = _epochs_done(trace, -1)
     saved = 0.0
     if total:
         saved = 1.0 - trained / total

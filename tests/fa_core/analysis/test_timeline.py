@@ -46,10 +46,9 @@ def test_first_fires_of_the_published_dfa_runs_come_out_per_seed():
         (PUBLISHED[0], {"stop_on": "a"}, (8, "a", 8, 100)),
         (crossing(b=3, first=0, seconds=2.0), {}, (3, "b", 4, 100)),
         (crossing(b=4, first=0, epochs=101), {}, (4, "b", 4, 100)),
-        (crossing(b=4, epochs=10), {"total_epochs": 100}, (4, "b", 4, 100)),
         (NAN, {}, (1, "ab", 1, 2)),
     ],
-    ids=["published", "on choice", "from zero", "an untrained record", "growing", "NaN"],
+    ids=["published", "on choice", "from zero", "an untrained record", "NaN"],
 )
 def test_a_run_stops_at_the_first_fire_and_saves_the_epochs_after_it(run, options, expected):
     stop = timeline(run, **options).stop
