@@ -201,8 +201,8 @@ def test_a_claim_alone_decides_the_exit_code(
     [
         ("method = 'dfaa'\n", "claim 1: no run of method 'dfaa'; did you mean dfa?"),
         (
-            "method = 'dfa'\nsedes = 42\n",
-            "claim 1: no run has an axis 'sedes'; did you mean seeds?",
+            "method = 'dfa'\naxes = {width = 42}\n",
+            "claim 1: no run has an axis 'width'; known: none",
         ),
     ],
 )
