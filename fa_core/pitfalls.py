@@ -73,10 +73,9 @@ def of_run(folder: Path) -> Subject:
     return Subject(net, method, (x, y), credit, grads)
 
 
-@cache
-def _texts() -> dict[str, dict[str, str]]:
-    text = Path(__file__).with_name("pitfalls.toml").read_bytes()
-    return msgspec.toml.decode(text, type=dict[str, dict[str, str]])
+_TEXTS = msgspec.toml.decode(
+    Path(__file__).with_suffix(".toml").read_bytes(), type=dict[str, dict[str, str]]
+)
 
 
 class Demonstration(msgspec.Struct, frozen=True):
@@ -104,7 +103,7 @@ class Demonstration(msgspec.Struct, frozen=True):
     @property
     def texts(self) -> dict[str, str]:
         """``title``, one line; ``why``, the mechanism; ``instead``, the code to write."""
-        return _texts()[self.name]
+        return _TEXTS[self.name]
 
     def to_dict(self) -> Json:
         """Plain dicts, lists and numbers, unrounded."""
