@@ -300,38 +300,49 @@ def input_hashes(checkpoint: Path) -> dict[str, str]:
 
 def stamp(checkpoint: Path) -> list[list[int]]:
     """Size and modification time (ns) of a measurement's files, the weights first."""
+    return [own for _, own in _stamps(checkpoint)]
+
+
+def _stamps(checkpoint: Path) -> list[tuple[str, list[int]]]:
+    """The same, each with the name of what it is."""
     with suppress(OSError, UnreadableInput):
-        found = [file.stat() for files in _inputs(checkpoint).values() for file in files]
-        return [[status.st_size, status.st_mtime_ns] for status in found]
+        found = [
+            (name, file.stat()) for name, files in _inputs(checkpoint).items() for file in files
+        ]
+        return [(name, [status.st_size, status.st_mtime_ns]) for name, status in found]
     return []
 
 
 def marked_changed(rows: Iterable[AuditRow], most: float = math.inf) -> Iterator[AuditRow]:
     """The rows, with what of their files changed since they were measured (`ReportFacts.changed`).
 
-    A copy is no change: files are hashed where size or time differ from the record.
+    Another size is a change. A copy is none: files with another time alone are hashed.
 
     Args:
         rows: as read.
-        most: bytes that are hashed at most, of all runs.
+        most: bytes that are hashed at most, of all runs; others are `AuditRow.touched`.
     """
     # records may name one checkpoint many times
-    stamps, hashes_of = cache(stamp), cache(input_hashes)
+    stamps, hashes_of = cache(_stamps), cache(input_hashes)
     for row in rows:
         facts = row.report.provenance
         then, before = facts.get(STAMP, []), facts.get("hashes", {})
         path = Path(row.checkpoint or "")
         now = stamps(path) if then and before and row.checkpoint else []
-        size = sum(size for size, _ in now)
         # older records have the stamp of the weights alone
-        if size <= most and now[: len(then)] != then and now:
+        pairs = [pair for pair in zip(now, then, strict=False) if pair[0][1] != pair[1]]
+        changed = {name: "" for (name, own), old in pairs if own[:1] != old[:1]}
+        size = sum(size for _, (size, _) in now)
+        if pairs and not changed and size > most:
+            row = replace(row, touched="the time of its files is not that of its audit")
+        elif pairs and not changed:
             most -= size
             with suppress(FaError):
                 hashes = hashes_of(path)
-                changed = [each for each, own in hashes.items() if before.get(each, own) != own]
-                if changed:
-                    report = replace(
-                        row.report, changed=f"its {' and '.join(changed)} changed since"
-                    )
-                    row = replace(row, report=report)
+                changed = {
+                    each: own for each, own in hashes.items() if before.get(each, own) != own
+                }
+        if changed:
+            words = f"its {' and '.join(changed)} changed since"
+            row = replace(row, report=replace(row.report, changed=words))
         yield row

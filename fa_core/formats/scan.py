@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import re
 import stat
@@ -27,10 +28,11 @@ from fa_core.files.opening import (
 )
 from fa_core.formats import checkpoint_file, log_files, run_folder
 from fa_core.formats.checkpoint_file import HASHED, marked_changed
+from fa_core.formats.frozen_runs import with_baselines
 from fa_core.formats.json_document import Finding, open_document
 from fa_core.formats.log_columns import Given, is_log, may_be_log, no_known_column
 from fa_core.formats.readers import HEAD, KNOWN, format_of, may_be_known, plugin_readers
-from fa_core.formats.rows import AuditRow, Problem, with_baselines
+from fa_core.formats.rows import AuditRow, Problem
 from fa_core.formats.trace import Trace
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import CREDIT, DISTRIBUTED, RESULTS, RUN_FILES
@@ -76,6 +78,7 @@ def scan(
     run_traces: bool = True,
     columns: Given | None = None,
     as_recorded: bool = False,
+    hashed: float = math.inf,
 ) -> Scan:
     """Audits, unmeasured checkpoints and traces under some paths.
 
@@ -89,6 +92,8 @@ def scan(
         columns: of logs, as `fa_core.formats.given_columns` gives them.
         as_recorded: whether (d) is left as the files have it, instead of judged by a frozen run
             at hand.
+        hashed: bytes of frozen runs that are hashed at most. Of the other rows `marked_changed`
+            says which files changed since: whoever shows rows calls it.
 
     Raises:
         UnreadableInput: the only path given cannot be read, or is a file in which nothing can.
@@ -109,13 +114,16 @@ def scan(
     real = {str(real_path(path)) for path in alone}
     for path in sorted(filter(is_file, {Path(path).with_name(RESULTS) for path in alone})):
         beside = _collected(_under(str(path), seen, False, read, homes))
-        found.rows.extend(row for row in with_baselines(beside.rows) if row.checkpoint in real)
+        found.rows.extend(
+            row for row in with_baselines(beside.rows, hashed) if row.checkpoint in real
+        )
         found.problems.extend(beside.problems)
     found = _one_per_run(found, named)
     if as_recorded:
         return found
     # a run folder and an audit made of it hold the same measurement
-    last = {_measurement(row) or place: row for place, row in enumerate(with_baselines(found.rows))}
+    rows = with_baselines(found.rows, hashed)
+    last = {_measurement(row) or place: row for place, row in enumerate(rows)}
     return Scan([*last.values()], found.traces, found.problems)
 
 

@@ -51,11 +51,38 @@ def test_a_run_whose_files_changed_since_its_audit_is_not_measured_and_a_copy_is
     assert "runs whose files changed since their audit are left out: dfa_s42" in seeds.notes
     # what is too large for the explorer, and an older record without a stamp
     (row,) = marked_changed(scan([copy]).rows, 0)
-    assert row.report.changed == ""
+    assert (row.report.changed, bool(row.touched)) == ("", True)
+    with (copy / WEIGHTS).open("ab") as weights:
+        weights.write(b"x")
+    (row,) = marked_changed(scan([copy]).rows, 0)
+    assert (row.report.changed, row.touched) == ("its weights changed since", "")
     facts = json.loads((copy / AUDIT).read_text())
     del facts["provenance"]["files"]
     (copy / AUDIT).write_text(json.dumps(facts))
     assert load_audits(copy).report(0).changed == ""
+
+
+def test_a_frozen_run_whose_files_changed_since_its_audit_is_no_baseline(run, tmp_path):
+    known = measured(run).provenance["data_hash"]
+    frozen = make_run(tmp_path / "frozen_s42", "frozen", data_hash=known)
+    for place in (run, frozen):
+        measured(place).save(place / AUDIT)
+    os.utime(frozen / WEIGHTS, (1, 1))
+
+    def judged(paths, **how):
+        rows = scan(paths, **how).rows
+        return next(row.report for row in rows if row.method == "dfa")
+
+    for paths in ([run], [tmp_path]):
+        assert judged(paths).margin_pp is not None
+        why = judged(paths, hashed=0).unmeasured["d"]
+        assert why.endswith(
+            "frozen_s42 the time of its files is not that of its audit: measure it again"
+        )
+    spoil(frozen / WEIGHTS)
+    for paths in ([run], [tmp_path]):
+        why = judged(paths).unmeasured["d"]
+        assert why.endswith("frozen_s42 its weights changed since: measure it again")
 
 
 def test_weights_that_change_while_they_are_measured_give_no_report(run, monkeypatch):
