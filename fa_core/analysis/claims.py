@@ -217,8 +217,8 @@ def refuse_unknown_names(claims: Sequence[Claim], rows: Sequence[AuditRow], wher
 def check_claim(claim: Claim, rows: Sequence[AuditRow]) -> ClaimResult:
     """What every seed says about a claim.
 
-    A seed holds or fails by its number; where the run has a 95 % interval of the number, by the
-    whole interval and the number, and is undecided if the limit lies between them. A number that is not finite decides
+    A seed holds or fails by its number; where the run has a 95 % interval of it, by the number and
+    the whole interval, and is undecided if they disagree. A number that is not finite decides
     nothing. Two runs of one seed are of two recipes, and decide nothing.
 
     Args:
