@@ -20,7 +20,6 @@ from msgspec.structs import replace
 
 from fa_core.files.opening import real_path
 from fa_core.formats import Scan, Trace, scan_again
-from fa_core.formats.checkpoint_file import HASHED
 from fa_core.formats.frozen_runs import with_baselines
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.formats.run_folder import RunProgress, look_at, sniff
@@ -140,8 +139,7 @@ class Folders:
                 readings.append(Reading(place, gone=True))
         self._since = None
         # together: the frozen runs of a folder are read once
-        found = [row for each in readings for row in each.rows]
-        rows = iter(with_baselines(found, HASHED))
+        rows = iter(with_baselines([row for each in readings for row in each.rows]))
         readings = [replace(each, rows=[*islice(rows, len(each.rows))]) for each in readings]
         return readings, work
 

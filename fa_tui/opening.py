@@ -15,7 +15,6 @@ import msgspec
 from fa_core import formats
 from fa_core.errors import FaError, UsageError
 from fa_core.formats import given_columns
-from fa_core.formats.checkpoint_file import HASHED
 from fa_core.formats.rows import Problem
 from fa_tui import app as explorer
 from fa_tui.samples import default_paths
@@ -73,11 +72,11 @@ def open_explorer(
     # traces of run folders are slow to read, and the first screen does not need them
     log, wrong = _with_columns(log, loaded.settings.columns)
     columns = {} if log is None else log.given
-    found = formats.scan(paths, run_traces=False, columns=columns, hashed=HASHED)
+    found = formats.scan(paths, run_traces=False, columns=columns)
 
     def traces() -> Sequence[Trace]:
         try:
-            again = formats.scan(app.paths, columns=columns, hashed=HASHED)
+            again = formats.scan(app.paths, columns=columns)
         except FaError as error:  # what was there on opening may have gone since
             again = formats.Scan(problems=[Problem(str(paths[0]), str(error))])
         app.call_later(app.add_problems, again.problems)

@@ -205,7 +205,7 @@ def evaluation(plan: Plan, device: str) -> Evaluation:
     order, batched = eval_order(len(data.test_y), plan.batches, plan.batch_size, plan.eval_seed)
     x, y = (samples[order].to(device) for samples in (data.test_x, data.test_y))
     size = min(plan.batch_size, batched)
-    batches = list(zip(x[:batched].split(size), y[:batched].split(size), strict=True))
+    batches = list(zip(*(torch.split(part[:batched], size) for part in (x, y)), strict=True))
     return Evaluation(x, y, batches, data.hash, order, scaling=data.scaling)
 
 

@@ -300,16 +300,9 @@ def input_hashes(checkpoint: Path) -> dict[str, str]:
 
 def stamp(checkpoint: Path) -> list[list[int]]:
     """Size and modification time (ns) of a measurement's files, the weights first."""
-    return [own for _, own in _stamps(checkpoint)]
-
-
-def _stamps(checkpoint: Path) -> list[tuple[str, list[int]]]:
-    """The same, each with the name of what it is."""
     with suppress(OSError, UnreadableInput):
-        found = [
-            (name, file.stat()) for name, files in _inputs(checkpoint).items() for file in files
-        ]
-        return [(name, [status.st_size, status.st_mtime_ns]) for name, status in found]
+        found = [file.stat() for files in _inputs(checkpoint).values() for file in files]
+        return [[status.st_size, status.st_mtime_ns] for status in found]
     return []
 
 
@@ -323,25 +316,23 @@ def marked_changed(rows: Iterable[AuditRow], most: float = math.inf) -> Iterator
         most: bytes that are hashed at most, of all runs; others are `AuditRow.touched`.
     """
     # records may name one checkpoint many times
-    stamps, hashes_of = cache(_stamps), cache(input_hashes)
+    stamps, hashes_of = cache(stamp), cache(input_hashes)
     for row in rows:
         facts = row.report.provenance
         then, before = facts.get(STAMP, []), facts.get("hashes", {})
         path = Path(row.checkpoint or "")
         now = stamps(path) if then and before and row.checkpoint else []
         # older records have the stamp of the weights alone
-        pairs = [pair for pair in zip(now, then, strict=False) if pair[0][1] != pair[1]]
-        changed = {name: "" for (name, own), old in pairs if own[:1] != old[:1]}
-        size = sum(size for _, (size, _) in now)
+        pairs = [(own, old) for own, old in zip(now, then, strict=False) if own != old]
+        changed = ["files" for own, old in pairs if own[:1] != old[:1]][:1]
+        size = sum(size for size, _ in now)
         if pairs and not changed and size > most:
             row = replace(row, touched="the time of its files is not that of its audit")
         elif pairs and not changed:
             most -= size
             with suppress(FaError):
-                hashes = hashes_of(path)
-                changed = {
-                    each: own for each, own in hashes.items() if before.get(each, own) != own
-                }
+                own = hashes_of(path)
+                changed = [name for name in own if before.get(name, own[name]) != own[name]]
         if changed:
             words = f"its {' and '.join(changed)} changed since"
             row = replace(row, report=replace(row.report, changed=words))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -13,7 +12,7 @@ from msgspec.structs import replace
 from fa_core.errors import FaError
 from fa_core.files.decode import Json, loads
 from fa_core.files.opening import exists, read_file, real_path
-from fa_core.formats.checkpoint_file import STAMP, marked_changed
+from fa_core.formats.checkpoint_file import HASHED, STAMP, marked_changed
 from fa_core.formats.rows import AuditRow, row_of_manifest
 from fa_core.report.baseline import FrozenRun, FrozenRuns, facts_of, rule_of
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -52,20 +51,19 @@ def with_measured_baselines(
     ]
 
 
-def with_baselines(rows: Sequence[AuditRow], most: float = math.inf) -> Sequence[AuditRow]:
+def with_baselines(rows: Sequence[AuditRow]) -> Sequence[AuditRow]:
     """The rows that lack a baseline with that of a frozen run among them, or next to their run
     folder. What is read and what is measured is judged alike, whichever run was trained first.
 
-    Args:
-        rows: the rows; frozen runs are marked by it (`marked_changed`): changed ones judge none.
-        most: bytes of them that are hashed at most.
+    A frozen run judges none if its files changed since its audit, or were touched since and are
+    more than `HASHED` (`marked_changed`).
     """
     if not any(map(_lacks_one, rows)):
         return rows
     lacking = [Path(row.checkpoint) for row in rows if row.checkpoint and _lacks_one(row)]
     folders = dict.fromkeys(real_path(place).parent for place in lacking if is_run(place))
     own = [row for row in rows if row.method == FROZEN]
-    marked = marked_changed([*own, *chain.from_iterable(map(_frozen_in, folders))], most)
+    marked = marked_changed([*own, *chain.from_iterable(map(_frozen_in, folders))], HASHED)
     rows = [next(marked) if row.method == FROZEN else row for row in rows]
     return with_measured_baselines(rows, [replace(row, checkpoint=None) for row in marked])
 

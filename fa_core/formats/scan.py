@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import math
 import os
 import re
 import stat
@@ -78,13 +77,13 @@ def scan(
     run_traces: bool = True,
     columns: Given | None = None,
     as_recorded: bool = False,
-    hashed: float = math.inf,
 ) -> Scan:
     """Audits, unmeasured checkpoints and traces under some paths.
 
     Folders are searched recursively, in sorted order, without hidden ones. A measurement that was
     found twice, by its files and its numbers, is the later one. An unknown file is an
-    error if named, and skipped in a folder. Unreadable paths are listed as problems.
+    error if named, and skipped in a folder. Unreadable paths are listed as problems. Whoever shows
+    the rows asks `marked_changed` which of their files changed since.
 
     Args:
         paths: files and folders.
@@ -92,8 +91,6 @@ def scan(
         columns: of logs, as `fa_core.formats.given_columns` gives them.
         as_recorded: whether (d) is left as the files have it, instead of judged by a frozen run
             at hand.
-        hashed: bytes of frozen runs that are hashed at most. Of the other rows `marked_changed`
-            says which files changed since: whoever shows rows calls it.
 
     Raises:
         UnreadableInput: the only path given cannot be read, or is a file in which nothing can.
@@ -114,16 +111,13 @@ def scan(
     real = {str(real_path(path)) for path in alone}
     for path in sorted(filter(is_file, {Path(path).with_name(RESULTS) for path in alone})):
         beside = _collected(_under(str(path), seen, False, read, homes))
-        found.rows.extend(
-            row for row in with_baselines(beside.rows, hashed) if row.checkpoint in real
-        )
+        found.rows.extend(row for row in with_baselines(beside.rows) if row.checkpoint in real)
         found.problems.extend(beside.problems)
     found = _one_per_run(found, named)
     if as_recorded:
         return found
     # a run folder and an audit made of it hold the same measurement
-    rows = with_baselines(found.rows, hashed)
-    last = {_measurement(row) or place: row for place, row in enumerate(rows)}
+    last = {_measurement(row) or place: row for place, row in enumerate(with_baselines(found.rows))}
     return Scan([*last.values()], found.traces, found.problems)
 
 

@@ -34,7 +34,6 @@ from fa_core.files.atomic import keep_old, write_json
 from fa_core.files.opening import real_path
 from fa_core.formats import scan
 from fa_core.formats.audit_table import Journal, printable_drift
-from fa_core.formats.checkpoint_file import HASHED
 from fa_core.formats.frozen_runs import with_baselines
 from fa_core.formats.rows import AuditRow, measured
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -376,7 +375,7 @@ class Measuring:
             (again,) = verifications([(row, future.result())])
             self._on_measured(Measured(index, row, again=again))
             return
-        (row,) = with_baselines([measured(row, future.result())], HASHED)
+        (row,) = with_baselines([measured(row, future.result())])
         # as its file is read again
         said = msgspec.structs.replace(
             row.report, recorded_verdict=row.report.as_recorded().verdict
