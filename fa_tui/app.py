@@ -362,10 +362,10 @@ class ExplorerApp(App[int]):
         }
         if changed:
             self.show(with_rows(self.session, changed))
-        if touched := [row for row in after if row.touched]:
-            what = f"{listed([row.key for row in touched], 4)}: {touched[0].touched}"
-            hint = "too large to be compared with it here; `fa-tui show` does"
-            self.add_problems([Problem(touched[0].source, f"{what}; {hint}")])
+        touched = [row.key for row in after if row.touched]
+        if touched:
+            what = "files of another time than at their audit are too large to be compared here"
+            self.add_problems([Problem("", f"{listed(touched)}: {what}; `fa-tui show` does")])
 
     async def action_rescan(self) -> None:
         """Look at the open files and folders again."""

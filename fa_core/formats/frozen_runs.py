@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from fa_core.errors import FaError
 from fa_core.files.decode import Json, loads
 from fa_core.files.opening import exists, read_file, real_path
-from fa_core.formats.checkpoint_file import HASHED, STAMP, marked_changed
+from fa_core.formats.checkpoint_file import HASHED, marked_changed
 from fa_core.formats.rows import AuditRow, row_of_manifest
 from fa_core.report.baseline import FrozenRun, FrozenRuns, facts_of, rule_of
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -58,10 +58,11 @@ def with_baselines(rows: Sequence[AuditRow]) -> Sequence[AuditRow]:
     A frozen run judges none if its files changed since its audit, or were touched since and are
     more than `HASHED` (`marked_changed`).
     """
-    if not any(map(_lacks_one, rows)):
+    lacking = [row.checkpoint for row in rows if _lacks_one(row)]
+    if not lacking:
         return rows
-    lacking = [Path(row.checkpoint) for row in rows if row.checkpoint and _lacks_one(row)]
-    folders = dict.fromkeys(real_path(place).parent for place in lacking if is_run(place))
+    places = map(Path, filter(None, lacking))
+    folders = dict.fromkeys(real_path(place).parent for place in places if is_run(place))
     own = [row for row in rows if row.method == FROZEN]
     marked = marked_changed([*own, *chain.from_iterable(map(_frozen_in, folders))], HASHED)
     rows = [next(marked) if row.method == FROZEN else row for row in rows]
@@ -86,9 +87,7 @@ def _frozen_in(folder: Path) -> Iterator[AuditRow]:
             row, audit = row_of_manifest(manifest, path.parent.name), path.with_name(AUDIT)
             if exists(audit):
                 found = DiagnosticReport.from_dict(loads(read_file(audit)))
-                known = found.provenance
-                facts = {**row.report.provenance, "hashes": known.get("hashes", {})}
-                facts[STAMP] = known.get(STAMP, [])
+                facts = {**found.provenance, **row.report.provenance}
                 row = replace(row, report=replace(found, provenance=facts))
             yield replace(row, checkpoint=str(path.parent))
 
