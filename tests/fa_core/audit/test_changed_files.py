@@ -75,14 +75,12 @@ def test_a_frozen_run_whose_files_changed_since_its_audit_is_no_baseline(
         (found,) = (row.report for row in scan([of]).rows if row.method == "dfa")
         return found.unmeasured.get("d", "frozen_s42 judges it")
 
-    for of in (run, tmp_path):
-        assert judged(of) == "frozen_s42 judges it"
-        with monkeypatch.context() as without:
-            without.setattr(frozen_runs, "HASHED", 0)
-            assert "frozen_s42 the time of its files is not that of its audit: mea" in judged(of)
+    assert [judged(of) for of in (run, tmp_path)] == ["frozen_s42 judges it"] * 2
     spoil(frozen / WEIGHTS)
     for of in (run, tmp_path):
         assert "frozen_s42 its weights changed since: measure it again" in judged(of)
+    monkeypatch.setattr(frozen_runs, "HASHED", 0)
+    assert "frozen_s42 the time of its files is not that of its audit: measure" in judged(run)
 
 
 def test_weights_that_change_while_they_are_measured_give_no_report(run, monkeypatch):
