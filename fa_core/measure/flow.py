@@ -208,7 +208,8 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._note_gradients(node, read, written)
             self.gave(node, given)
         for tensor in fresh:
-            self._write(tensor, node, fresh=True)
+            one = self._result(node, tensor) if len(fresh) > 1 else node
+            self._write(tensor, one, fresh=True)
         for tensor in written:
             self._write(tensor, node)
         return output
@@ -270,6 +271,16 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             weights=names,
             is_whole=is_whole,
         )
+
+    def _result(self, node: int, tensor: Tensor) -> int:
+        """One of several results: of a layer, as a recurrent one, an operation of its own."""
+        if node == ROOT or not self.operations[node].is_product:
+            return node
+        one = self._append("item", tensor.numel(), reads=(node,))
+        if node in self._followed:
+            self._followed[one] = self._followed[node]
+        self.gave(one, [tensor])
+        return one
 
     def _weights(self, read: Iterable[Tensor]) -> tuple[str, ...]:
         names = (self._names.get(_key(tensor), ()) for tensor in read)

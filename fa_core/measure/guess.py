@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, pairwise, permutations, product, takewhile
@@ -16,18 +16,19 @@ from itertools import chain, pairwise, permutations, product, takewhile
 from torch import nn
 
 from fa_core.errors import TapError
-from fa_core.measure.flow import ROOT, Call, Flow, behind, dominators, path_to
+from fa_core.measure.flow import ROOT, Call, Flow, behind, path_to
 from fa_core.measure.hooks import READS, match_modules, pattern_of, plain_logits
 from fa_core.measure.isolate import Inputs
 from fa_core.measure.stream import (
     Merges,
     Proof,
-    acting,
     is_scaling,
     module_of,
 )
 
 _NO_CALL = Call("", "", nn.Module(), ROOT, begin=2**40, read=ROOT)
+
+_UNNAMED = "a state without a name"
 
 _DEEP = 3
 """Layers one after the other that make a branch a trunk of its own."""
@@ -65,8 +66,8 @@ def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
             yield taps
 
 
-def left_out(flow: Flow, proof: Proof) -> str:
-    """The blocks and states of the stream that the taps leave out; "" for all of it.
+def left_out(flow: Flow, proof: Proof) -> list[str]:
+    """The blocks and states of the stream that the taps leave out; [] for all of it.
 
     Args:
         flow: the pass.
@@ -89,14 +90,15 @@ def left_out(flow: Flow, proof: Proof) -> str:
         for one in blocks[:1]
         if one.call is not _NO_CALL and flow.origin(one.read) not in taps
     ]
-    missing += _plain(flow, path, taps, blocks, tapped)
+    plain = _plain(flow, path, taps, blocks, tapped)
+    apart += [_read_name(flow, merges, node) for node in plain]
     beside = last.difference(path)
     missing += [node for node in sorted(beside) if node in merges and merges.skips(node)]
     normed = whole.before_norm(taps[-1])
     if normed != taps[-1] and all(one.gave <= normed for one in blocks):
         apart.append("what the final norm reads")
     names = [*(name_of(flow, node) for node in missing), *apart]
-    return ", ".join(dict.fromkeys(name or "a state without a name" for name in names))
+    return list(dict.fromkeys(name or _UNNAMED for name in names))
 
 
 def _plain(
@@ -105,15 +107,21 @@ def _plain(
     taps: Sequence[int],
     blocks: Iterable[_Block],
     tapped: Iterable[Call],
-) -> list[int]:
-    """The layers on a path in front of others of one step, in no block and no list of steps."""
+) -> Iterable[int]:
+    """The layers on a path behind others of one step, in no block and no list of steps."""
     known = [range(block.read + 1, block.gave + 1) for block in blocks]
     steps = [call for call in tapped if {*map(flow.origin, (call.read, call.gave))} <= {*taps}]
     alike = Counter(call.pattern for call in steps)
     known += [range(call.begin, call.end) for call in steps if alike[call.pattern] > 1]
-    rows = pairwise(flow.layers(set(path).difference(*known)))
+    rows = _of_one_step(flow, set(path).difference(*known), taps)
+    return [node for node, step in rows.items() if 0 < step < len(taps)]
+
+
+def _of_one_step(flow: Flow, nodes: Iterable[int], taps: Sequence[int]) -> dict[int, int]:
+    """The layers behind others of the same step between taps, and the places of these steps."""
     place = partial(bisect_left, taps)
-    return [one for one, other in rows if 0 < place(one) == place(other) < len(taps)]
+    rows = pairwise(flow.layers(nodes))
+    return {other: place(other) for one, other in rows if place(one) == place(other)}
 
 
 def _apart(flow: Flow, proof: Proof, allows_stem: bool) -> Iterable[str]:
@@ -121,15 +129,21 @@ def _apart(flow: Flow, proof: Proof, allows_stem: bool) -> Iterable[str]:
 
     The first layer of all may be the stem, and the one that gives the logits the readout.
     """
-    outer = set().union(*proof.outer)
+    before, last = proof.outer
+    outer = before | last
     layers = flow.layers(behind(flow, [proof.logits]))
     lists = dict(zip(layers, _elements_around(flow, layers), strict=True))
     inside = {_kind(call) for node in layers if node not in outer for call in lists[node]}
     size = flow.operations[proof.logits].size
     readout = [node for node in layers[-1:] if flow.operations[node].size == size]
     allowed = set(chain(*(lists[node] for node in layers[:allows_stem] + readout)))
-    found = chain(*(lists[node] for node in layers if node in outer))
-    return [call.name for call in found if _kind(call) in inside and call not in allowed]
+    return [
+        f"{call.name}{READS * (node in before)}"
+        for node in layers
+        if node in outer
+        for call in lists[node]
+        if _kind(call) in inside and call not in allowed
+    ]
 
 
 def _kind(call: Call) -> tuple[str, str, bool]:
@@ -138,15 +152,20 @@ def _kind(call: Call) -> tuple[str, str, bool]:
 
 
 def outnumber(flow: Flow, proof: Proof) -> list[str]:
-    """The layers through which everything flows outside of h_0..h_L, if more than its blocks.
+    """What the layers through which everything flows outside of h_0..h_L read, if these are more
+    than its blocks.
 
     The first, the stem, and the last, the readout, do not count.
     """
-    layers = flow.layers(path_to(dominators(flow, flow.sources), proof.logits))
-    outer = set().union(*proof.outer).intersection(layers[1:-1])
-    if len(outer) < len(proof.states):
-        return []
-    return acting(flow, outer, behind(flow, [proof.logits]))
+    whole = Merges(flow, flow.sources)
+    rows = _of_one_step(flow, path_to(whole.above, proof.logits), proof.states)
+    outer = [node for node, step in rows.items() if step in (0, len(proof.states))]
+    return [_read_name(flow, whole, node) for node in outer if len(outer) >= len(proof.states)]
+
+
+def _read_name(flow: Flow, merges: Merges, node: int) -> str:
+    """The module that gives or reads what a layer reads."""
+    return name_of(flow, merges.before_norm(flow.origin(merges.above[node]))) or _UNNAMED
 
 
 def _is_tapped(
@@ -474,10 +493,15 @@ def _written(
     if not all(candidates):
         return []
     best = partial(max, key=lambda name: (shared[lists[name]], -name.count(".")))
-    chosen = dict.fromkeys(best(reversed(names)) for names in candidates)
+    return in_lists(model, dict.fromkeys(best(reversed(names)) for names in candidates))
+
+
+def in_lists(model: nn.Module, names: Collection[str]) -> list[str]:
+    """Names of modules, as one pattern where they are all of a list."""
+    lists = {name: pattern_of(model, name) for name in names}
     taps: dict[str, None] = {}
-    for name in chosen:
-        alike = {other for other in chosen if lists[other] == lists[name]}
+    for name in names:
+        alike = {other for other in names if lists[other] == lists[name]}
         exact = set(match_modules(model, lists[name])) == alike
         taps[lists[name] if exact else name] = None
     return list(taps)

@@ -172,8 +172,9 @@ def prove(flow: Flow, stream: Stream) -> Proof:
         if states[l] not in used:
             raise TapError(
                 f"the logits do not depend on tap {l} ({name})",
-                hint="tap the tensor that the next block reads, not a by-product of it; where it "
-                "reads two, return one that has both and run the blocks on its parts",
+                hint="tap the tensor that the next block reads, not a by-product of it: of an LSTM "
+                "or GRU out[:, -1], not h_n; where it reads two, return one that has both and run "
+                "the blocks on its parts",
             )
     if flow.origin(logits, states[-1:]) == states[-1]:
         raise TapError(
@@ -205,7 +206,8 @@ def _check_links(flow: Flow, states: Sequence[int], said: Sequence[str]) -> None
             raise no_stream(f"past {said[l]}, {said[l + 1]} depends on {earlier}")
         before[here] = l
     if met & set(flow.sources) - {here}:
-        raise no_stream(f"past {said[-2]}, {said[-1]} depends on the input")
+        masked = " (masks may, as integers or bool)" * (len(flow.sources) > 1)
+        raise no_stream(f"past {said[-2]}, {said[-1]} depends on the input{masked}")
 
 
 def no_stream(what: str, hint: str = "") -> TapError:
