@@ -206,12 +206,13 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._names |= dict.fromkeys(map(_key, [*fresh, *written]), names)
         if node != ROOT:
             self._note_gradients(node, read, written)
-            self.gave(node, given)
         for tensor in fresh:
             one = self._result(node, tensor) if len(fresh) > 1 else node
             self._write(tensor, one, fresh=True)
         for tensor in written:
             self._write(tensor, node)
+        for tensor in (*fresh, *written):
+            self.gave(self.made(tensor), tensor)
         return output
 
     def made(self, tensor: Tensor) -> int:
@@ -279,7 +280,6 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         one = self._append("item", tensor.numel(), reads=(node,))
         if node in self._followed:
             self._followed[one] = self._followed[node]
-        self.gave(one, [tensor])
         return one
 
     def _weights(self, read: Iterable[Tensor]) -> tuple[str, ...]:
@@ -304,8 +304,8 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         lost = set().union(*(self._lost.get(node, ()) for node in used)) & following
         return sorted({(".detach()" if self._followed[n] else "torch.no_grad()") for n in lost})
 
-    def gave(self, node: int, given: list[Tensor]) -> None:
-        """An operation of the input ran and gave some tensors."""
+    def gave(self, node: int, given: Tensor) -> None:
+        """An operation ran and gave a tensor."""
 
     def _append(self, name: str, size: int, **what: Any) -> int:
         self.operations.append(Operation(name, size, self._call, **what))

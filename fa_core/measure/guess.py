@@ -84,14 +84,7 @@ def left_out(flow: Flow, proof: Proof) -> list[str]:
     apart += _apart(flow, proof, allows_stem=not sums)
     nodes = chain(*((block.read, block.gave) for block in blocks))
     missing = [node for node in nodes if not _is_tapped(flow, merges, taps, node, blocks)]
-    # a row's first layer alone may be tapped in front of its activation
-    missing += [
-        one.read
-        for one in blocks[:1]
-        if one.call is not _NO_CALL and flow.origin(one.read) not in taps
-    ]
-    plain = _plain(flow, path, taps, blocks, tapped)
-    apart += [_read_name(flow, merges, node) for node in plain]
+    missing += _plain(flow, merges, taps, blocks, tapped)
     beside = last.difference(path)
     missing += [node for node in sorted(beside) if node in merges and merges.skips(node)]
     normed = whole.before_norm(taps[-1])
@@ -103,25 +96,28 @@ def left_out(flow: Flow, proof: Proof) -> list[str]:
 
 def _plain(
     flow: Flow,
-    path: Sequence[int],
+    merges: Merges,
     taps: Sequence[int],
     blocks: Iterable[_Block],
     tapped: Iterable[Call],
 ) -> Iterable[int]:
-    """The layers on a path behind others of one step, in no block and no list of steps."""
+    """What plain layers behind others of one step read, in no block and no list of steps."""
     known = [range(block.read + 1, block.gave + 1) for block in blocks]
     steps = [call for call in tapped if {*map(flow.origin, (call.read, call.gave))} <= {*taps}]
     alike = Counter(call.pattern for call in steps)
     known += [range(call.begin, call.end) for call in steps if alike[call.pattern] > 1]
-    rows = _of_one_step(flow, set(path).difference(*known), taps)
-    return [node for node, step in rows.items() if 0 < step < len(taps)]
+    inside = set(path_to(merges.above, taps[-1])).difference(*known)
+    return [node for node, step in _of_one_step(flow, merges, inside, taps) if step]
 
 
-def _of_one_step(flow: Flow, nodes: Iterable[int], taps: Sequence[int]) -> dict[int, int]:
-    """The layers behind others of the same step between taps, and the places of these steps."""
+def _of_one_step(
+    flow: Flow, merges: Merges, nodes: Iterable[int], taps: Sequence[int]
+) -> Iterable[tuple[int, int]]:
+    """What layers behind others of the same step between taps read, and the places of the steps."""
     place = partial(bisect_left, taps)
-    rows = pairwise(flow.layers(nodes))
-    return {other: place(other) for one, other in rows if place(one) == place(other)}
+    for one, other in pairwise(flow.layers(nodes)):
+        if place(one) == place(other):
+            yield merges.before_norm(flow.origin(merges.above[other])), place(other)
 
 
 def _apart(flow: Flow, proof: Proof, allows_stem: bool) -> Iterable[str]:
@@ -157,15 +153,10 @@ def outnumber(flow: Flow, proof: Proof) -> list[str]:
 
     The first, the stem, and the last, the readout, do not count.
     """
-    whole = Merges(flow, flow.sources)
-    rows = _of_one_step(flow, path_to(whole.above, proof.logits), proof.states)
-    outer = [node for node, step in rows.items() if step in (0, len(proof.states))]
-    return [_read_name(flow, whole, node) for node in outer if len(outer) >= len(proof.states)]
-
-
-def _read_name(flow: Flow, merges: Merges, node: int) -> str:
-    """The module that gives or reads what a layer reads."""
-    return name_of(flow, merges.before_norm(flow.origin(merges.above[node]))) or _UNNAMED
+    whole, states = Merges(flow, flow.sources), proof.states
+    rows = _of_one_step(flow, whole, path_to(whole.above, proof.logits), states)
+    outer = [name_of(flow, node) or _UNNAMED for node, step in rows if step in (0, len(states))]
+    return outer * (len(outer) >= len(states))
 
 
 def _is_tapped(
@@ -173,9 +164,13 @@ def _is_tapped(
 ) -> bool:
     """Whether a tap is what a block reads or gives."""
     place = bisect_left(taps, node)
+    is_first = node == blocks[0].read
+    if is_first and blocks[0].call is not _NO_CALL:
+        return flow.origin(node) in taps
     for tap in taps[max(place - 1, 0) : place + 1]:
         # a tap may end a block at its sum; a final norm is looked for by itself
-        only_blocks = tap == taps[-1] or (tap <= node) != (node == blocks[0].read)
+        # a row's first layer alone may be tapped in front of its activation
+        only_blocks = tap == taps[-1] or (tap <= node) != is_first
         if not _changes(flow, merges, min(node, tap), max(node, tap), only_blocks):
             return True
     return False
@@ -239,19 +234,13 @@ def _states(flow: Flow, logits: int) -> list[int]:
             continue
         path = path_to(merges.above, logits)
         beside = sum(node in merges for node in used - set(path))
-        states = [] if _has_trunks(flow, merges, path) else _on_path(flow, merges, path)
-        found.append((beside, states))
+        blocks = [] if _has_trunks(flow, merges, path) else _blocks_on(flow, merges, path)
+        states = {block.read for block in blocks} | {block.gave for block in blocks[-1:]}
+        rows = pairwise(blocks)
+        states |= {a.gave for a, b in rows if _changes(flow, merges, a.gave, b.read)}
+        found.append((beside, sorted(states)))
     # the other sources are side inputs of the longest stream
     return min(found, key=lambda one: (one[0], -len(one[1])))[1] if found else []
-
-
-def _on_path(flow: Flow, merges: Merges, path: Sequence[int]) -> list[int]:
-    blocks = _blocks_on(flow, merges, path)
-    states = {block.read for block in blocks} | {block.gave for block in blocks[-1:]}
-    for one, other in pairwise(blocks):
-        if _changes(flow, merges, one.gave, other.read):
-            states.add(one.gave)
-    return sorted(states)
 
 
 @dataclass(frozen=True)

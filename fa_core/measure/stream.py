@@ -316,21 +316,20 @@ class _Pinned(Flow):  # type: ignore[no-untyped-call]
         self._size = len(first_of(x))
         self.pinned: dict[int, bool] = {}
 
-    def gave(self, node: int, given: list[Tensor]) -> None:
+    def gave(self, node: int, given: Tensor) -> None:
         layer, name = self._places.get(node - self.begin, (-1, ""))
-        if name != self.operations[node].name:
+        if name != self.operations[node].name or not given.is_floating_point():
             return
         self.pinned.setdefault(layer, False)
-        for tensor in filter(Tensor.is_floating_point, given):
-            before = tensor.clone()
-            # a state that is written part by part is overwritten as a whole
-            tensor.as_strided((entries(tensor),), (1,), 0).fill_(1)
-            if tensor.dim() > 1 and len(tensor) == self._size:
-                touched = _touched(self._size)
-                tensor[:touched] = torch.linspace(0.5, 2, tensor.shape[-1])
-                tensor[touched:] = before[touched:]
-                others = before[1:touched]
-                self.pinned[layer] |= not agree(before[:1].expand_as(others), others)
+        before = given.clone()
+        # a state that is written part by part is overwritten as a whole
+        given.as_strided((entries(given),), (1,), 0).fill_(1)
+        if given.dim() > 1 and len(given) == self._size:
+            touched = _touched(self._size)
+            given[:touched] = torch.linspace(0.5, 2, given.shape[-1])
+            given[touched:] = before[touched:]
+            others = before[1:touched]
+            self.pinned[layer] |= not agree(before[:1].expand_as(others), others)
 
 
 def _touched(size: int) -> int:
