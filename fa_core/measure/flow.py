@@ -207,8 +207,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if node != ROOT:
             self._note_gradients(node, read, written)
         for tensor in fresh:
-            one = self._result(node, tensor) if len(fresh) > 1 else node
-            self._write(tensor, one, fresh=True)
+            self._write(tensor, self._result(node, tensor, fresh), fresh=True)
         for tensor in written:
             self._write(tensor, node)
         for tensor in (*fresh, *written):
@@ -273,13 +272,12 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             is_whole=is_whole,
         )
 
-    def _result(self, node: int, tensor: Tensor) -> int:
-        """One of several results: of a layer, as a recurrent one, an operation of its own."""
-        if node == ROOT or not self.operations[node].is_product:
+    def _result(self, node: int, tensor: Tensor, of: list[Tensor]) -> int:
+        """An operation's result; of several of a layer, as a recurrent one, one by itself."""
+        if len(of) < 2 or node == ROOT or not self.operations[node].is_product:
             return node
         one = self._append("item", tensor.numel(), reads=(node,))
-        if node in self._followed:
-            self._followed[one] = self._followed[node]
+        self._followed[one] = torch.is_grad_enabled()
         return one
 
     def _weights(self, read: Iterable[Tensor]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, pairwise, permutations, product, takewhile
@@ -34,8 +34,9 @@ _DEEP = 3
 """Layers one after the other that make a branch a trunk of its own."""
 
 
-def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
-    """Ways to tap the stream of a network that does not return it: outputs, inputs, both.
+def possible_taps(model: nn.Module, x: Inputs) -> list[list[str]]:
+    """Ways to tap the stream of a network that does not return it: outputs, inputs, both; [] for
+    one that has no names.
 
     Args:
         model: the network in eval mode.
@@ -47,7 +48,7 @@ def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
     >>> import torch
     >>> blocks = (nn.Sequential(nn.Linear(2, 2), nn.ReLU()) for _ in range(3))
     >>> net = nn.Sequential(nn.Linear(2, 2), *blocks, nn.Linear(2, 2))
-    >>> next(possible_taps(net, torch.ones(1, 2)))
+    >>> possible_taps(net, torch.ones(1, 2))[0]
     ['0', '1', '2', '3']
     """
     with Flow(model, x) as flow:
@@ -60,10 +61,8 @@ def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
     of_logits = [call for call in flow.calls if call.gave in used]
     # rather than modules that hand a state on to one branch alone
     makes = [call for call in flow.calls if call.begin <= call.gave]
-    for calls, endings in product((of_logits, makes), (("",), (READS,), ("", READS))):
-        taps = _written(model, flow, calls, states, endings)
-        if taps:
-            yield taps
+    ways = product((of_logits, makes), (("",), (READS,), ("", READS)))
+    return [_written(model, flow, calls, states, endings) for calls, endings in ways]
 
 
 def left_out(flow: Flow, proof: Proof) -> list[str]:
@@ -482,18 +481,17 @@ def _written(
     if not all(candidates):
         return []
     best = partial(max, key=lambda name: (shared[lists[name]], -name.count(".")))
-    return in_lists(model, dict.fromkeys(best(reversed(names)) for names in candidates))
+    return in_lists(model, (best(reversed(names)) for names in candidates))
 
 
-def in_lists(model: nn.Module, names: Collection[str]) -> list[str]:
+def in_lists(model: nn.Module, names: Iterable[str]) -> list[str]:
     """Names of modules, as one pattern where they are all of a list."""
     lists = {name: pattern_of(model, name) for name in names}
-    taps: dict[str, None] = {}
-    for name in names:
-        alike = {other for other in names if lists[other] == lists[name]}
-        exact = set(match_modules(model, lists[name])) == alike
-        taps[lists[name] if exact else name] = None
-    return list(taps)
+    taps = []
+    for name, pattern in lists.items():
+        alike = {other for other in lists if lists[other] == pattern}
+        taps.append(pattern if alike == {*match_modules(model, pattern)} else name)
+    return list(dict.fromkeys(taps))
 
 
 def _names(

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from fa_core.errors import TapError
-from fa_core.measure.flow import ROOT, Flow, Operation, recording
+from fa_core.measure.flow import ROOT, Flow, recording
 from fa_core.measure.gradients import Layers, first_without_positions, read_by, selects_features
 from fa_core.measure.graph import read_in_another_form
 from fa_core.measure.guess import (
@@ -370,7 +370,7 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
     Raises:
         TapError: no such stream, or no module gives or reads one of its states.
     """
-    waiting = list(possible_taps(model, x))
+    waiting = possible_taps(model, x)
     tried: list[list[str]] = []
     part: list[str] = []
     why = "the states that its sums and layers show are not all given or read by modules"
@@ -397,7 +397,7 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
             names *= len(names) > 1
         else:
             left = left or outnumber(flow, proof)
-            part = in_lists(model, dict.fromkeys(names))
+            part = in_lists(model, names)
             if not left:
                 return part
             why = f"'{','.join(part)}' would leave out {listed(left)}"
@@ -441,15 +441,12 @@ def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
     # every block may end in one
     if is_transition or any(flow.operations[made].name == pool for made in stream.cuts[:l]):
         return None
-    while not (name := name_of(flow, node)) and _is_mapped(flow.operations[node]):
-        node = flow.operations[node].reads[0]
+    one = flow.operations[node]
+    while not (name := name_of(flow, node)) and len(one.reads) == 1 and not one.is_product:
+        (node,) = one.reads
+        one = flow.operations[node]
     # what a module reads of it may be the part
     return l, name if name != stream.names[l] else ""
-
-
-def _is_mapped(operation: Operation) -> bool:
-    """Whether an operation maps one result, without weights."""
-    return len(operation.reads) == 1 and not operation.is_product
 
 
 def said_of_pool(stream: Stream, pool: tuple[int, str]) -> str:
