@@ -124,21 +124,15 @@ def _apart(flow: Flow, proof: Proof, allows_stem: bool) -> Iterable[str]:
 
     The first layer of all may be the stem, and the one that gives the logits the readout.
     """
-    before, last = proof.outer
-    outer = before | last
+    outer = set().union(*proof.outer)
     layers = flow.layers(behind(flow, [proof.logits]))
     lists = dict(zip(layers, _elements_around(flow, layers), strict=True))
     inside = {_kind(call) for node in layers if node not in outer for call in lists[node]}
     size = flow.operations[proof.logits].size
     readout = [node for node in layers[-1:] if flow.operations[node].size == size]
     allowed = set(chain(*(lists[node] for node in layers[:allows_stem] + readout)))
-    return [
-        f"{call.name}{READS * (node in before)}"
-        for node in layers
-        if node in outer
-        for call in lists[node]
-        if _kind(call) in inside and call not in allowed
-    ]
+    found = chain(*(lists[node] for node in layers if node in outer))
+    return [call.name for call in found if _kind(call) in inside and call not in allowed]
 
 
 def _kind(call: Call) -> tuple[str, str, bool]:

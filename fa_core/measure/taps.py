@@ -401,7 +401,9 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
             if not left:
                 return part
             why = f"'{','.join(part)}' would leave out {listed(left)}"
-            names += left
+            # before a module whose output is tapped; a side input may be a part of what is read
+            left = [f"{name}{READS}" if name in names else name for name in left]
+            names += left if not proof.side_inputs else []
         # with what is left out, or before a pool
         waiting.append(list(dict.fromkeys(names)))
     raise no_guess(model, why, part)
