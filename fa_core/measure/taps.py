@@ -370,7 +370,8 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
     Raises:
         TapError: no such stream, or no module gives or reads one of its states.
     """
-    waiting = possible_taps(model, x)
+    found = possible_taps(model, x)
+    waiting = list(found)
     tried: list[list[str]] = []
     part: list[str] = []
     why = "the states that its sums and layers show are not all given or read by modules"
@@ -388,6 +389,9 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
         except TapError as error:
             why = why if part else error.what
             continue
+        if part and proof.side_inputs and taps not in found:
+            # which may be a part of what is left out
+            continue
         # a module that runs several times has one
         names = [name.partition(" ")[0] for name in stream.names]
         if pool is not None:
@@ -401,9 +405,8 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
             if not left:
                 return part
             why = f"'{','.join(part)}' would leave out {listed(left)}"
-            # before a module whose output is tapped; a side input may be a part of what is read
-            left = [f"{name}{READS}" if name in names else name for name in left]
-            names += left if not proof.side_inputs else []
+            # a module whose output is tapped is left out by what it reads
+            names += [f"{name}{READS}" if name in names else name for name in left]
         # with what is left out, or before a pool
         waiting.append(list(dict.fromkeys(names)))
     raise no_guess(model, why, part)
