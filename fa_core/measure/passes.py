@@ -232,7 +232,9 @@ class PassRunner:
         if pool is not None:
             raise TapError(
                 said_of_pool(stream, pool),
-                hint=f"in its place, tap the state before: {pool[1] or 'return it by a function'}",
+                hint="leave it out"
+                if pool[1] in stream.names
+                else f"in its place, tap the state before: {pool[1] or 'return it by a function'}",
             )
         self.proof = replace(proof, left_out="; ".join(filter(None, [", ".join(left), *outside])))
         run = partial(self._tapped.forward, self._model)

@@ -60,7 +60,6 @@ TABLE = [
     (res.ViTPooled, {"taps": "blocks.*:in,norm:in"}, "refusal", "tap the state before: blocks.2"),
     (res.PooledThenAdds, {}, "refusal", "would leave out"),
     (res.Bottleneck, {}, "numbers", "'blocks.*:in,narrow:in,narrow,norm:in'"),
-    (res.Bottleneck, {"taps": "blocks.*:in,narrow:in,wide:in,norm:in"}, "numbers", ""),
     (layer.LastToken, {}, "numbers", "taps guessed: 'net.1:in,net.2:in,hidden:in,head:in'"),
     (layer.LastToken, {"taps": "net.*,hidden"}, "refusal", "tap the state before: hidden:in"),
     (layer.LastToken, {"taps": "net.1:in,hidden:in,head"}, "refusal", "gives the logits"),
