@@ -48,23 +48,6 @@ class LastToken(Net):
         return h[:, -1] if h.ndim == 3 else h
 
 
-class LastPixel(Net):
-    """The last pixel alone is read, of convolutions, which keep pixels last."""
-
-    x = (16, 5, 4)
-
-    def __init__(self):
-        super().__init__()
-        self.net = nn.ModuleList(nn.Conv1d(5 if l == 0 else D, D, 1) for l in range(3))
-        self.head = nn.Linear(D, C)
-
-    def states(self, x):
-        first = self.net[0](x).relu()
-        second = self.net[1](first).relu()
-        third = self.net[2](second)
-        return self.head(third.relu()[:, :, -1]), [first, second, third]
-
-
 class Dead(Flat):
     """A layer whose ReLUs are all off."""
 

@@ -63,7 +63,6 @@ TABLE = [
     (layer.LastToken, {}, "numbers", "taps guessed: 'net.1:in,net.2:in,hidden:in,head:in'"),
     (layer.LastToken, {"taps": "net.*,hidden"}, "refusal", "tap the state before: hidden:in"),
     (layer.LastToken, {"taps": "net.1:in,hidden:in,head"}, "refusal", "gives the logits"),
-    (layer.LastPixel, {}, "numbers", "taps guessed: 'net.1:in,net.2:in,net.2'"),
     (res.Pruned, {}, "numbers", ""),
     (res.Mamba, {"taps": "embed,layers.*"}, "refusal", "h_2 (layers.1) depends on h_0 (embed)"),
     (res.Latents, STATES, "refusal", "no input reaches tap h_0"),
