@@ -58,7 +58,7 @@ def states_of(report, limits):
     found = {}
     for letter, one in DIAGNOSTICS.items():
         number, limit = report.numbers[letter], one.limit(limits)
-        ends = report.interval(letter) or (number, number)
+        ends = (number, *(report.interval(letter) or ()))
         if letter in report.nonfinite:
             found[letter] = "fires"
         elif number is None:
