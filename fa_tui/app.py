@@ -30,7 +30,8 @@ from textual.worker import WorkerFailed
 
 from fa_core.errors import INTERNAL_ERROR, FaError
 from fa_core.formats.checkpoint_file import HASHED, marked_changed
-from fa_core.report.numbers import count_text
+from fa_core.formats.rows import Problem
+from fa_core.report.numbers import count_text, listed
 from fa_tui.explorer import ExplorerScreen, classes_at
 from fa_tui.follow import Following, Reading, news_of
 from fa_tui.jobs.control import JobControl
@@ -48,7 +49,6 @@ from fa_tui.views.words import filter_name
 from fa_tui.widgets.painted import PlainScrollBar
 
 if TYPE_CHECKING:
-    from fa_core.formats.rows import Problem
     from fa_core.formats.run_folder import RunProgress
     from fa_tui.jobs.listing import Listed
 
@@ -362,6 +362,10 @@ class ExplorerApp(App[int]):
         }
         if changed:
             self.show(with_rows(self.session, changed))
+        touched = [row.key for row in after if row.touched]
+        if touched:
+            what = "files of another time than at their audit are too large to be compared here"
+            self.add_problems([Problem("", f"{listed(touched)}: {what}; `fa-tui show` does")])
 
     async def action_rescan(self) -> None:
         """Look at the open files and folders again."""

@@ -206,8 +206,8 @@ def refuse_unknown_names(claims: Sequence[Claim], rows: Sequence[AuditRow], wher
 def check_claim(claim: Claim, rows: Sequence[AuditRow]) -> ClaimResult:
     """What every seed says about a claim.
 
-    A seed holds or fails by its number; where the run has a 95 % interval of the number, by the
-    whole interval, and is undecided if the limit lies inside. A number that is not finite decides
+    A seed holds or fails by its number; where the run has a 95 % interval of it, by the number and
+    the whole interval, and is undecided if they disagree. A number that is not finite decides
     nothing. Two runs of one seed are of two recipes, and decide nothing.
 
     Args:
@@ -248,7 +248,7 @@ def _said(claim: Claim, row: AuditRow) -> SeedOutcome:
     if value is None or changed:
         return SeedOutcome(run=run, outcome=NOT_MEASURED, why=changed or f"no {claim.metric}")
     interval = row.report.judged_intervals.get(metric.column)
-    low, high = interval or (value, value)
+    low, *_, high = sorted((value, value, *(interval or ())))
     if row.report.evidence.get(metric.letter) == BOUND:
         high = math.inf
     if not math.isfinite(value):
@@ -257,6 +257,8 @@ def _said(claim: Claim, row: AuditRow) -> SeedOutcome:
     why = ""
     if outcome == UNDECIDED:
         why = "the limit lies inside its 95 % interval"
+        if (low, high) != interval:
+            why = "its number lies outside its 95 % interval"
         if high == math.inf:
             why = "only a lower bound is known"
     return SeedOutcome(run=run, outcome=outcome, value=value, interval=interval, why=why)

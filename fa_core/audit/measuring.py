@@ -86,8 +86,8 @@ def measure_run(
     """
     loaded = load(job, device)
     if samples is None:
+        check_asked(loaded)
         samples = evaluation(loaded.plan, device)
-        check_asked(loaded, samples)
     with choosing_logits(loaded.network, logits_choice(job.options)):
         return _measured(loaded, samples, device, progress)
 

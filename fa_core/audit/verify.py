@@ -17,7 +17,8 @@ from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.files.opening import LONGEST_NAME, is_file, is_folder, real_path
 from fa_core.formats.audit_table import stored_report, summary_row
 from fa_core.formats.checkpoint_file import run_of
-from fa_core.formats.rows import AuditRow, Problem, with_measured_baselines
+from fa_core.formats.frozen_runs import with_measured_baselines
+from fa_core.formats.rows import AuditRow, Problem
 from fa_core.option_values import DATA_SETS, is_callable_name
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.gamma import null_draws

@@ -309,11 +309,11 @@ def stamp(checkpoint: Path) -> list[list[int]]:
 def marked_changed(rows: Iterable[AuditRow], most: float = math.inf) -> Iterator[AuditRow]:
     """The rows, with what of their files changed since they were measured (`ReportFacts.changed`).
 
-    A copy is no change: files are hashed where size or time differ from the record.
+    Another size is a change. A copy is none: files with another time alone are hashed.
 
     Args:
         rows: as read.
-        most: bytes that are hashed at most, of all runs.
+        most: bytes that are hashed at most, of all runs; others are `AuditRow.touched`.
     """
     # records may name one checkpoint many times
     stamps, hashes_of = cache(stamp), cache(input_hashes)
@@ -322,16 +322,18 @@ def marked_changed(rows: Iterable[AuditRow], most: float = math.inf) -> Iterator
         then, before = facts.get(STAMP, []), facts.get("hashes", {})
         path = Path(row.checkpoint or "")
         now = stamps(path) if then and before and row.checkpoint else []
-        size = sum(size for size, _ in now)
         # older records have the stamp of the weights alone
-        if size <= most and now[: len(then)] != then and now:
+        pairs = [(own, old) for own, old in zip(now, then, strict=False) if own != old]
+        changed = ["files" for own, old in pairs if own[:1] != old[:1]][:1]
+        size = sum(size for size, _ in now)
+        if pairs and not changed and size > most:
+            row = replace(row, touched="the time of its files is not that of its audit")
+        elif pairs and not changed:
             most -= size
             with suppress(FaError):
-                hashes = hashes_of(path)
-                changed = [each for each, own in hashes.items() if before.get(each, own) != own]
-                if changed:
-                    report = replace(
-                        row.report, changed=f"its {' and '.join(changed)} changed since"
-                    )
-                    row = replace(row, report=report)
+                own = hashes_of(path)
+                changed = [name for name in own if before.get(name, own[name]) != own[name]]
+        if changed:
+            words = f"its {' and '.join(changed)} changed since"
+            row = replace(row, report=replace(row.report, changed=words))
         yield row

@@ -27,10 +27,11 @@ from fa_core.files.opening import (
 )
 from fa_core.formats import checkpoint_file, log_files, run_folder
 from fa_core.formats.checkpoint_file import HASHED, marked_changed
+from fa_core.formats.frozen_runs import with_baselines
 from fa_core.formats.json_document import Finding, open_document
 from fa_core.formats.log_columns import Given, is_log, may_be_log, no_known_column
 from fa_core.formats.readers import HEAD, KNOWN, format_of, may_be_known, plugin_readers
-from fa_core.formats.rows import AuditRow, Problem, with_baselines
+from fa_core.formats.rows import AuditRow, Problem
 from fa_core.formats.trace import Trace
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import CREDIT, DISTRIBUTED, RESULTS, RUN_FILES
@@ -83,7 +84,8 @@ def scan(
 
     Folders are searched recursively, in sorted order, without hidden ones. A measurement that was
     found twice, by its files and its numbers, is the later one. An unknown file is an
-    error if named, and skipped in a folder. Unreadable paths are listed as problems.
+    error if named, and skipped in a folder. Unreadable paths are listed as problems. Whoever shows
+    the rows asks `marked_changed` which of their files changed since.
 
     Args:
         paths: files and folders.

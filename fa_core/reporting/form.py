@@ -207,15 +207,19 @@ CAPTIONS: Mapping[str, str] = {
 """Figure → its caption."""
 
 
-DRAWN_AT_MOST = 1000
-"""Most methods with their axes, and most traces, that are drawn: more are no figure."""
+DRAWN_AT_MOST = 300
+"""Most methods with their axes, and most traces, that are drawn, which takes seconds."""
+
+
+def _are_too_many(table: AuditTable, traces: Sequence[Trace]) -> bool:
+    return max(len(traces), len(conditions(table))) > DRAWN_AT_MOST
 
 
 def figures_of(
     table: AuditTable, thresholds: DiagnosticThresholds, traces: Sequence[Trace] = ()
 ) -> dict[str, Figure]:
     """Every figure of some runs and traces, by its name; none of more than `DRAWN_AT_MOST`."""
-    if max(len(traces), len(conditions(table))) > DRAWN_AT_MOST:
+    if _are_too_many(table, traces):
         return {}
     found = Replay(traces, table).timelines(thresholds)
     draw: dict[str, Callable[[], Drawing]] = {}
@@ -357,6 +361,6 @@ def _figure(
     if name in drawn:
         return drawn[name]
     why = f"there is no figure {name!r} of these runs"
-    if len(table) + len(traces) > DRAWN_AT_MOST:
+    if _are_too_many(table, traces):
         why = f"a figure holds at most {DRAWN_AT_MOST:,} methods with their axes, and traces"
     raise UsageError(why, where="--figure", hint=f"there are: {', '.join(drawn) or 'none'}")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import platformdirs
 import typer
 
 from fa_core.audit.devices import resolve_devices
@@ -186,6 +188,10 @@ def _train(
     # read by OpenMP when torch is imported: spinning threads take several times the processor time
     # where other programs run
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # an optimizer makes this folder: torch's own one, in the folder of all users, may be another's
+    with contextlib.suppress(OSError):
+        cache = platformdirs.user_cache_path("fa-tui", ensure_exists=True)
+        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache / "torch"))
     # a second terminal may open them at once: torch takes seconds
     with starting({out / plan.name: plan.recipe.epochs for plan in plans[: len(devices)]}):
         import torch

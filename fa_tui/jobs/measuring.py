@@ -34,7 +34,8 @@ from fa_core.files.atomic import keep_old, write_json
 from fa_core.files.opening import real_path
 from fa_core.formats import scan
 from fa_core.formats.audit_table import Journal, printable_drift
-from fa_core.formats.rows import AuditRow, measured, with_baselines
+from fa_core.formats.frozen_runs import with_baselines
+from fa_core.formats.rows import AuditRow, measured
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import AUDIT, RESULTS, is_run
 from fa_core.report.numbers import count_text

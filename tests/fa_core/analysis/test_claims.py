@@ -56,6 +56,8 @@ def test_where_a_run_has_an_interval_all_of_it_decides(limit, outcome):
     (seed,) = check_claim(claim("growth", **limit), runs).seeds
     assert (seed.outcome, seed.value, seed.interval) == (outcome, 2.0, (1.0, 4.0))
     assert bool(seed.why) == (outcome == UNDECIDED)
+    (seed,) = check_claim(claim("growth", at_most=4.0), [row(growth=5.0, intervals=WIDE)]).seeds
+    assert (seed.outcome, seed.why) == (UNDECIDED, "its number lies outside its 95 % interval")
 
 
 def test_a_seed_that_fails_outweighs_one_that_is_undecided_and_that_one_not_measured():
