@@ -156,7 +156,7 @@ def spread(mean: float | None, std: float | None, limit: float | None = None) ->
     if is_rounding(std, mean):
         std = 0.0
     scale = max(abs(mean), std)
-    if scale and not 1e-2 <= scale < 1e5:
+    if scale and not 1e-3 <= scale < 1e5:
         return f"{_significant_beside(mean, limit, 3)} ± {significant(std, 2)}"
     places = max(0, _decimals(mean, 3), _decimals(std, 2))
     places = len(on_its_side(mean, limit, fixed, places).partition(".")[2])
