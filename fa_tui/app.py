@@ -242,12 +242,14 @@ class ExplorerApp(App[int]):
             return [self.terminal.theme]
         return [theme.name for theme in THEMES]
 
-    def _handle_exception(self, error: Exception) -> None:
-        super()._handle_exception(error)
+    def panic(self, *renderables: RenderableType) -> None:
+        # so ends Textual's thread of the input
+        super().panic(*renderables)
         self._return_code = INTERNAL_ERROR
 
     def _fatal_error(self) -> None:
         """Exit after an internal error with one line; with a traceback under --debug."""
+        self._return_code = INTERNAL_ERROR
         if os.environ.get(DEBUG):
             super()._fatal_error()
             return

@@ -26,7 +26,7 @@ from fa_core.files.opening import (
     real_path,
 )
 from fa_core.formats import checkpoint_file, log_files, run_folder
-from fa_core.formats.checkpoint_file import HASHED, marked_changed
+from fa_core.formats.checkpoint_file import HASHED, marked_changed, with_places
 from fa_core.formats.json_document import Finding, open_document
 from fa_core.formats.log_columns import Given, is_log, may_be_log, no_known_column
 from fa_core.formats.readers import HEAD, KNOWN, format_of, may_be_known, plugin_readers
@@ -194,12 +194,13 @@ MOST_COMPARED = 1 << 21
 
 
 def _comparable(found: Scan) -> Scan:
-    """What was found, without the files whose runs are too many to be compared with the others."""
+    """What was found, with the places of checkpoints, without the files whose runs are too many to
+    be compared with the others."""
     rows: list[AuditRow] = []
     problems = found.problems[:]
     known: set[str] = set()
     for path, of_file in groupby(found.rows, attrgetter("source")):
-        runs = list(of_file)
+        runs = with_places(list(of_file))
         axes = known.union(*(row.axes for row in runs))
         count = len(rows) + len(runs)
         if len(axes) * count > MOST_COMPARED:

@@ -226,7 +226,7 @@ class Measuring:
             answers: index → the data and network that were typed for it.
 
         Raises:
-            FaError: an audited run without its files or settings.
+            FaError: a run without its files, or an audited one without its settings.
         """
         from fa_core.audit.verify import find_checkpoint, recorded_options  # imports NumPy
 
@@ -248,11 +248,9 @@ class Measuring:
             if answer is not None:
                 model = answer.model or options.model
                 options = msgspec.structs.replace(options, data=answer.data, model=model)
-            checkpoint = real_path(str(row.checkpoint))
             if row.report.coverage:
                 options = recorded_options(row, options)
-                checkpoint = find_checkpoint(row)
-            there = msgspec.structs.replace(row, checkpoint=str(checkpoint))
+            there = msgspec.structs.replace(row, checkpoint=str(find_checkpoint(row)))
             self._follow(str(index), pool.submit(job_for(there, str(index), options)))
         return [str(index) for index, _ in new]
 
