@@ -185,7 +185,7 @@ class ExplorerApp(App[int]):
         since: float = 0.0,
         settings: Loaded = NOTHING_SET,
         terminal: Terminal | None = None,
-        setup: Setup | None = None,
+        setup: Setup = Setup(),  # noqa: B008 (immutable)
     ) -> None:
         forget_empty_no_color()
         self.terminal = terminal or detect()
@@ -201,7 +201,7 @@ class ExplorerApp(App[int]):
             session = session.but(filter=shown, filters=[shown] if shown else ())
         self.history = History(session)
         self.paths = list(paths)
-        self.setup = setup or Setup()
+        self.setup = setup
         self.painter = Painter(self, self.terminal)
         self.keys = KeyQueue(self, super().on_event)
         self.following = Following(self, since)

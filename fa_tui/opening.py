@@ -17,6 +17,7 @@ from fa_core.errors import FaError, UsageError
 from fa_core.formats import given_columns
 from fa_core.formats.rows import Problem
 from fa_tui import app as explorer
+from fa_tui.jobs.measuring import Setup
 from fa_tui.samples import default_paths
 from fa_tui.session import Session, UnreadTraces
 from fa_tui.settings import load_settings, remember_places, settings_file
@@ -27,7 +28,6 @@ from fa_tui.views.words import FIRST_VIEW, SAMPLES
 if TYPE_CHECKING:
     from fa_core.formats import Trace
     from fa_core.report.baseline import FrozenBaseline
-    from fa_tui.jobs.measuring import Setup
     from fa_tui.options import Log
 
 
@@ -38,7 +38,7 @@ def open_explorer(
     look: ViewState | None = None,
     baseline: FrozenBaseline | None = None,
     log: Log | None = None,
-    setup: Setup | None = None,
+    setup: Setup = Setup(),  # noqa: B008 (immutable)
 ) -> int:
     """Open the explorer on paths (the sample runs for none) and stay until the user leaves.
 
@@ -122,8 +122,7 @@ def _stay(app: explorer.ExplorerApp, recent: Sequence[Path]) -> int:
     remember_places(recent)
     if app.opens_next is not None:
         kept = msgspec.structs.asdict(app.session.thresholds)
-        where = msgspec.structs.replace(app.setup, options=None)
-        return open_explorer([app.opens_next], given=kept, setup=where)
+        return open_explorer([app.opens_next], given=kept, setup=Setup(app.setup.execution))
     if code is None:
         return app.return_code or 0
     return code

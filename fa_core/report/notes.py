@@ -177,10 +177,9 @@ def other_data(run: JudgedRun) -> list[str]:
     >>> other_data(JudgedRun(provenance={"trained_on": "sha256:0", "data_hash": "sha256:1"}))
     ['measured on other data than its manifest names']
     """
-    hashes = run.provenance.get(TRAINED_ON), run.provenance.get("data_hash")
-    if None in hashes or hashes[0] == hashes[1]:
-        return []
-    return ["measured on other data than its manifest names"]
+    trained = run.provenance.get(TRAINED_ON)
+    is_other = trained and trained != run.provenance.get("data_hash")
+    return ["measured on other data than its manifest names"] if is_other else []
 
 
 def caveats(run: JudgedRun, *, only_decisive: bool = False) -> list[str]:

@@ -155,10 +155,7 @@ class KeyQueue:
         if isinstance(screen, ModalScreen):
             # a screen with a text field moves the focus there
             return screen.focused is not None or not screen.focus_chain
-        for worker in self._app.workers:
-            if worker.group == DIALOGS and not worker.is_finished:
-                return False
-        return True
+        return all(one.group != DIALOGS or one.is_finished for one in self._app.workers)
 
     def _follow_key(self, node: MessagePump, key: events.Key) -> None:
         """Follow the key through the queues of a node and its ancestors, until one of them has
