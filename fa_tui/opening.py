@@ -35,7 +35,7 @@ def open_explorer(
     paths: Sequence[Path],
     *,
     given: Mapping[str, float] | None = None,
-    look: ViewState | None = None,
+    look: ViewState = ViewState(),  # noqa: B008 (immutable)
     baseline: FrozenBaseline | None = None,
     log: Log | None = None,
     setup: Setup = Setup(),  # noqa: B008 (immutable)
@@ -63,7 +63,6 @@ def open_explorer(
     # before the import of NumPy, whose unused thread pools take 55 ms to start
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     loaded = load_settings()
-    look = look or ViewState()
     if not paths and not look.filter:
         look = look._replace(filter=FIRST_VIEW)
     title = "" if paths else SAMPLES

@@ -10,7 +10,7 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -272,20 +272,19 @@ def with_places(rows: Sequence[AuditRow]) -> list[AuditRow]:
     of none."""
     folder = real_path(rows[0].source).parent
     names = {row.checkpoint for row in rows} - {None, rows[0].source}
-    # paths have most parts in common
-    is_here = cache(lambda part: exists(f"{folder}/{part}"))
-    found = {name: _beside(folder, str(name), is_here) for name in names}
+    found = {name: _beside(folder, str(name)) for name in names}
     times = Counter(found.values())
     places = {name: place for name, place in found.items() if times[place] == 1}
     return [replace(row, checkpoint=places.get(row.checkpoint, row.checkpoint)) for row in rows]
 
 
-def _beside(folder: Path, name: str, is_here: Callable[[str], bool]) -> str:
+def _beside(folder: Path, name: str) -> str:
     """The longest end of a path that is in a folder, or the folder of its name; else the path."""
     parts = Path(os.path.normpath(f"/{name[:LONGEST_NAME]}")).parts[1:][-_ENDS:]
-    ends = [folder.joinpath(*parts[start:]) for start, part in enumerate(parts) if is_here(part)]
-    ends += [folder] * (folder.name in parts[-1:])
-    return next((str(real_path(place)) for place in ends if exists(place)), name)
+    # as texts: thousands of times
+    places = ["/".join([str(folder), *parts[start:]]) for start in range(len(parts))]
+    places += [str(folder)] * (folder.name in parts[-1:])
+    return next((str(real_path(place)) for place in places if exists(place)), name)
 
 
 def run_of(checkpoint: Path) -> Path | None:

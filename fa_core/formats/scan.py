@@ -197,7 +197,7 @@ def _comparable(found: Scan) -> Scan:
     """What was found, with the places of checkpoints, without the files whose runs are too many to
     be compared with the others."""
     rows: list[AuditRow] = []
-    problems = found.problems[:]
+    problems = found.problems
     known: set[str] = set()
     for path, of_file in groupby(found.rows, attrgetter("source")):
         runs = with_places(list(of_file))
@@ -483,5 +483,5 @@ _NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e-?\d+)?)")
 def _by_number(entry: os.DirEntry[str]) -> tuple[list[str | float], str]:
     """Sort key by numbers in names: seed 42 before 123, λ 0 before 0.01."""
     parts: list[str | float] = [*_NUMBER.split(entry.name)]
-    parts[1::2] = map(float, _NUMBER.findall(entry.name))
+    parts[1::2] = map(float, parts[1::2])
     return parts, entry.name
