@@ -125,22 +125,6 @@ def test_what_else_differs_is_said_before_the_numbers(tmp_path, capsys):
             "verdict",
         ),
         (
-            BP | {"provenance": {"data_hash": "1"}},
-            BP | {"headline_acc": 0.6, "provenance": {"data_hash": "2"}},
-            ", 1 on other data",
-            "verdict",
-        ),
-        (
-            BP | {"provenance": {"hashes": {"weights": "1"}}},
-            BP
-            | {
-                "credit": {"gamma": [0.9, 0.9], "deep_gamma": 0.9},
-                "provenance": {"hashes": {"weights": "2"}},
-            },
-            ", 1 of other weights",
-            "verdict",
-        ),
-        (
             BP | {"batch_size": 64, "provenance": {"recipe": {"lam": 0.0, "epochs": 2}}},
             BP
             | {"batch_size": 128, "headline_acc": 0.6}

@@ -36,8 +36,6 @@ def test_a_byte_that_is_no_utf_8_is_a_key_like_any_other() -> None:
     "sequence",
     [
         "\x1b[97;5:3u",
-        "\x1b[97:65;1u",
-        "\x1b[1114112u",
         "\x1b[99999999999u",
         "\x1b[48;30;100;0;0t\x1b[<35;5;5M",
     ],
