@@ -42,6 +42,12 @@ def written(folder: Path, **reports: dict[str, Any]) -> str:
     ("reports", "options", "code", "says"),
     [
         ({"bp": QUIET | DEEP}, "", 0, "1 run: 1 trustworthy on a, b, d, 0 need walk-back"),
+        (
+            {"bp": ONLY_A | {"provenance": {"trained_on": "1", "data_hash": "2"}}},
+            "",
+            0,
+            "bp seed 1: measured on other data than its manifest names",
+        ),
         ({"bp": ONLY_A, "fa": QUIET}, "", 0, "2 trustworthy (1 on (a) alone; 1 on a, b), 0 need"),
         (
             {"bp": ONLY_A},
