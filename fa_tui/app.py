@@ -30,7 +30,8 @@ from textual.worker import WorkerFailed
 
 from fa_core.errors import INTERNAL_ERROR, FaError
 from fa_core.formats.checkpoint_file import HASHED, marked_changed
-from fa_core.report.numbers import count_text
+from fa_core.formats.rows import Problem
+from fa_core.report.numbers import count_text, listed
 from fa_tui.explorer import ExplorerScreen, classes_at
 from fa_tui.follow import Following, Reading, news_of
 from fa_tui.jobs.control import JobControl
@@ -48,7 +49,6 @@ from fa_tui.views.words import SAMPLES, filter_name
 from fa_tui.widgets.painted import PlainScrollBar
 
 if TYPE_CHECKING:
-    from fa_core.formats.rows import Problem
     from fa_core.formats.run_folder import RunProgress
 
 LARGEST_SCREEN = (1000, 300)
@@ -184,7 +184,7 @@ class ExplorerApp(App[int]):
         since: float = 0.0,
         settings: Loaded = NOTHING_SET,
         terminal: Terminal | None = None,
-        setup: Setup | None = None,
+        setup: Setup = Setup(),  # noqa: B008 (immutable)
     ) -> None:
         forget_empty_no_color()
         self.terminal = terminal or detect()
@@ -200,7 +200,7 @@ class ExplorerApp(App[int]):
             session = session.but(filter=shown, filters=[shown] if shown else ())
         self.history = History(session)
         self.paths = list(paths)
-        self.setup = setup or Setup()
+        self.setup = setup
         self.painter = Painter(self, self.terminal)
         self.keys = KeyQueue(self, super().on_event)
         self.following = Following(self, since)
@@ -241,12 +241,14 @@ class ExplorerApp(App[int]):
             return [self.terminal.theme]
         return [theme.name for theme in THEMES]
 
-    def _handle_exception(self, error: Exception) -> None:
-        super()._handle_exception(error)
+    def panic(self, *renderables: RenderableType) -> None:
+        # so ends Textual's thread of the input
+        super().panic(*renderables)
         self._return_code = INTERNAL_ERROR
 
     def _fatal_error(self) -> None:
         """Exit after an internal error with one line; with a traceback under --debug."""
+        self._return_code = INTERNAL_ERROR
         if os.environ.get(DEBUG):
             super()._fatal_error()
             return
@@ -361,6 +363,10 @@ class ExplorerApp(App[int]):
         }
         if changed:
             self.show(with_rows(self.session, changed))
+        touched = [row.key for row in after if row.touched]
+        if touched:
+            what = "files of another time than at their audit are too large to be compared here"
+            self.add_problems([Problem("", f"{listed(touched)}: {what}; `fa-tui show` does")])
 
     async def action_rescan(self) -> None:
         """Look at the open files and folders again."""

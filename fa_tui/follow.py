@@ -20,7 +20,8 @@ from msgspec.structs import replace
 
 from fa_core.files.opening import real_path
 from fa_core.formats import Scan, Trace, scan_again
-from fa_core.formats.rows import AuditRow, Problem, with_baselines
+from fa_core.formats.frozen_runs import with_baselines
+from fa_core.formats.rows import AuditRow, Problem
 from fa_core.formats.run_folder import RunProgress, look_at, sniff
 from fa_core.formats.scan import NOTHING_HERE, Identity, places
 from fa_core.report.manifest import CREDIT, MANIFEST, PROGRESS, RUN_FILES

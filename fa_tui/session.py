@@ -15,13 +15,13 @@ import msgspec
 from msgspec.structs import replace
 
 from fa_core.files.opening import is_file, real_path
+from fa_core.formats.frozen_runs import with_measured_baselines
 from fa_core.formats.rows import (
     AuditRow,
     Problem,
     conditions_of,
     uneven,
     with_assumed_baseline,
-    with_measured_baselines,
 )
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport

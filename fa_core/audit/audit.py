@@ -40,11 +40,11 @@ from fa_core.files.opening import exists, real_path
 from fa_core.formats import scan
 from fa_core.formats.audit_table import Journal
 from fa_core.formats.checkpoint_file import input_hashes, run_of
+from fa_core.formats.frozen_runs import with_baselines
 from fa_core.formats.rows import (
     AuditRow,
     Problem,
     measured,
-    with_baselines,
 )
 from fa_core.formats.run_folder import ProgressFiles
 from fa_core.report.diagnostic_report import DiagnosticReport

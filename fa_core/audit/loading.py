@@ -28,7 +28,6 @@ from fa_core.files.opening import SLACK, TIMES, check_room, exists
 from fa_core.formats.checkpoint_file import input_hashes, run_of, stamp
 from fa_core.measure.checkpoint import Checkpoint, load_checkpoint
 from fa_core.measure.checkpoint_network import loaded
-from fa_core.measure.gradients import cut
 from fa_core.measure.hooks import LogitsChoice
 from fa_core.measure.loss import LossFunction
 from fa_core.measure.passes import is_out_of_memory
@@ -206,9 +205,7 @@ def evaluation(plan: Plan, device: str) -> Evaluation:
     order, batched = eval_order(len(data.test_y), plan.batches, plan.batch_size, plan.eval_seed)
     x, y = (samples[order].to(device) for samples in (data.test_x, data.test_y))
     size = min(plan.batch_size, batched)
-    inputs = cut(x[:batched], size)
-    labels = cut(y[:batched], size)
-    batches = list(zip(inputs, labels, strict=True))
+    batches = list(zip(*(torch.split(part[:batched], size) for part in (x, y)), strict=True))
     return Evaluation(x, y, batches, data.hash, order, scaling=data.scaling)
 
 
@@ -222,27 +219,31 @@ USUAL_SAMPLES, PASS, STATES, NARROWEST = 10_000, 128, 8, 32
 batch counts as, whose states and gradients are kept; and what a layer counts as at least."""
 
 
-def check_asked(loaded: Loaded, samples: Evaluation) -> None:
-    """Refuse many more samples or batches than the files account for, where no one typed them.
+def check_asked(loaded: Loaded) -> None:
+    """Refuse many more samples or batches than the files account for, where no one typed them,
+    before they are made.
 
     Raises:
         UnreadableInput: their states take `TIMES` the files and `SLACK`.
     """
     plan = loaded.plan
     options = loaded.job.options
+    data = _loaded(plan.data, plan.typed)
+    if isinstance(data, GivenBatches):
+        return
     asked = 0
     size = sum(size for size, _ in loaded.stamp)
-    count = len(samples.test_y)
-    batches = len(samples.batches)
+    count = len(data.test_y)
+    batches = min(plan.batches, max(1, count // plan.batch_size))
     batch = min(plan.batch_size, count)
     if not plan.data.startswith("synthetic"):
-        size += samples.test_x.nbytes
+        size += data.test_x.nbytes
     elif not plan.typed:
         asked = count
     if not (options.data_typed and options.batches and options.batch_size):
         asked = max(asked, STATES * batch, batches * max(batch, PASS))
     wide = sum(max(len(t), NARROWEST) for t in loaded.network.parameters() if t.dim() > 1)
-    values = wide * samples.test_x.shape[2:].numel() * max(0, asked - USUAL_SAMPLES)
+    values = wide * data.test_x.shape[2:].numel() * max(0, asked - USUAL_SAMPLES)
     if 4 * values > TIMES * size + SLACK:
         raise UnreadableInput(
             f"names {batches:,} batches of {batch:,} of {count:,} samples, for {size >> 10:,} KiB "

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -19,7 +20,14 @@ from msgspec.structs import replace
 
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.files.decode import Json, loads, reading
-from fa_core.files.opening import exists, is_folder, open_file, read_file
+from fa_core.files.opening import (
+    LONGEST_NAME,
+    exists,
+    is_folder,
+    open_file,
+    read_file,
+    real_path,
+)
 from fa_core.formats.json_document import Document, Finding
 from fa_core.formats.rows import AuditRow, row_of_file
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -254,6 +262,31 @@ HASHED = 1 << 26
 """Bytes of checkpoints read at most to detect changes by the explorer."""
 
 
+_ENDS = 8
+"""Parts of a recorded path that are looked for, at most."""
+
+
+def with_places(rows: Sequence[AuditRow]) -> list[AuditRow]:
+    """The rows of one file, with the places of their checkpoints: beside the file, as in a moved or
+    copied folder, else as recorded. A place beside it that several recorded paths lead to is that
+    of none."""
+    folder = real_path(rows[0].source).parent
+    names = {row.checkpoint for row in rows} - {None, rows[0].source}
+    found = {name: _beside(folder, str(name)) for name in names}
+    times = Counter(found.values())
+    places = {name: place for name, place in found.items() if times[place] == 1}
+    return [replace(row, checkpoint=places.get(row.checkpoint, row.checkpoint)) for row in rows]
+
+
+def _beside(folder: Path, name: str) -> str:
+    """The longest end of a path that is in a folder, or the folder of its name; else the path."""
+    parts = Path(os.path.normpath(f"/{name[:LONGEST_NAME]}")).parts[1:][-_ENDS:]
+    # as texts: thousands of times
+    places = ["/".join([str(folder), *parts[start:]]) for start in range(len(parts))]
+    places += [str(folder)] * (folder.name in parts[-1:])
+    return next((str(real_path(place)) for place in places if exists(place)), name)
+
+
 def run_of(checkpoint: Path) -> Path | None:
     """The run folder of a checkpoint: itself, or the folder of its weights file; None for a bare
     file."""
@@ -309,11 +342,11 @@ def stamp(checkpoint: Path) -> list[list[int]]:
 def marked_changed(rows: Iterable[AuditRow], most: float = math.inf) -> Iterator[AuditRow]:
     """The rows, with what of their files changed since they were measured (`ReportFacts.changed`).
 
-    A copy is no change: files are hashed where size or time differ from the record.
+    Another size is a change. A copy is none: files with another time alone are hashed.
 
     Args:
         rows: as read.
-        most: bytes that are hashed at most, of all runs.
+        most: bytes that are hashed at most, of all runs; others are `AuditRow.touched`.
     """
     # records may name one checkpoint many times
     stamps, hashes_of = cache(stamp), cache(input_hashes)
@@ -322,16 +355,18 @@ def marked_changed(rows: Iterable[AuditRow], most: float = math.inf) -> Iterator
         then, before = facts.get(STAMP, []), facts.get("hashes", {})
         path = Path(row.checkpoint or "")
         now = stamps(path) if then and before and row.checkpoint else []
-        size = sum(size for size, _ in now)
         # older records have the stamp of the weights alone
-        if size <= most and now[: len(then)] != then and now:
+        pairs = [(own, old) for own, old in zip(now, then, strict=False) if own != old]
+        changed = ["files" for own, old in pairs if own[:1] != old[:1]][:1]
+        size = sum(size for size, _ in now)
+        if pairs and not changed and size > most:
+            row = replace(row, touched="the time of its files is not that of its audit")
+        elif pairs and not changed:
             most -= size
             with suppress(FaError):
-                hashes = hashes_of(path)
-                changed = [each for each, own in hashes.items() if before.get(each, own) != own]
-                if changed:
-                    report = replace(
-                        row.report, changed=f"its {' and '.join(changed)} changed since"
-                    )
-                    row = replace(row, report=report)
+                own = hashes_of(path)
+                changed = [name for name in own if before.get(name, own[name]) != own[name]]
+        if changed:
+            words = f"its {' and '.join(changed)} changed since"
+            row = replace(row, report=replace(row.report, changed=words))
         yield row

@@ -1,13 +1,13 @@
 """A run of the audit table: its source, method, seed, axes and report; and rows judged by a frozen
-baseline: assumed, given by hand, or measured by a frozen run."""
+baseline that was assumed or given by hand."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain, islice
+from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,14 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from fa_core.errors import FaError, UnreadableInput
-from fa_core.files.decode import Json, loads
-from fa_core.files.opening import LONGEST_NAME, exists, is_file, read_file, real_path
-from fa_core.report.baseline import FrozenBaseline, FrozenRun, FrozenRuns, facts_of, rule_of
+from fa_core.errors import UnreadableInput
+from fa_core.files.decode import Json
+from fa_core.files.opening import LONGEST_NAME, is_file, read_file, real_path
+from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import CONTROL, NOT_MEASURED
-from fa_core.report.manifest import AUDIT, MANIFEST, Manifest, is_run, read_manifest
-from fa_core.report.method_style import CONTROLS, FROZEN, WITHOUT_BASELINE
+from fa_core.report.manifest import Manifest
+from fa_core.report.method_style import CONTROLS
 from fa_core.report.names import differing_axes, homes, name_of
 from fa_core.report.numbers import count_text
 from fa_core.report.provenance import BASELINE_FROM, GIVEN
@@ -44,6 +44,7 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
         checkpoint: a file or run folder that `fa-tui audit` can measure, or None.
         axes: further coordinates of the run: ``lam``, ``d``, ``L``, ``arch``, ...
         summary: the line on it in the summary of its file; None = the file has no summary.
+        touched: where its files have another time than at its audit and were not compared: that.
     """
 
     source: str
@@ -54,6 +55,7 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: str | None = None
     axes: Json = {}
     summary: Any = None
+    touched: str = ""
 
     @property
     def is_control(self) -> bool:
@@ -247,67 +249,6 @@ def with_given_baseline(row: AuditRow, baseline: FrozenBaseline) -> AuditRow:
     return replace(row, report=replace(report.with_frozen_baseline(acc), provenance=facts))
 
 
-def with_measured_baselines(
-    rows: Sequence[AuditRow], beside: Iterable[AuditRow] = ()
-) -> Sequence[AuditRow]:
-    """The rows that lack a baseline with that of a frozen run among them (`FrozenRuns.judge`).
-
-    Args:
-        rows: the rows.
-        beside: further frozen runs.
-    """
-    if not any(map(_lacks_one, rows)):
-        return rows
-    frozen = FrozenRuns(
-        FrozenRun(
-            row.checkpoint or row.source,
-            _rule(row),
-            _facts(row),
-            row.report.headline_acc,
-            row.report.right,
-        )
-        for row in chain(rows, beside)
-        if row.method == FROZEN and row.report.headline_acc is not None
-    )
-    return [
-        replace(row, report=frozen.judge(row.report, _rule(row), _facts(row)))
-        if _lacks_one(row)
-        else row
-        for row in rows
-    ]
-
-
-def with_baselines(rows: Sequence[AuditRow]) -> list[AuditRow]:
-    """The rows that lack a baseline with that of a frozen run among them, or next to their run
-    folder. What is read and what is measured is judged alike, whichever run was trained first."""
-    lacking = [Path(row.checkpoint) for row in rows if row.checkpoint and _lacks_one(row)]
-    folders = dict.fromkeys(real_path(place).parent for place in lacking if is_run(place))
-    return [*with_measured_baselines(rows, chain.from_iterable(map(_frozen_in, folders)))]
-
-
-def _lacks_one(row: AuditRow) -> bool:
-    """Whether a run's record says of which network and data it is, and of no baseline."""
-    facts = row.report.provenance
-    acc = row.report.frozen_baseline_acc
-    return acc is None and bool(facts) and row.method not in WITHOUT_BASELINE
-
-
-def _frozen_in(folder: Path) -> Iterator[AuditRow]:
-    """The finished frozen runs in a folder, as their manifests say, and their audits if they have
-    one; called by their names. One whose audit cannot be read is none."""
-    for path in sorted(folder.glob(f"*/{MANIFEST}")):
-        with suppress(ValueError, FaError):
-            manifest = read_manifest(path.parent)
-            if manifest.method != FROZEN:
-                continue
-            row, audit = row_of_manifest(manifest, path.parent.name), path.with_name(AUDIT)
-            if exists(audit):
-                found = DiagnosticReport.from_dict(loads(read_file(audit)))
-                own = replace(row.report, headline_acc=found.headline_acc, right=found.right)
-                row = replace(row, report=own)
-            yield row
-
-
 def row_of_manifest(manifest: Manifest, place: str) -> AuditRow:
     """A run as its manifest alone describes it."""
     report = DiagnosticReport(
@@ -321,31 +262,3 @@ def row_of_manifest(manifest: Manifest, place: str) -> AuditRow:
         report=report,
         checkpoint=place,
     )
-
-
-def _rule(row: AuditRow) -> str:
-    args = row.report.provenance.get("method_args")
-    if not isinstance(args, Mapping):
-        # as the name of a checkpoint says
-        args = {name: value for name, value in row.axes.items() if name == "of"}
-    return rule_of(row.method, args)
-
-
-def _facts(row: AuditRow) -> Json:
-    """What a run has in common with its baseline (`facts_of`).
-
-    A checkpoint of a network of the user's own records no recipe: its name has to say the rule, the
-    seed and what else differs, as in ``frozen_of-mine_s1.pt``. One of another rule is never used.
-    """
-    provenance = row.report.provenance
-    facts = facts_of(provenance, row.seed)
-    network = provenance.get("network")
-    if facts or row.seed is None or network is None:
-        return facts
-    named = {name: value for name, value in row.axes.items() if name not in ("of", "lam")}
-    settings = provenance.get("settings")
-    facts = {"seed": row.seed, "arch": network, "data_hash": provenance.get("data_hash")}
-    if isinstance(settings, Mapping):
-        # the network with its arguments
-        facts["model"] = settings.get("model")
-    return {**facts, **named, "rule": _rule(row)}

@@ -192,13 +192,13 @@ class RunProgress(msgspec.Struct, frozen=True, kw_only=True):
     def is_at_work(self) -> bool:
         """Whether the process still works on the run.
 
-        On this machine the process is looked up; on another one the heartbeat has to be younger
-        than `STALE_SECONDS`.
+        On this machine the process is looked up; on another one the heartbeat has to be within
+        `STALE_SECONDS` of now.
         """
         if self.ended:
             return False
         if not self.is_here:
-            return time.time() - self.heartbeat <= STALE_SECONDS
+            return abs(time.time() - self.heartbeat) <= STALE_SECONDS
         import psutil
 
         with suppress(psutil.Error):

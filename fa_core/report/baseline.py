@@ -122,6 +122,7 @@ class FrozenRun(msgspec.Struct, frozen=True):
         facts: see `facts_of`.
         acc: its accuracy, a fraction.
         right: correctly classified samples, if recorded (`fa_core.report.intervals.packed`).
+        unfit: why it judges no run; else ``""``.
     """
 
     source: str
@@ -129,6 +130,7 @@ class FrozenRun(msgspec.Struct, frozen=True):
     facts: Mapping[str, object]
     acc: float
     right: str | None = None
+    unfit: str = ""
 
 
 def facts_of(known: Mapping[str, object], seed: int | None) -> Json:
@@ -179,7 +181,8 @@ class FrozenRuns:
         self._same_net: defaultdict[tuple[object, object], list[FrozenRun]] = defaultdict(list)
         for run in runs:
             facts = run.facts
-            self._alike[_ORDERED.encode(facts)].setdefault(run.rule, run)
+            if not run.unfit:
+                self._alike[_ORDERED.encode(facts)].setdefault(run.rule, run)
             self._same_net[facts.get("seed"), facts.get("arch")].append(run)
 
     def judge(self, report: Facts, rule: str, facts: Mapping[str, object]) -> Facts:
@@ -229,6 +232,8 @@ def _difference(run: FrozenRun, facts: Mapping[str, object]) -> tuple[int, str]:
             other = run.facts.get(name, "(none)")
             own = facts.get(name, "(none)")
             found.append(f"{name} {other}, not {own}")
+    if not found:
+        return 0, f"of the frozen run {run.source} {run.unfit}: measure it again"
     listed = "; ".join(found)
     hint = "give its accuracy as the frozen baseline to use it"
     if run.facts.get("rule") != facts.get("rule"):

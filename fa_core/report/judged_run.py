@@ -101,12 +101,6 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
             ("a", "residual norm", self.residual_norms),
             ("b", "BP gradient norm", self.bp_grad_norms),
         )
-        total = sum(self.residual_norms) + sum(self.bp_grad_norms)
-        for _, _, value in scalars:
-            total += value or 0.0
-        # a sum is finite only if all terms are
-        if math.isfinite(total):
-            return {}
         found: dict[str, str] = {}
         for letter, name, norms in streams:
             for layer, norm in enumerate(norms):
@@ -122,9 +116,9 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
         """Measured letter → (sure, possible), between which a threshold leaves the diagnostic
         undecided.
 
-        It fires if *sure* lies beyond the threshold, passes if *possible* does not. They are the
-        ends of its interval, or its number twice where it has none. A non-finite value fires at
-        every threshold; what is `inconclusive` passes at none.
+        It fires if *sure* lies beyond the threshold, passes if *possible* does not: the least and
+        the greatest of its number and the ends of its interval. A non-finite value fires at every
+        threshold; what is `inconclusive` passes at none.
         """
         inconclusive = self.inconclusive
         found = {}
@@ -133,11 +127,11 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
             if letter in self.nonfinite:
                 found[letter] = (diagnostic.always, diagnostic.always)
             elif number is not None:
-                low, high = self.interval(letter) or (number, number)
-                if diagnostic.fires_above:
-                    sure, possible = low, high
-                else:
-                    sure, possible = high, low
+                # a file's interval may not hold its number: what they decide differently is open
+                ends = sorted((number, *(self.interval(letter) or ())))
+                sure, possible = ends[0], ends[-1]
+                if not diagnostic.fires_above:
+                    sure, possible = possible, sure
                 if letter in inconclusive:
                     possible = diagnostic.always
                 found[letter] = (sure, possible)
@@ -189,7 +183,8 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
     @cached_property
     def undecided(self) -> frozenset[str]:
         """The measured diagnostics that neither fire nor pass: the threshold lies within the
-        number's interval, or the number does not fire and proves nothing (`unproven`)."""
+        number's interval, or between it and the number, or the number does not fire and proves
+        nothing (`unproven`)."""
         return self._in_state(UNDECIDED)
 
     @cached_property

@@ -128,15 +128,15 @@ _EMBEDDED = "data:image/svg+xml;base64,"
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
 _ENTITY = re.compile(r"&(?=#?\w+;)")
 _MARKUP = re.compile(
-    r"[`*~]|\\(?=[!-/:-@\[-`{-~]|$)"
+    r"[`*~$]|\\(?=[!-/:-@\[-`{-~]|$)"
     # links, images, references
     r"|\](?=[(\[:])"
     # emphasis; an underscore within a word is none
     r"|(?<![^\W_])_|_(?![^\W_])|~(?=~)"
-    # addresses, which become links of themselves
-    r"|:(?=//)|(?<=www)\.|(?<=\w)@"
-    # headings, quotes, lists
-    r"|^[#>+=-](?!\d)"
+    # addresses, people and issues, which become links of themselves
+    r"|:(?=//)|(?<=www)\.|@|#(?=\d)"
+    # headings, quotes, lists, boxes
+    r"|^[#>+=\[-](?!\d)"
 )
 _NUMBERED = re.compile(r"^(\d+)([.)])(?=\s|$)")
 _OPTION = re.compile(r" \((?:give|choose) [^()]*--[\w-]+\)")
@@ -228,7 +228,7 @@ def inline(words: str) -> str:
     >>> print(inline("<b>\x1b[1m R&amp;D, Γ < 1"))
     &lt;b>\x1b[1m R&amp;amp;D, Γ < 1
     >>> print(inline("[x](javascript:y) ![i](http://z) dfa_s42 *_"))
-    [x\](javascript:y) ![i\](http\://z) dfa_s42 \*\_
+    \[x\](javascript:y) ![i\](http\://z) dfa_s42 \*\_
     """
     text = _ENTITY.sub("&amp;", one_line(words))
     text = _TAG.sub("&lt;", text)

@@ -39,9 +39,10 @@ from fa_core.reporting.blocks import (
     to_markdown,
 )
 from fa_core.reporting.figures import (
-    FIGURES,
     claiming_or_all,
     gamma_figure,
+    methods_figure,
+    rescue_figure,
     timeline_figure,
 )
 from fa_core.reporting.panels import FIGURE_KINDS, rendered
@@ -206,22 +207,26 @@ CAPTIONS: Mapping[str, str] = {
 """Figure → its caption."""
 
 
-DRAWN_AT_MOST = 1000
-"""Most methods with their axes, and most traces, that are drawn: more are no figure."""
+DRAWN_AT_MOST = 300
+"""Most methods with their axes, and most traces, that are drawn, which takes seconds."""
+
+
+def _are_too_many(table: AuditTable, traces: Sequence[Trace]) -> bool:
+    return max(len(traces), len(conditions(table))) > DRAWN_AT_MOST
 
 
 def figures_of(
     table: AuditTable, thresholds: DiagnosticThresholds, traces: Sequence[Trace] = ()
 ) -> dict[str, Figure]:
     """Every figure of some runs and traces, by its name; none of more than `DRAWN_AT_MOST`."""
-    if max(len(traces), len(conditions(table))) > DRAWN_AT_MOST:
+    if _are_too_many(table, traces):
         return {}
     found = Replay(traces, table).timelines(thresholds)
     draw: dict[str, Callable[[], Drawing]] = {}
-    penalised = bool(families(table))
-    for name, figure in FIGURES.items():
-        if penalised or (name == "methods" and len(table)):
-            draw[name] = partial(figure, table, thresholds)
+    if len(table):
+        draw["methods"] = partial(methods_figure, table, thresholds)
+    if families(table):
+        draw["rescue"] = partial(rescue_figure, table, thresholds)
     points = chain.from_iterable(one.points for one in found)
     if any(point.coverage or point.acc is not None for point in points):
         draw["timeline"] = partial(timeline_figure, found, thresholds)
@@ -287,8 +292,7 @@ def write_report(
         table: n runs.
         thresholds: default: the protocol's.
         traces: of the same runs.
-        figure: of ``.svg``, ``.pdf`` and ``.png`` files: one of `FIGURES`, ``timeline`` or
-            ``gamma``.
+        figure: of ``.svg``, ``.pdf`` and ``.png`` files: a name of `CAPTIONS`.
         extras: further parts, or others.
 
     Returns:
@@ -357,6 +361,6 @@ def _figure(
     if name in drawn:
         return drawn[name]
     why = f"there is no figure {name!r} of these runs"
-    if len(table) + len(traces) > DRAWN_AT_MOST:
+    if _are_too_many(table, traces):
         why = f"a figure holds at most {DRAWN_AT_MOST:,} methods with their axes, and traces"
     raise UsageError(why, where="--figure", hint=f"there are: {', '.join(drawn) or 'none'}")

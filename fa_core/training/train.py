@@ -27,7 +27,8 @@ from fa_core.files.decode import Json, loads, reading
 from fa_core.files.opening import read_file
 from fa_core.formats.audit_table import printable_drift
 from fa_core.formats.checkpoint_file import STAMP, input_hashes, stamp
-from fa_core.formats.rows import row_of_manifest, with_baselines
+from fa_core.formats.frozen_runs import with_baselines
+from fa_core.formats.rows import row_of_manifest
 from fa_core.formats.run_folder import ProgressFiles
 from fa_core.formats.trace import trace_entry
 from fa_core.measure.accuracy import accuracy
@@ -186,14 +187,13 @@ class Training:
             )
         else:
             self.recipe = replace(plan.recipe, epochs=0)
-        self.batches = eval_batches(data, seed=plan.eval_seed)
+        self.batches = eval_batches(data)
         self.trace: list[Json] = []
         self.writer = RunWriter(folder)
         self.manifest = Manifest(
             method=rule.name,
             arch=plan.arch,
             seed=plan.seed,
-            eval_seed=plan.eval_seed,
             method_args=plan.method_args,
             axes=plan.axes,
             arch_args=self.net.arch_args,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import platformdirs
 import typer
 
 from fa_core.audit.devices import resolve_devices
@@ -75,7 +77,6 @@ def train_command(  # noqa: PLR0913 (options of a command)
     schedule: Annotated[str, typer.Option(help="cosine or constant.")] = "cosine",
     optimizer: Annotated[str, typer.Option(help="adamw, adam or sgd.")] = "adamw",
     batch_size: Annotated[int, typer.Option(help="Samples per step.")] = 128,
-    eval_seed: Annotated[int, typer.Option(help="Picks the evaluation batches.")] = 0,
     stop_on: Annotated[str, typer.Option(metavar="LETTERS", help=_STOP_ON_HELP)] = "",
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with unfinished runs, skip finished ones.")
@@ -148,7 +149,8 @@ def plans_of(given: Mapping[str, Any]) -> list[RunPlan]:
     plans = plan_runs(
         [canonical_method(name) for name in options.split_list(given["method"])],
         options.numbers("--seeds", given["seeds"], int),
-        **{name: given[name] for name in ("arch", "data", "eval_seed")},
+        arch=given["arch"],
+        data=given["data"],
         recipe=Recipe(**{name: given[name] for name in Recipe.__struct_fields__ if name != "lam"}),
         lams=options.numbers("--lam", given["lam"], float),
         widths=options.numbers("--d", given["d"], int),
@@ -185,6 +187,10 @@ def _train(
     # read by OpenMP when torch is imported: spinning threads take several times the processor time
     # where other programs run
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # an optimizer makes this folder: torch's own one, in the folder of all users, may be another's
+    with contextlib.suppress(OSError):
+        cache = platformdirs.user_cache_path("fa-tui", ensure_exists=True)
+        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache / "torch"))
     # a second terminal may open them at once: torch takes seconds
     with starting({out / plan.name: plan.recipe.epochs for plan in plans[: len(devices)]}):
         import torch

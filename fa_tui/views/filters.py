@@ -91,15 +91,11 @@ def _full_key(row: AuditRow) -> str:
     return f"{row.source}:{row.key}"
 
 
-def _run(session: Session, row: int) -> str:
-    return _full_key(session.rows[row])
-
-
 _WORDS: dict[str, Callable[[Session, int], str]] = {
     "method": own("method"),
     "source": own("source"),
     "key": own("key"),
-    "run": _run,
+    "run": lambda session, row: _full_key(session.rows[row]),
     "verdict": lambda session, row: session.judged(row).words,
 }
 _JUDGEMENTS = {"trustworthy": TRUSTWORTHY, "walkback": WALKS_BACK, "undecided": UNDECIDED}
@@ -245,9 +241,9 @@ def _fails(test: Test, session: Session, row: int) -> bool:
 
 
 def _names_hold(text: str, session: Session, row: int) -> bool:
-    """Whether the method, the key or the source of a run contains a text."""
+    """Whether the method, the name in the file or the source of a run contains a text."""
     run = session.rows[row]
-    return text in "\n".join((run.method, run.key, run.source)).lower()
+    return text in "\n".join((run.method, run.key.partition("@")[0], run.source)).lower()
 
 
 def _known(name: str, axes: Collection[str], term: str) -> str:
@@ -328,6 +324,9 @@ def _text(name: str, sign: str, text: str) -> Test:
         value = own_value(session, row).lower()
         if sign == "=":
             return value in sought
+        if name in ("key", "run"):
+            # what follows an @ is a place, and says nothing of the run
+            value = value.removesuffix(session.rows[row].key.partition("@")[2].lower())
         return any(word in value for word in sought)
 
     return test

@@ -19,6 +19,7 @@ from fa_core.report.numbers import (
     exact,
     factor_spread,
     on_its_side,
+    plain,
     spread,
     with_axes,
 )
@@ -214,7 +215,8 @@ def group_range(group: Spread, limit: float) -> str:
         fires += f" ({group.nonfinite} NaN/inf)"
     if group.max is None:
         return fires
-    ends = (group.min, group.max, group.median)
+    # a mean of two may be beside the limit by the noise of floats alone
+    ends = (group.min, group.max, float(plain(group.median)))
     low, high, median = (brief_in(end, _RANGE_CELLS, limit) for end in ends)
     return f"{low}..{high} ({median}), {fires}"
 

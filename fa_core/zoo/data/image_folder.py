@@ -97,11 +97,11 @@ def _listed(folder: Path) -> tuple[list[str], list[tuple[Path, int]]]:
         places = sorted(filter(is_folder, folder.iterdir()))
         if len({*map(real_path, places)}) < len(places):
             raise UnreadableInput("two of its classes are links to one folder", where=folder)
-        files = []
-        for label, place in enumerate(places):
-            for path in sorted(place.rglob("*")):
-                if path.suffix.lower() in SUFFIXES:
-                    files.append((path, label))
+        files = [
+            (path, label)
+            for label, place in enumerate(places)
+            for path in sorted(each for each in place.rglob("*") if each.suffix.lower() in SUFFIXES)
+        ]
     names = [place.name for place in places]
     return names, files
 

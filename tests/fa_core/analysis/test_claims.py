@@ -56,6 +56,8 @@ def test_where_a_run_has_an_interval_all_of_it_decides(limit, outcome):
     (seed,) = check_claim(claim("growth", **limit), runs).seeds
     assert (seed.outcome, seed.value, seed.interval) == (outcome, 2.0, (1.0, 4.0))
     assert bool(seed.why) == (outcome == UNDECIDED)
+    (seed,) = check_claim(claim("growth", at_most=4.0), [row(growth=5.0, intervals=WIDE)]).seeds
+    assert (seed.outcome, seed.why) == (UNDECIDED, "its number lies outside its 95 % interval")
 
 
 def test_a_seed_that_fails_outweighs_one_that_is_undecided_and_that_one_not_measured():
@@ -117,14 +119,17 @@ def test_the_published_claims_hold_on_the_published_runs(sample_runs, published_
     ("text", "says"),
     [
         ("", r"no \[\[claim\]\]"),
-        ("claim = [1]", "claim 1: not a table"),
+        ("claim = [1]", "claim 1: Expected `object`"),
         ("[[claim", "not TOML"),
         ("[[claim]]\nmethod='dfa'", "missing required field `metric`"),
-        ("[[claim]]\nmethod='dfa'\nmetric='acc'\nequivalent_to=1", "it has equivalent_to"),
+        (
+            "[[claim]]\nmethod='dfa'\nmetric='acc'\nequivalent_to=1",
+            "unknown field `equivalent_to`; a claim has method",
+        ),
         ("[[claim]]\nmethod='dfa'\nmetric='accc'\nat_least=1", "did you mean acc"),
         ("[[claim]]\nmethod='dfa'\nmetric='acc'\nat_least=nan", "needs one finite number"),
         ("[[claim]]\nmethod='dfa'\nmetric='acc'\nat_least=1\nat_most=2", "needs one finite number"),
-        ("[[claim]]\nmethod='dfa'\nmetric='acc'\nat_least=1\nd=[1]", "an axis has one value"),
+        ("[[claim]]\nmethod='dfa'\nmetric='acc'\nat_least=1\naxes={d=[1]}", "got `array`"),
     ],
 )
 def test_a_claim_that_cannot_be_meant_says_which_and_why(text, says, tmp_path):

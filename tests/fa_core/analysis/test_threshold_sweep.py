@@ -5,6 +5,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from fa_core.analysis.method_groups import published_groups, split_groups
 from fa_core.analysis.threshold_sweep import sensitivity, verdict_curve
@@ -73,6 +74,8 @@ def test_a_nan_in_the_healthy_group_cannot_be_separated_and_is_counted():
     found = parted(table(*seeds_of("bp", math.nan, 1.0), row("dfa", growth=100.0)))
     assert found.separable is False and found.healthy.max == 1.0
     assert group_range(found.healthy, 50.0) == "1..1 (1), 1/2 (1 NaN/inf)"
+    noisy = replace(found.degenerate, median=0.1 + 0.2)
+    assert group_range(noisy, 0.3) == "100..100 (0.3), 1/1"
 
 
 def test_a_name_alone_puts_no_method_into_a_group():

@@ -11,7 +11,7 @@ from fa_core.audit.audit import AuditFile, check_writable
 from fa_core.errors import FaError, UsageError
 from fa_core.formats import scan
 from fa_core.formats.audit_table import Journal, write_audit_table
-from fa_core.formats.rows import with_measured_baselines
+from fa_core.formats.frozen_runs import with_measured_baselines
 from fa_core.report.diagnostic_report import DiagnosticReport
 from tests.fa_core.rows import row_of
 

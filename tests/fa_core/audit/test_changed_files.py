@@ -11,7 +11,7 @@ from fa_core.audit import measuring
 from fa_core.audit.jobs import Job
 from fa_core.audit.measuring import measure_run
 from fa_core.errors import MeasureError
-from fa_core.formats import load_audits, scan
+from fa_core.formats import frozen_runs, load_audits, scan
 from fa_core.formats.checkpoint_file import marked_changed
 from fa_core.report.manifest import AUDIT, CREDIT, WEIGHTS
 
@@ -51,11 +51,36 @@ def test_a_run_whose_files_changed_since_its_audit_is_not_measured_and_a_copy_is
     assert "runs whose files changed since their audit are left out: dfa_s42" in seeds.notes
     # what is too large for the explorer, and an older record without a stamp
     (row,) = marked_changed(scan([copy]).rows, 0)
-    assert row.report.changed == ""
+    assert (row.report.changed, bool(row.touched)) == ("", True)
+    with (copy / WEIGHTS).open("ab") as weights:
+        weights.write(b"x")
+    (row,) = marked_changed(scan([copy]).rows, 0)
+    assert (row.report.changed, row.touched) == ("its files changed since", "")
     facts = json.loads((copy / AUDIT).read_text())
     del facts["provenance"]["files"]
     (copy / AUDIT).write_text(json.dumps(facts))
     assert load_audits(copy).report(0).changed == ""
+
+
+def test_a_frozen_run_whose_files_changed_since_its_audit_is_no_baseline(
+    run, tmp_path, monkeypatch
+):
+    known = measured(run).provenance["data_hash"]
+    frozen = make_run(tmp_path / "frozen_s42", "frozen", data_hash=known)
+    for place in (run, frozen):
+        measured(place).save(place / AUDIT)
+    os.utime(frozen / WEIGHTS, (1, 1))
+
+    def judged(of):
+        (found,) = (row.report for row in scan([of]).rows if row.method == "dfa")
+        return found.unmeasured.get("d", "frozen_s42 judges it")
+
+    assert [judged(of) for of in (run, tmp_path)] == ["frozen_s42 judges it"] * 2
+    spoil(frozen / WEIGHTS)
+    for of in (run, tmp_path):
+        assert "frozen_s42 its weights changed since: measure it again" in judged(of)
+    monkeypatch.setattr(frozen_runs, "HASHED", 0)
+    assert "frozen_s42 the time of its files is not that of its audit: measure" in judged(run)
 
 
 def test_weights_that_change_while_they_are_measured_give_no_report(run, monkeypatch):

@@ -12,7 +12,7 @@ from fa_core.audit.verify import find_checkpoint, recorded_options, verification
 from fa_core.errors import FaError
 from fa_core.formats import scan
 from fa_core.formats.audit_table import write_audit_table
-from fa_core.formats.rows import with_baselines
+from fa_core.formats.frozen_runs import with_baselines
 from fa_core.report.diagnostic_report import DiagnosticReport
 
 from .runs_for_tests import make_run

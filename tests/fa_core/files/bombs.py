@@ -575,6 +575,8 @@ def under_limits(read, path):
 
 
 def main(folder):
+    import torch.fx.experimental.symbolic_shapes  # noqa: F401
+
     import fa_tui.settings  # noqa: F401
 
     sys.meta_path.insert(0, DeclaredOperators())

@@ -203,7 +203,7 @@ def test_an_audit_whose_checkpoint_is_no_file_opens(odd, tmp_path):
     odd[0](tmp_path / "weights")
     facts = {
         "checkpoint": str(tmp_path / "weights"),
-        "files": [[1, 1]],
+        "files": [[0, 1]],
         "hashes": {"weights": "sha256:0"},
     }
     (tmp_path / "audit.json").write_text(

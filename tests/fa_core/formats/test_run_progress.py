@@ -1,5 +1,6 @@
 """The progress file of a run: who works on it, how far it is, and how it is known to have died."""
 
+import math
 import os
 import subprocess
 import sys
@@ -89,7 +90,12 @@ def test_on_another_machine_the_heartbeat_decides(tmp_path):
         found = read_progress(tmp_path)
     there = replace(found, host="another-machine")
     assert there.is_at_work()
-    assert not replace(there, heartbeat=there.heartbeat - STALE_SECONDS).is_at_work()
+    for heartbeat in (
+        there.heartbeat - STALE_SECONDS,
+        there.heartbeat + 2 * STALE_SECONDS,
+        math.inf,
+    ):
+        assert not replace(there, heartbeat=heartbeat).is_at_work()
 
 
 @pytest.mark.parametrize(

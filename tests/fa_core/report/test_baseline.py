@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.errors import UsageError
-from fa_core.formats.rows import with_measured_baselines
+from fa_core.formats.frozen_runs import with_measured_baselines
 from fa_core.report.baseline import FrozenBaseline, FrozenRun, FrozenRuns, facts_of, rule_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.intervals import packed, paired_margin

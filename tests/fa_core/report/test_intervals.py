@@ -32,6 +32,7 @@ from fa_core.report.intervals import (
     share_interval,
     t_quantile,
 )
+from fa_core.report.report_facts import DiagnosticThresholds
 
 
 @pytest.mark.parametrize("n", [6, 7, 32, 128, 129, 360, 1000, 1001, 1280, 100_000])
@@ -226,6 +227,10 @@ def test_an_assumed_baseline_takes_the_interval_of_the_accuracy():
     moved = replace(report, headline_acc=0.7)
     said = [record_of(run, "d").remarks for run in (report, moved)]
     assert said == [[], ["lies outside its own interval"]]
+    # what the number and its interval decide differently is open
+    limits = [DiagnosticThresholds(frozen_acc_margin_pp=limit) for limit in (8, 10, 15, 25)]
+    states = [moved.with_thresholds(limit).states["d"] for limit in limits]
+    assert states == ["passes", "undecided", "undecided", "fires"]
     assert report.with_assumed_baseline(0.58).interval("d") == pytest.approx((-1.0, 5.0))
     assert report.with_assumed_baseline(0.58).undecided == {"d"}
     assert report.with_frozen_baseline(0.58).interval("d") == pytest.approx((-1.0, 5.0))

@@ -165,6 +165,8 @@ NAMES = [
     r"http://x.y www.x.y a@x.y",
     r"a\|b \* \\",
     r"<b>&lt;",
+    r"$a$ @user #1",
+    r"[ ] x",
     r"# x",
     r"> x",
     r"- x",
@@ -181,7 +183,10 @@ def test_a_name_in_markdown_is_text(name):
     assert ["".join(part.content for part in one) for one in parts] == [name] * 5
     kinds = {part.type for one in parts for part in one}
     assert kinds <= {"text", "text_special", "strong_open", "strong_close"}
-    assert not re.search(r"(?<!\\)://|www\.|\w@", text), "what becomes a link of itself"
+    assert not re.search(r"(?<!\\)(://|[$@]|#\d)|www\.", text), (
+        "what becomes a link, or mathematics"
+    )
+    assert "- [ ]" not in text
 
 
 def test_csv_holds_every_digit(published):

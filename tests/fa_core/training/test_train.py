@@ -10,7 +10,8 @@ from safetensors.torch import load_file
 
 from fa_core.errors import MeasureError, UsageError
 from fa_core.formats import scan
-from fa_core.formats.rows import row_of_manifest, with_baselines
+from fa_core.formats.frozen_runs import with_baselines
+from fa_core.formats.rows import row_of_manifest
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import (
     AUDIT,

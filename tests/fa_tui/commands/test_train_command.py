@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -64,8 +65,12 @@ def test_stop_on_tells_what_it_saved(tmp_path, capsys):
     assert "(a) fired at epoch 1 of 2: 50 % of the epochs saved" in capsys.readouterr().out
 
 
-def test_resume_leaves_finished_runs_alone(tmp_path, capsys):
+def test_resume_leaves_finished_runs_alone(tmp_path, capsys, monkeypatch):
+    # torch's own folder for it lies among those of all users, where another may put a file
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     train(tmp_path, "--method", "bp")
+    assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == str(tmp_path / "cache" / "fa-tui" / "torch")
     capsys.readouterr()
     assert train(tmp_path, "--method", "bp", "--resume") == 0
     assert capsys.readouterr().out.strip().endswith("finished before, left alone")

@@ -99,14 +99,19 @@ async def test_live_off_looks_at_the_weights_once_and_else_when_asked(
     runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fa_tui.app._WATCH_SECONDS", 0.0)
+    monkeypatch.setattr("fa_tui.app.HASHED", 0)
+    shutil.copytree(runs / "dfa_s42", runs / "touched")
     (runs / "dfa_s42" / WEIGHTS).write_bytes(b"others")
+    (runs / "touched" / WEIGHTS).touch()
     app = following(runs, live="off")
     async with running(app) as pilot:
         await until(pilot, lambda: app.session.rows[0].report.changed)
+        await until(pilot, lambda: app.session.problems)
+        assert "too large to be compared" in app.session.problems[0].message
         assert not [worker for worker in app.workers if worker.group == "follow"]
         shutil.copytree(runs / "dfa_s42", runs / "new")
         await pilot.press("r")
-        await until(pilot, lambda: len(app.session) == 2)
+        await until(pilot, lambda: len(app.session) == 3)
 
 
 async def test_news_are_told_on_every_page(runs: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fa_core.formats import rows, scan, scan_again
+from fa_core.formats import frozen_runs, scan, scan_again
 from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import RESULTS, read_manifest
@@ -179,7 +179,7 @@ def test_runs_that_change_are_judged_by_the_frozen_run_beside_them_which_is_read
         record = json.loads((run / "audit.json").read_text()) | {"frozen_baseline_acc": None}
         (run / "audit.json").write_text(json.dumps(record))
     monkeypatch.setattr(
-        rows, "read_manifest", lambda run: read.append(run.name) or read_manifest(run)
+        frozen_runs, "read_manifest", lambda run: read.append(run.name) or read_manifest(run)
     )
     assert [each.rows[0].report.margin_pp is not None for each in news(open_now)] == [True, True]
     assert read.count("frozen_s42") == 1

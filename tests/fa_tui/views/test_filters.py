@@ -42,6 +42,13 @@ def test_terms_must_all_hold(session: Session, text: str, found: list[str]) -> N
     assert sorted(keys(session, text)) == sorted(found)
 
 
+def test_the_place_behind_an_at_says_nothing_of_a_run() -> None:
+    key = "dfa_s42@bp_s42"
+    placed = Session([AuditRow(source="x.json", key=key, method="dfa")])
+    terms = ("bp", "key:bp", "run:bp", "dfa_s42", "key:dfa", "run:json:dfa", f"key={key}")
+    assert [Filter(term).rows(placed) == [0] for term in terms] == [False] * 3 + [True] * 4
+
+
 def test_a_number_that_was_not_measured_passes_no_comparison(session: Session) -> None:
     assert not [key for key in keys(session, "margin<1000") if key.startswith(("bp", "ep"))]
 
