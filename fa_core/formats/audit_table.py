@@ -136,7 +136,7 @@ def write_audit_table(path: Path | str, rows: Iterable[AuditRow]) -> None:
         report = stored_report(row)
         reports[key] = printable_drift(report)
         summary.append(summary_row(row))
-    write_json(Path(path), {"reports": reports, "summary": summary}, typed=True)
+    write_json(Path(path), {"reports": reports, "summary": summary})
 
 
 def summary_row(row: AuditRow) -> Json:

@@ -316,7 +316,7 @@ def write_report(
         content = paper_tables(table, thresholds).encode()
     else:
         content = to_csv(table, thresholds).encode()
-    write_bytes(path, content, typed=True)
+    write_bytes(path, content)
     return [path]
 
 
@@ -335,7 +335,7 @@ def write_blocks(path: Path, blocks: list[Block]) -> list[Path]:
         FaError: the file cannot be written.
     """
     if known_ending(path, TEXTS) == ".html":
-        write_bytes(path, to_html(blocks).encode(), typed=True)
+        write_bytes(path, to_html(blocks).encode())
         return [path]
     figures = {}
     for block in blocks:
@@ -343,7 +343,7 @@ def write_blocks(path: Path, blocks: list[Block]) -> list[Path]:
             figures[path.with_name(f"{path.stem}-{block.name}.svg")] = block
     names = {block.name: quote(file.name) for file, block in figures.items()}
     # the text first: what it cannot replace leaves no figure behind
-    write_bytes(path, to_markdown(blocks, names).encode(), typed=True)
+    write_bytes(path, to_markdown(blocks, names).encode())
     for file, block in figures.items():
         write_bytes(file, rendered(block.draw()))
     return [path, *figures]

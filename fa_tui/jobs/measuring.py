@@ -150,8 +150,6 @@ class Results:
                 del self._unsaved[0]
 
     def _journal(self) -> Journal:
-        if self.out.is_symlink():  # of an unpacked folder, to any file
-            raise UsageError("is a link, which is not followed", where=self.out, hint="remove it")
         return Journal(self.out, self._rows, goes_on=True)
 
     def _rows(self) -> Iterator[AuditRow]:

@@ -110,6 +110,9 @@ def test_a_theme_that_is_chosen_is_kept_and_nothing_else_is_touched(
 ) -> None:
     if before:
         file.write_text(before)
-    assert keep_theme("fa-light", file) == file
+    link = file.with_name("link")
+    link.symlink_to(file)
+    assert keep_theme("fa-light", link) == link
+    assert link.is_symlink()
     assert file.read_text() == after
     assert load_settings(file).settings.theme == "fa-light"
