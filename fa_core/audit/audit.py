@@ -46,7 +46,7 @@ from fa_core.formats.rows import (
     Problem,
     measured,
 )
-from fa_core.formats.run_folder import ProgressFiles
+from fa_core.formats.run_folder import ProgressFiles, sniff
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import is_run
 from fa_core.report.numbers import count_text
@@ -180,7 +180,7 @@ def _note_progress(files: ProgressFiles, view: JobView) -> None:
     if view.state is JobState.RUNNING:
         if folder in files:
             files.update(folder, view.done, view.total)
-        elif is_run(folder):
+        elif sniff(folder):
             files.begin(folder, "measuring")
     else:
         files.end(folder)

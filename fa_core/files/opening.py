@@ -182,11 +182,14 @@ def typed_path(text: str) -> Path:
 
 
 def real_path(path: Name) -> Path:
-    """A path without links; loops and chains without end are kept, for which others raise, and so
-    is a relative path while there is no current folder."""
+    """A path without links. What is not there, or is a loop, is made absolute and else kept; a
+    relative path is kept while there is no current folder."""
+    found = ""
     try:
-        return Path(_known_to_system(path) or os.path.realpath(path))
-    except (OSError, RecursionError):
+        if exists(path):
+            found = _known_to_system(path) or os.path.realpath(path)
+        return Path(found or Path(path).absolute())
+    except OSError:
         return Path(path)
 
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.files.decode import Json, loads, reading
-from fa_core.files.opening import exists, is_folder, open_file, read_file
+from fa_core.files.opening import exists, is_folder, open_file, read_file, real_path, size_of
 from fa_core.formats.json_document import Document, Finding
 from fa_core.formats.rows import AuditRow, row_of_file
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -292,7 +292,9 @@ def input_hashes(checkpoint: Path) -> dict[str, str]:
         digest = hashlib.sha256()
         for each in files:
             with reading(each), open_file(each) as file:
-                while block := file.read(1 << 20):
+                left = size_of(file)  # one that grows would never end
+                while block := file.read(min(left, 1 << 20)):
+                    left -= len(block)
                     digest.update(block)
         hashes[name] = f"sha256:{digest.hexdigest()}"
     return hashes
@@ -306,6 +308,13 @@ def stamp(checkpoint: Path) -> list[list[int]]:
     return []
 
 
+def _meant(checkpoint: Path) -> tuple[object, ...]:
+    """What all spellings of a checkpoint, and all links to it, have in common."""
+    # the shards of an index are beside the link to it
+    folder = real_path(checkpoint.parent) if checkpoint.name.endswith(_INDEX) else None
+    return real_path(run_of(checkpoint) or checkpoint), folder
+
+
 def marked_changed(rows: Iterable[AuditRow], most: float = math.inf) -> Iterator[AuditRow]:
     """The rows, with what of their files changed since they were measured (`ReportFacts.changed`).
 
@@ -315,13 +324,17 @@ def marked_changed(rows: Iterable[AuditRow], most: float = math.inf) -> Iterator
         rows: as read.
         most: bytes that are hashed at most, of all runs; others are `AuditRow.touched`.
     """
-    # records may name one checkpoint many times
+    # records may name one checkpoint many times, in many spellings
+    places: dict[tuple[object, ...], Path] = {}
     stamps, hashes_of = cache(stamp), cache(input_hashes)
     for row in rows:
         facts = row.report.provenance
         then, before = facts.get(STAMP, []), facts.get("hashes", {})
-        path = Path(row.checkpoint or "")
-        now = stamps(path) if then and before and row.checkpoint else []
+        now = []
+        if then and before and row.checkpoint:
+            path = Path(row.checkpoint)
+            path = places.setdefault(_meant(path), path)
+            now = stamps(path)
         # older records have the stamp of the weights alone
         pairs = [(own, old) for own, old in zip(now, then, strict=False) if own != old]
         changed = ["files" for own, old in pairs if own[:1] != old[:1]][:1]
