@@ -6,12 +6,13 @@ import contextlib
 import json
 import os
 import stat
+import tempfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 from fa_core.errors import FaError, UsageError
-from fa_core.files.opening import flags_of
+from fa_core.files.opening import flags_of, kind_of
 from fa_core.sanitize import in_json
 
 
@@ -127,18 +128,30 @@ def place_of(path: Path) -> Path:
     """
     with contextlib.suppress(OSError):  # other errors appear when the file is written
         # not of the real path: a link in /proc names no file there
-        if path.exists() and not path.is_file():
-            if path.is_dir():
-                kind = "folder"
-            else:
-                kind = "device, FIFO or socket"
-            raise UsageError(
-                f"is a {kind}, no file that can be replaced", where=path, hint="name a regular file"
-            )
+        if kind := kind_of(path.stat()):
+            what = f"is {kind}, no file that can be replaced"
+            raise UsageError(what, where=path, hint="name a regular file")
     if str(path).startswith(_OPEN_FILES):
         path = followed(path)
     place = followed(path.parent) / path.name
     refuse_link(place)
+    return place
+
+
+def prepared(path: Path) -> Path:
+    """The path of a file to write later (`place_of`), in a folder that is made and takes files.
+
+    Raises:
+        UsageError: as `place_of`, or nothing can be written there.
+    """
+    try:
+        place = place_of(path)
+        if not place.exists():
+            place.parent.mkdir(parents=True, exist_ok=True)
+        # a random name, so that no link can wait there
+        tempfile.TemporaryFile(dir=place.parent).close()
+    except OSError as error:
+        raise UsageError(f"cannot be written ({error.strerror})", where=path) from error
     return place
 
 

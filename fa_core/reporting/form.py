@@ -21,7 +21,7 @@ from fa_core.analysis.threshold_sweep import sensitivities
 from fa_core.analysis.timeline import Replay
 from fa_core.analysis.utility import decision_utility
 from fa_core.errors import UsageError
-from fa_core.files.atomic import write_bytes
+from fa_core.files.atomic import place_of, write_bytes
 from fa_core.formats import Trace
 from fa_core.formats.rows import AuditRow
 from fa_core.formats.table import AuditTable
@@ -342,10 +342,10 @@ def write_blocks(path: Path, blocks: list[Block]) -> list[Path]:
         if isinstance(block, Figure):
             figures[path.with_name(f"{path.stem}-{block.name}.svg")] = block
     names = {block.name: quote(file.name) for file, block in figures.items()}
-    # the text first: what it cannot replace leaves no figure behind
-    write_bytes(path, to_markdown(blocks, names).encode())
+    place_of(path)  # what cannot be replaced leaves no figure behind
     for file, block in figures.items():
         write_bytes(file, rendered(block.draw()))
+    write_bytes(path, to_markdown(blocks, names).encode())
     return [path, *figures]
 
 

@@ -161,7 +161,7 @@ class Results:
 def _identity(row: AuditRow) -> object:
     """Key of a run: a later measurement with this key replaces an earlier one."""
     axes = str(sorted(row.axes.items()))
-    return row.method, row.seed, axes, os.path.realpath(row.checkpoint or "")
+    return row.method, row.seed, axes, real_path(row.checkpoint or "")
 
 
 class Measuring:

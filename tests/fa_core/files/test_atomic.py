@@ -21,7 +21,7 @@ def test_what_is_no_file_is_refused_and_kept(tmp_path):
     before = sorted(tmp_path.iterdir())
     pipe = Path(f"/dev/fd/{writing}")
     for path in (tmp_path / "fifo", tmp_path / "link", pipe):
-        with pytest.raises(UsageError, match="is a device, FIFO or socket"):
+        with pytest.raises(UsageError, match="is a FIFO, no file"):
             write_bytes(path, b"x")
     with pytest.raises(UsageError, match="is a folder"):
         write_bytes(tmp_path / "folder", b"x")
