@@ -66,18 +66,19 @@ def test_an_error_is_one_line_and_the_defaults_are_used(file: Path, text: str, w
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [(b"\xff\xfe\x00", "not text in UTF-16"), (b"theme = '\x80'", "not UTF-8")],
+    [
+        (b"\xff\xfe\x00", "not text in UTF-16"),
+        (b"theme = '\x80'", "not UTF-8"),
+        (b"", "is a folder, not a file"),
+    ],
 )
 def test_a_file_that_is_no_text_is_told(file: Path, content: bytes, said: str) -> None:
-    file.write_bytes(content)
+    if content:
+        file.write_bytes(content)
+    else:
+        file.mkdir()
     (message,) = messages(file)
     assert said in message
-
-
-def test_a_folder_in_its_place_is_told(file: Path) -> None:
-    file.mkdir()
-    (message,) = messages(file)
-    assert "is a folder, not a file" in message
 
 
 def test_the_themes_that_can_be_set_are_those_there_are() -> None:

@@ -1,5 +1,6 @@
 import os
 import stat
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -33,45 +34,36 @@ def test_what_is_no_file_is_refused_and_kept(tmp_path):
 
 
 @as_root
-@pytest.mark.parametrize("named", ["folder/file", "hop/file", "../{}/folder/file"])
-def test_nothing_is_written_through_a_link_of_another_user(tmp_path, named):
+@pytest.mark.parametrize(
+    ("owner", "mode", "refused"), [(12345, 0o755, True), (0, 0o1777, True), (0, 0o755, False)]
+)
+def test_nothing_is_written_through_a_link_that_another_user_may_have_put_there(
+    tmp_path, monkeypatch, owner, mode, refused
+):
     (tmp_path / "real").mkdir()
     (tmp_path / "folder").symlink_to("real")
-    (tmp_path / "hop").symlink_to("folder")
-    os.lchown(tmp_path / "folder", 12345, -1)
-    for write in (lambda path: write_bytes(path, b"x"), keep_old, remove):
-        with pytest.raises(
-            UsageError, match=r"is a link that another user may have put there, to .*real"
-        ):
-            write(tmp_path / named.format(tmp_path.name))
-    assert not list((tmp_path / "real").iterdir())
-
-
-@as_root
-def test_a_link_of_the_system_counts_only_where_nobody_else_can_put_one(tmp_path, monkeypatch):
-    (tmp_path / "real").mkdir()
-    (tmp_path / "folder").symlink_to("real")
+    (tmp_path / "hop").symlink_to(f"../{tmp_path.name}/folder")
+    os.lchown(tmp_path / "folder", owner, -1)
     monkeypatch.setattr(os, "geteuid", lambda: 4242)
-    tmp_path.chmod(0o755)
-    write_bytes(tmp_path / "folder" / "file", b"x")
-    tmp_path.chmod(0o1777)
-    with pytest.raises(UsageError, match="another user"):
-        write_bytes(tmp_path / "folder" / "file", b"x")
+    os.lchown(tmp_path / "hop", 4242, -1)
+    tmp_path.chmod(mode)
+    said = "folder: is a link that another user may have put there, to real"
+    for write in (lambda path: write_bytes(path, b"x"), keep_old, remove):
+        with pytest.raises(UsageError, match=said) if refused else nullcontext():
+            write(tmp_path / "hop" / "file")
+    assert bool(list((tmp_path / "real").iterdir())) != refused
 
 
-@pytest.mark.parametrize("target", ["real", "nothing", "link", "folder/real"])
+@pytest.mark.parametrize("target", ["real", "nothing", "link"])
 def test_a_file_that_is_a_link_is_not_written_and_its_folders_may_be_links(tmp_path, target):
     (tmp_path / "folder").symlink_to(tmp_path)
-    (tmp_path / "real").write_bytes(b"old")
-    link = tmp_path / "link"
-    link.symlink_to(target)
+    (tmp_path / "real").touch()
+    (tmp_path / "link").symlink_to(target)
     for write in (lambda path: write_bytes(path, b"x"), keep_old, remove, Journal, RunWriter):
-        for path in (link, tmp_path / "folder" / "link"):
-            with pytest.raises(UsageError, match=rf"link: is a link to {target}, and is not"):
-                write(path)
+        with pytest.raises(UsageError, match=rf"link: is a link to {target}, and is not"):
+            write(tmp_path / "folder" / "link")
     assert {path.name for path in tmp_path.iterdir()} == {"folder", "real", "link"}
-    write_bytes(tmp_path / "folder" / "real", b"new")
-    assert (tmp_path / "real").read_bytes() == b"new"
+    assert (tmp_path / "real").read_bytes() == b""
 
 
 def test_an_open_file_may_be_named_as_the_system_does(tmp_path):
@@ -103,20 +95,16 @@ def test_an_old_file_keeps_a_numbered_name_that_no_later_one_takes(tmp_path):
     assert kept == {"audit.json": b"third", "audit.json.~1~": b"first", "audit.json.~2~": b"second"}
 
 
-def test_a_folder_that_becomes_a_link_after_the_look_is_not_followed(tmp_path, monkeypatch):
+def test_what_becomes_a_link_after_the_look_is_not_followed(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("private")
+    (tmp_path / "file").chmod(0o600)
+    assert stat.S_IMODE(keep_old(tmp_path / "file").stat().st_mode) == 0o600
     (tmp_path / "precious").mkdir()
     (tmp_path / "folder").symlink_to("precious")
+    (tmp_path / "link").symlink_to("file")
     monkeypatch.setattr(atomic, "place_of", lambda path: path)
     with pytest.raises(FaError, match="cannot write"):
         write_bytes(tmp_path / "folder" / "file", b"x")
-    assert not list((tmp_path / "precious").iterdir())
-
-
-def test_an_old_file_keeps_its_mode_and_is_not_read_through_a_new_link(tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("private")
-    (tmp_path / "file").chmod(0o600)
-    (tmp_path / "link").symlink_to("file")
-    assert stat.S_IMODE(keep_old(tmp_path / "file").stat().st_mode) == 0o600
-    monkeypatch.setattr(atomic, "place_of", lambda path: path)
     with pytest.raises(FaError, match="cannot be kept"):
         keep_old(tmp_path / "link")
+    assert not list((tmp_path / "precious").iterdir())
