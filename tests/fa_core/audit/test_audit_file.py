@@ -127,10 +127,7 @@ def test_an_audit_of_nothing_leaves_no_file(tmp_path):
 
 def test_a_place_that_cannot_be_written_to_is_refused_before_measuring(tmp_path):
     (tmp_path / "file").write_text("x")
-    os.mkfifo(tmp_path / "fifo")
     with pytest.raises(UsageError, match=r"cannot be written"):
         _recorded_in(tmp_path / "file" / "out.json", False)
-    with pytest.raises(UsageError, match="is a FIFO, no file"):
-        _recorded_in(tmp_path / "fifo", False)
     _recorded_in(tmp_path / "new" / "out.json", False)
     assert list((tmp_path / "new").iterdir()) == []
