@@ -206,11 +206,12 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._names |= dict.fromkeys(map(_key, [*fresh, *written]), names)
         if node != ROOT:
             self._note_gradients(node, read, written)
-            self.gave(node, given)
         for tensor in fresh:
-            self._write(tensor, node, fresh=True)
+            self._write(tensor, self._result(node, tensor, fresh), fresh=True)
         for tensor in written:
             self._write(tensor, node)
+        for tensor in (*fresh, *written):
+            self.gave(self.made(tensor), tensor)
         return output
 
     def made(self, tensor: Tensor) -> int:
@@ -271,6 +272,14 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             is_whole=is_whole,
         )
 
+    def _result(self, node: int, tensor: Tensor, of: list[Tensor]) -> int:
+        """An operation's result; of several of a layer, as a recurrent one, one by itself."""
+        if len(of) < 2 or node == ROOT or not self.operations[node].is_product:
+            return node
+        one = self._append("item", tensor.numel(), reads=(node,))
+        self._followed[one] = torch.is_grad_enabled()
+        return one
+
     def _weights(self, read: Iterable[Tensor]) -> tuple[str, ...]:
         names = (self._names.get(_key(tensor), ()) for tensor in read)
         return tuple(dict.fromkeys(chain(*names)))
@@ -293,8 +302,8 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         lost = set().union(*(self._lost.get(node, ()) for node in used)) & following
         return sorted({(".detach()" if self._followed[n] else "torch.no_grad()") for n in lost})
 
-    def gave(self, node: int, given: list[Tensor]) -> None:
-        """An operation of the input ran and gave some tensors."""
+    def gave(self, node: int, given: Tensor) -> None:
+        """An operation ran and gave a tensor."""
 
     def _append(self, name: str, size: int, **what: Any) -> int:
         self.operations.append(Operation(name, size, self._call, **what))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, pairwise, permutations, product, takewhile
@@ -16,25 +16,27 @@ from itertools import chain, pairwise, permutations, product, takewhile
 from torch import nn
 
 from fa_core.errors import TapError
-from fa_core.measure.flow import ROOT, Call, Flow, behind, dominators, path_to
+from fa_core.measure.flow import ROOT, Call, Flow, behind, path_to
 from fa_core.measure.hooks import READS, match_modules, pattern_of, plain_logits
 from fa_core.measure.isolate import Inputs
 from fa_core.measure.stream import (
     Merges,
     Proof,
-    acting,
     is_scaling,
     module_of,
 )
 
 _NO_CALL = Call("", "", nn.Module(), ROOT, begin=2**40, read=ROOT)
 
+_UNNAMED = "a state without a name"
+
 _DEEP = 3
 """Layers one after the other that make a branch a trunk of its own."""
 
 
-def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
-    """Ways to tap the stream of a network that does not return it: outputs, inputs, both.
+def possible_taps(model: nn.Module, x: Inputs) -> list[list[str]]:
+    """Ways to tap the stream of a network that does not return it: outputs, inputs, both; [] for
+    one that has no names.
 
     Args:
         model: the network in eval mode.
@@ -46,7 +48,7 @@ def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
     >>> import torch
     >>> blocks = (nn.Sequential(nn.Linear(2, 2), nn.ReLU()) for _ in range(3))
     >>> net = nn.Sequential(nn.Linear(2, 2), *blocks, nn.Linear(2, 2))
-    >>> next(possible_taps(net, torch.ones(1, 2)))
+    >>> possible_taps(net, torch.ones(1, 2))[0]
     ['0', '1', '2', '3']
     """
     with Flow(model, x) as flow:
@@ -59,14 +61,12 @@ def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
     of_logits = [call for call in flow.calls if call.gave in used]
     # rather than modules that hand a state on to one branch alone
     makes = [call for call in flow.calls if call.begin <= call.gave]
-    for calls, endings in product((of_logits, makes), (("",), (READS,), ("", READS))):
-        taps = _written(model, flow, calls, states, endings)
-        if taps:
-            yield taps
+    ways = product((of_logits, makes), (("",), (READS,), ("", READS)))
+    return [_written(model, flow, calls, states, endings) for calls, endings in ways]
 
 
-def left_out(flow: Flow, proof: Proof) -> str:
-    """The blocks and states of the stream that the taps leave out; "" for all of it.
+def left_out(flow: Flow, proof: Proof) -> list[str]:
+    """The blocks and states of the stream that the taps leave out; [] for all of it.
 
     Args:
         flow: the pass.
@@ -83,37 +83,40 @@ def left_out(flow: Flow, proof: Proof) -> str:
     apart += _apart(flow, proof, allows_stem=not sums)
     nodes = chain(*((block.read, block.gave) for block in blocks))
     missing = [node for node in nodes if not _is_tapped(flow, merges, taps, node, blocks)]
-    # a row's first layer alone may be tapped in front of its activation
-    missing += [
-        one.read
-        for one in blocks[:1]
-        if one.call is not _NO_CALL and flow.origin(one.read) not in taps
-    ]
-    missing += _plain(flow, path, taps, blocks, tapped)
+    missing += _plain(flow, merges, taps, blocks, tapped)
     beside = last.difference(path)
     missing += [node for node in sorted(beside) if node in merges and merges.skips(node)]
     normed = whole.before_norm(taps[-1])
     if normed != taps[-1] and all(one.gave <= normed for one in blocks):
         apart.append("what the final norm reads")
     names = [*(name_of(flow, node) for node in missing), *apart]
-    return ", ".join(dict.fromkeys(name or "a state without a name" for name in names))
+    return list(dict.fromkeys(name or _UNNAMED for name in names))
 
 
 def _plain(
     flow: Flow,
-    path: Sequence[int],
+    merges: Merges,
     taps: Sequence[int],
     blocks: Iterable[_Block],
     tapped: Iterable[Call],
-) -> list[int]:
-    """The layers on a path in front of others of one step, in no block and no list of steps."""
+) -> Iterable[int]:
+    """What plain layers behind others of one step read, in no block and no list of steps."""
     known = [range(block.read + 1, block.gave + 1) for block in blocks]
     steps = [call for call in tapped if {*map(flow.origin, (call.read, call.gave))} <= {*taps}]
     alike = Counter(call.pattern for call in steps)
     known += [range(call.begin, call.end) for call in steps if alike[call.pattern] > 1]
-    rows = pairwise(flow.layers(set(path).difference(*known)))
+    inside = set(path_to(merges.above, taps[-1])).difference(*known)
+    return [node for node, step in _of_one_step(flow, merges, inside, taps) if step]
+
+
+def _of_one_step(
+    flow: Flow, merges: Merges, nodes: Iterable[int], taps: Sequence[int]
+) -> Iterable[tuple[int, int]]:
+    """What layers behind others of the same step between taps read, and the places of the steps."""
     place = partial(bisect_left, taps)
-    return [one for one, other in rows if 0 < place(one) == place(other) < len(taps)]
+    for one, other in pairwise(flow.layers(nodes)):
+        if place(one) == place(other):
+            yield merges.before_norm(flow.origin(merges.above[other])), place(other)
 
 
 def _apart(flow: Flow, proof: Proof, allows_stem: bool) -> Iterable[str]:
@@ -138,15 +141,15 @@ def _kind(call: Call) -> tuple[str, str, bool]:
 
 
 def outnumber(flow: Flow, proof: Proof) -> list[str]:
-    """The layers through which everything flows outside of h_0..h_L, if more than its blocks.
+    """What the layers through which everything flows outside of h_0..h_L read, if these are more
+    than its blocks.
 
     The first, the stem, and the last, the readout, do not count.
     """
-    layers = flow.layers(path_to(dominators(flow, flow.sources), proof.logits))
-    outer = set().union(*proof.outer).intersection(layers[1:-1])
-    if len(outer) < len(proof.states):
-        return []
-    return acting(flow, outer, behind(flow, [proof.logits]))
+    whole, states = Merges(flow, flow.sources), proof.states
+    rows = _of_one_step(flow, whole, path_to(whole.above, proof.logits), states)
+    outer = [name_of(flow, node) or _UNNAMED for node, step in rows if step in (0, len(states))]
+    return outer * (len(outer) >= len(states))
 
 
 def _is_tapped(
@@ -154,9 +157,13 @@ def _is_tapped(
 ) -> bool:
     """Whether a tap is what a block reads or gives."""
     place = bisect_left(taps, node)
+    is_first = node == blocks[0].read
+    if is_first and blocks[0].call is not _NO_CALL:
+        return flow.origin(node) in taps
     for tap in taps[max(place - 1, 0) : place + 1]:
         # a tap may end a block at its sum; a final norm is looked for by itself
-        only_blocks = tap == taps[-1] or (tap <= node) != (node == blocks[0].read)
+        # a row's first layer alone may be tapped in front of its activation
+        only_blocks = tap == taps[-1] or (tap <= node) != is_first
         if not _changes(flow, merges, min(node, tap), max(node, tap), only_blocks):
             return True
     return False
@@ -220,19 +227,13 @@ def _states(flow: Flow, logits: int) -> list[int]:
             continue
         path = path_to(merges.above, logits)
         beside = sum(node in merges for node in used - set(path))
-        states = [] if _has_trunks(flow, merges, path) else _on_path(flow, merges, path)
-        found.append((beside, states))
+        blocks = [] if _has_trunks(flow, merges, path) else _blocks_on(flow, merges, path)
+        states = {block.read for block in blocks} | {block.gave for block in blocks[-1:]}
+        rows = pairwise(blocks)
+        states |= {a.gave for a, b in rows if _changes(flow, merges, a.gave, b.read)}
+        found.append((beside, sorted(states)))
     # the other sources are side inputs of the longest stream
     return min(found, key=lambda one: (one[0], -len(one[1])))[1] if found else []
-
-
-def _on_path(flow: Flow, merges: Merges, path: Sequence[int]) -> list[int]:
-    blocks = _blocks_on(flow, merges, path)
-    states = {block.read for block in blocks} | {block.gave for block in blocks[-1:]}
-    for one, other in pairwise(blocks):
-        if _changes(flow, merges, one.gave, other.read):
-            states.add(one.gave)
-    return sorted(states)
 
 
 @dataclass(frozen=True)
@@ -474,13 +475,17 @@ def _written(
     if not all(candidates):
         return []
     best = partial(max, key=lambda name: (shared[lists[name]], -name.count(".")))
-    chosen = dict.fromkeys(best(reversed(names)) for names in candidates)
-    taps: dict[str, None] = {}
-    for name in chosen:
-        alike = {other for other in chosen if lists[other] == lists[name]}
-        exact = set(match_modules(model, lists[name])) == alike
-        taps[lists[name] if exact else name] = None
-    return list(taps)
+    return in_lists(model, (best(reversed(names)) for names in candidates))
+
+
+def in_lists(model: nn.Module, names: Iterable[str]) -> list[str]:
+    """Names of modules, as one pattern where they are all of a list."""
+    lists = {name: pattern_of(model, name) for name in names}
+    taps = []
+    for name, pattern in lists.items():
+        alike = {other for other in lists if lists[other] == pattern}
+        taps.append(pattern if alike == {*match_modules(model, pattern)} else name)
+    return list(dict.fromkeys(taps))
 
 
 def _names(

@@ -43,6 +43,7 @@ from fa_core.measure.taps import (
     Taps,
     pooled,
     resolve_taps,
+    said_of_pool,
     working_taps,
 )
 from fa_core.measure.tracing import STRAIGHT_THROUGH, OwnBackward, agreeing
@@ -231,13 +232,13 @@ class PassRunner:
             raise TapError(error.what, hint=hint) from error
         pool = pooled(flow, stream)
         if pool is not None:
-            l, before = pool
             raise TapError(
-                f"h_{l} ({stream.names[l]}) is, or is made of, a part or a pool of tokens or "
-                "pixels, so its norm does not compare",
-                hint=f"in its place, tap the state before: {before or 'return it by a function'}",
+                said_of_pool(stream, pool),
+                hint="leave it out"
+                if pool[1] in stream.names
+                else f"in its place, tap the state before: {pool[1] or 'return it by a function'}",
             )
-        self.proof = replace(proof, left_out="; ".join(filter(None, [left, *outside])))
+        self.proof = replace(proof, left_out="; ".join(filter(None, [", ".join(left), *outside])))
         run = partial(self._tapped.forward, self._model)
         places = {
             node - flow.begin: (l, flow.operations[node].name)
@@ -450,8 +451,9 @@ _REMEDIES = (
     (
         "missing .*argument|takes .*argument|unexpected keyword|subscript|invalid data type|"
         "KeyError",
-        "it is called as model(x): wrap it in a module whose forward takes x alone and passes on "
-        "what else it needs, or give a function (model, x) -> (logits, states)",
+        "the network is called as model(x), or model(**x) by name, and a function of taps as "
+        "f(model, x): wrap the network in a module whose forward takes x alone and passes on what "
+        "else it needs",
     ),
     ("dtype|scalar type|input type", f"{_ASK} where they do, give x.float(), or {_RAISED}"),
     (

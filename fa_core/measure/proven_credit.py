@@ -245,8 +245,8 @@ class CreditProof:
 
 
 _UNPROVEN = (
-    "the vector at {} is not what trains the parameters before it: its backward pass writes other "
-    "gradients to them"
+    "the vector at {} is not shown to train the parameters before it: its backward pass writes "
+    "gradients to them that are not made of this vector alone"
 )
 
 

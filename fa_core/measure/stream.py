@@ -172,8 +172,9 @@ def prove(flow: Flow, stream: Stream) -> Proof:
         if states[l] not in used:
             raise TapError(
                 f"the logits do not depend on tap {l} ({name})",
-                hint="tap the tensor that the next block reads, not a by-product of it; where it "
-                "reads two, return one that has both and run the blocks on its parts",
+                hint="tap the tensor that the next block reads, not a by-product of it: of an LSTM "
+                "or GRU out[:, -1], not h_n; where it reads two, return one that has both and run "
+                "the blocks on its parts",
             )
     if flow.origin(logits, states[-1:]) == states[-1]:
         raise TapError(
@@ -205,7 +206,8 @@ def _check_links(flow: Flow, states: Sequence[int], said: Sequence[str]) -> None
             raise no_stream(f"past {said[l]}, {said[l + 1]} depends on {earlier}")
         before[here] = l
     if met & set(flow.sources) - {here}:
-        raise no_stream(f"past {said[-2]}, {said[-1]} depends on the input")
+        masked = " (masks may, as integers or bool)" * (len(flow.sources) > 1)
+        raise no_stream(f"past {said[-2]}, {said[-1]} depends on the input{masked}")
 
 
 def no_stream(what: str, hint: str = "") -> TapError:
@@ -314,21 +316,20 @@ class _Pinned(Flow):  # type: ignore[no-untyped-call]
         self._size = len(first_of(x))
         self.pinned: dict[int, bool] = {}
 
-    def gave(self, node: int, given: list[Tensor]) -> None:
+    def gave(self, node: int, given: Tensor) -> None:
         layer, name = self._places.get(node - self.begin, (-1, ""))
-        if name != self.operations[node].name:
+        if name != self.operations[node].name or not given.is_floating_point():
             return
         self.pinned.setdefault(layer, False)
-        for tensor in filter(Tensor.is_floating_point, given):
-            before = tensor.clone()
-            # a state that is written part by part is overwritten as a whole
-            tensor.as_strided((entries(tensor),), (1,), 0).fill_(1)
-            if tensor.dim() > 1 and len(tensor) == self._size:
-                touched = _touched(self._size)
-                tensor[:touched] = torch.linspace(0.5, 2, tensor.shape[-1])
-                tensor[touched:] = before[touched:]
-                others = before[1:touched]
-                self.pinned[layer] |= not agree(before[:1].expand_as(others), others)
+        before = given.clone()
+        # a state that is written part by part is overwritten as a whole
+        given.as_strided((entries(given),), (1,), 0).fill_(1)
+        if given.dim() > 1 and len(given) == self._size:
+            touched = _touched(self._size)
+            given[:touched] = torch.linspace(0.5, 2, given.shape[-1])
+            given[touched:] = before[touched:]
+            others = before[1:touched]
+            self.pinned[layer] |= not agree(before[:1].expand_as(others), others)
 
 
 def _touched(size: int) -> int:

@@ -6,10 +6,10 @@ They are the caller's, the network's own stream, or guessed.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import chain
 from typing import Any, TypeAlias
 
 import torch
@@ -20,7 +20,14 @@ from fa_core.errors import TapError
 from fa_core.measure.flow import ROOT, Flow, recording
 from fa_core.measure.gradients import Layers, first_without_positions, read_by, selects_features
 from fa_core.measure.graph import read_in_another_form
-from fa_core.measure.guess import left_out, name_of, no_guess, outnumber, possible_taps
+from fa_core.measure.guess import (
+    in_lists,
+    left_out,
+    name_of,
+    no_guess,
+    outnumber,
+    possible_taps,
+)
 from fa_core.measure.hooks import (
     READS,
     described,
@@ -43,6 +50,10 @@ Taps: TypeAlias = str | Sequence[str] | StreamFunction | None
 
 States: TypeAlias = tuple[Tensor, list[Tensor]]
 """Logits and h_0..h_L."""
+
+
+_POOLS = re.compile("mean|sum|amax|max")
+"""Names of operations that leave one pixel; those called pools may leave several."""
 
 
 class Tapped:
@@ -359,32 +370,45 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
     Raises:
         TapError: no such stream, or no module gives or reads one of its states.
     """
-    behind_pools: list[list[str]] = []
+    found = possible_taps(model, x)
+    waiting = list(found)
+    tried: list[list[str]] = []
     part: list[str] = []
     why = "the states that its sums and layers show are not all given or read by modules"
-    for taps in chain(possible_taps(model, x), behind_pools):
+    while waiting:
+        taps = waiting.pop(0)
+        if not taps or taps in tried:
+            continue
+        tried.append(taps)
         try:
             tapped = _by_names(model, taps)
             with torch.enable_grad(), Flow(model, x) as flow:
                 stream = tapped.forward(model, x)
             proof = prove(flow, stream)
-            left = left_out(flow, proof)
+            left, pool = left_out(flow, proof), pooled(flow, stream)
         except TapError as error:
             why = why if part else error.what
             continue
-        pool = pooled(flow, stream)
+        if part and proof.side_inputs and taps not in found:
+            # which may be a part of what is left out
+            continue
+        # a module that runs several times has one
+        names = [name.partition(" ")[0] for name in stream.names]
         if pool is not None:
             l, before = pool
-            names = [*stream.names[:l], before, *stream.names[l + 1 :]]
-            # a module that runs several times has one
-            names = list(dict.fromkeys(name.partition(" ")[0] for name in names))
-            # each once, as the state before the last one's pool may have its name
-            behind_pools += [names] * (before != "" and names not in behind_pools)
-            continue
-        left = left or listed(outnumber(flow, proof))
-        if not left:
-            return taps
-        part, why = taps, f"'{','.join(taps)}' would leave out {left}"
+            why = why if part or before else said_of_pool(stream, pool)
+            names[l:] = [before, *names[l + 1 :]] if before else []
+            names *= len(names) > 1
+        else:
+            left = left or outnumber(flow, proof)
+            part = in_lists(model, names)
+            if not left:
+                return part
+            why = f"'{','.join(part)}' would leave out {listed(left)}"
+            # a module whose output is tapped is left out by what it reads
+            names += [f"{name}{READS}" if name in names else name for name in left]
+        # with what is left out, or before a pool
+        waiting.append(list(dict.fromkeys(names)))
     raise no_guess(model, why, part)
 
 
@@ -404,11 +428,11 @@ def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
         return None
     size, pool = stream.hidden[l].numel(), ""
     is_image = stream.hidden[l - 1].dim() > 3
+    cuts = {*map(flow.origin, stream.cuts[:l])}
     while flow.operations[node].size <= size:
         one = flow.operations[node]
-        # a sum of pixels is a transition's, and one of a token a readout's
-        ends = is_image and (one.is_product or one.parts)
-        if ends or not one.reads or flow.origin(node) in map(flow.origin, stream.cuts[:l]):
+        # a part of the pixels is a transition's, and one of the tokens a readout's
+        if (is_image and one.parts) or not one.reads or flow.origin(node) in cuts:
             return None
         # a residual behind the pool adds to what it gives
         largest = max(one.reads, key=lambda read: flow.operations[read].size)
@@ -418,12 +442,27 @@ def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
             size = max(size, flow.operations[largest].size)
         pool = "" if one.adds else one.name
         node = min(one.reads) if one.adds else largest
-    if any(flow.operations[made].name == pool for made in stream.cuts[:l]):
-        # every block ends in one
+    is_transition = is_image and not _POOLS.fullmatch(pool)
+    # every block may end in one
+    if is_transition or any(flow.operations[made].name == pool for made in stream.cuts[:l]):
         return None
-    name = name_of(flow, node)
+    one = flow.operations[node]
+    while not (name := name_of(flow, node)) and len(one.reads) == 1 and not one.is_product:
+        (node,) = one.reads
+        one = flow.operations[node]
     # what a module reads of it may be the part
     return l, name if name != stream.names[l] else ""
+
+
+def said_of_pool(stream: Stream, pool: tuple[int, str]) -> str:
+    """What a pooled state is."""
+    l, before = pool
+    name = stream.names[l]
+    return (
+        f"h_{l} ({name}) is, or is made of, a part or a pool of tokens or pixels, so its norm does "
+        "not compare" + "; no module gives the state before (for h_n of an LSTM, read "
+        "out[:, -1])" * (not before)
+    )
 
 
 def _is_one_or_all(read: Tensor) -> bool:

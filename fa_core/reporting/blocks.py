@@ -228,7 +228,7 @@ def inline(words: str) -> str:
     >>> print(inline("<b>\x1b[1m R&amp;D, Γ < 1"))
     &lt;b>\x1b[1m R&amp;amp;D, Γ < 1
     >>> print(inline("[x](javascript:y) ![i](http://z) dfa_s42 *_"))
-    [x\](javascript:y) ![i\](http\://z) dfa_s42 \*\_
+    \[x\](javascript:y) ![i\](http\://z) dfa_s42 \*\_
     """
     text = _ENTITY.sub("&amp;", one_line(words))
     text = _TAG.sub("&lt;", text)

@@ -58,7 +58,7 @@ def states_of(report, limits):
     found = {}
     for letter, one in DIAGNOSTICS.items():
         number, limit = report.numbers[letter], one.limit(limits)
-        ends = report.interval(letter) or (number, number)
+        ends = (number, *(report.interval(letter) or ()))
         if letter in report.nonfinite:
             found[letter] = "fires"
         elif number is None:
@@ -308,7 +308,7 @@ def test_the_thresholds_of_a_flip_give_its_judgement_and_no_nearer_ones_do(repor
         ),
         ({"growth_bound": 60.0, "evidence": {"a": "bound"}}, ["undecided where a ≥ 60"]),
         (
-            {"cross_batch_stability": 0.1, "intervals": {"stability": (0.11113, 0.11117)}},
+            {"cross_batch_stability": 0.11115, "intervals": {"stability": (0.11113, 0.11117)}},
             ["undecided where c < 0.11116", "walk-back where c < 0.1111"],
         ),
         ({"residual_norms": [1.0, float("nan")]}, []),

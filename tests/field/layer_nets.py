@@ -48,21 +48,6 @@ class LastToken(Net):
         return h[:, -1] if h.ndim == 3 else h
 
 
-class LastPixel(LastToken):
-    """The same in convolutions, which keep pixels last."""
-
-    x = (16, 5, 4)
-
-    def __init__(self):
-        super().__init__()
-        self.net = nn.ModuleList(nn.Conv1d(5 if l == 0 else D, D, 1) for l in range(3))
-
-    def forward(self, x):
-        for layer in self.net:
-            x = layer(x).relu()
-        return self.head(x[:, :, -1])
-
-
 class Dead(Flat):
     """A layer whose ReLUs are all off."""
 

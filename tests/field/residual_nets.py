@@ -186,16 +186,6 @@ class ReadsTwoStates(SkipsWhereShapesAgree):
         return self.head(hidden[-1] * hidden[-2]), hidden
 
 
-class EndsInALayer(SkipsWhereShapesAgree):
-    """ConvMixer's blocks: a layer follows each sum."""
-
-    def __init__(self):
-        super().__init__()
-        self.blocks = nn.ModuleList(
-            nn.Sequential(SometimesAdds(True), nn.Linear(D, D)) for _ in range(3)
-        )
-
-
 class OneBlockInARow(SkipsWhereShapesAgree):
     """SAGAN's row: single layers, and one that adds."""
 

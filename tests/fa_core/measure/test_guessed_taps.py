@@ -101,6 +101,52 @@ def test_blocks_and_what_feeds_them_are_found(case):
     assert guess(net, torch.randn(2, 5)) == expected
 
 
+class Notebook(nn.Module):
+    """Its layers and branches are attributes."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.conv2, self.conv3, self.res1, self.res2 = (tanh(5) for _ in range(5))
+        self.head = nn.Linear(5, 4)
+
+    def forward(self, x):
+        h = self.conv2(self.conv1(x))
+        h = self.conv3(h + self.res1(h))
+        return self.head(h + self.res2(h))
+
+
+def test_what_a_guess_leaves_out_is_added():
+    expected = ["conv2:in", "conv2", "conv3:in", "conv3", "head:in"]
+    assert guess(Notebook(), torch.randn(2, 5)) == expected
+
+
+class Recurrent(nn.Module):
+    def __init__(self, read):
+        super().__init__()
+        self.embed, self.rnn = nn.Linear(5, 6), nn.LSTM(6, 6, batch_first=True)
+        self.hidden, self.head, self.read = nn.Linear(6, 6), nn.Linear(6, 4), read
+
+    def forward(self, x):
+        out, (last, _) = self.rnn(self.embed(x))
+        return self.head(self.hidden(self.read(out, last)).relu())
+
+
+def test_the_last_step_of_an_lstm_is_a_state_and_its_h_n_is_none():
+    x = torch.randn(2, 3, 5)
+    assert guess(Recurrent(lambda out, last: out[:, -1]), x) == ["rnn:in", "hidden:in", "head:in"]
+    with pytest.raises(TapError, match=r"h_1 \(hidden:in\) is, .* read out\[:, -1\]"):
+        guess(Recurrent(lambda out, last: last[-1]), x)
+
+
+def test_the_taps_of_a_refusal_work_when_copied():
+    x, y = torch.randn(8, 3, 5), torch.randint(4, (8,))
+    net = Recurrent(lambda out, last: out.relu().mean(1))
+    with pytest.raises(TapError, match="would leave out head:in") as caught:
+        guess(net, x)
+    report = diagnose(net, [(x, y)], taps=caught.value.hint.split("'")[1])
+    assert (report.tap_names, report.partial_stream) == (["embed", "rnn"], "head:in")
+
+
 class Twice(Stack):
     def states(self, x):
         h = self.embed(x)

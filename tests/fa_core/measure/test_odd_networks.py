@@ -55,7 +55,7 @@ REFUSED = {
         lambda net, x: (states(net, x), net.head(x.requires_grad_() @ torch.ones(5, 6)))[1],
         "tap the tensor that the next block reads",
     ),
-    "another argument": (lambda net, x: (lambda x, mask: x)(x), "wrap it in a module whose forw"),
+    "another argument": (lambda net, x: (lambda x, mask: x)(x), "a module whose forward takes x"),
     "a dict of inputs": (lambda net, x: plain(net, {}["x"]), "whose forward takes x alone"),
     "a failed assertion": (lambda net, x: _fail(), r"run model\(x\) on this batch by itself"),
     "a forward that casts": (lambda net, x: plain(net, x.double()), RAISED),

@@ -174,7 +174,7 @@ def test_a_hook_that_raises_is_named_and_costs_gamma_alone():
 
 def test_a_vector_that_trains_a_part_of_the_block_only_is_no_credit():
     report = measured(Direct("partly"))
-    assert "not what trains the parameters before it" in report.unmeasured["gamma"]
+    assert "not shown to train the parameters before it" in report.unmeasured["gamma"]
 
 
 class Thrown(nn.Module):
