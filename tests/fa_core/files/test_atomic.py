@@ -19,7 +19,7 @@ def test_what_is_no_file_is_refused_and_kept(tmp_path):
     (tmp_path / "link").symlink_to("fifo")
     ends = os.pipe()
     for path in (tmp_path / "fifo", tmp_path / "link", Path(f"/dev/fd/{ends[1]}"), tmp_path):
-        with pytest.raises(UsageError, match="is a (FIFO|folder), no file"):
+        with pytest.raises(UsageError, match=r"is a (FIFO|folder), no file"):
             write_bytes(path, b"x")
     assert (tmp_path / "fifo").is_fifo()
     assert (tmp_path / "link").is_symlink()
