@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from fa_core.errors import FaError, UsageError
-from fa_core.files.opening import flags_of, kind_of
+from fa_core.files.opening import READ, flags_of, kind_of
 from fa_core.sanitize import in_json
 
 
@@ -47,7 +47,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 _FOLDER = flags_of("O_DIRECTORY", "O_NOFOLLOW", "O_PATH", "O_CLOEXEC")
-_READ = os.O_RDONLY | flags_of("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
+_READ = READ | flags_of("O_NOFOLLOW")
 
 
 @contextlib.contextmanager
@@ -103,16 +103,17 @@ def keep_old(path: Path) -> Path | None:
             descriptor = os.open(prefix + path.name, _READ, dir_fd=folder)
             with open(descriptor, "rb") as file:  # noqa: PTH123
                 content, mode = file.read(), os.fstat(descriptor).st_mode
-            for number in range(1, 1 << 20):
+            number = 1
+            while True:
                 kept = path.with_name(f"{path.name}.~{number}~")
                 with contextlib.suppress(FileExistsError):
                     _fill(prefix + kept.name, content, folder, mode)
                     return kept
+                number += 1
     except FileNotFoundError:
         return None
     except OSError as error:
         raise FaError(f"its old version cannot be kept ({error.strerror})", where=path) from error
-    raise FaError("has a million old versions", where=path, hint=f"remove some {path.name}.~*~")
 
 
 def place_of(path: Path) -> Path:
@@ -159,15 +160,19 @@ _OPEN_FILES = ("/dev/std", "/dev/fd/")
 """Beginnings of the system's own links to open files, as `/dev/stdout`."""
 
 
-def refuse_link(path: Path) -> None:
+def refuse_link(path: Path, why: str = "and is not followed") -> None:
     """Refuse to write to a link, or into the folder that it leads to.
+
+    Args:
+        path: the link, or anything else.
+        why: what is said of it.
 
     Raises:
         UsageError: it is a link.
     """
     if os.path.islink(path):  # noqa: PTH114 (no errors)
-        what = f"is a link to {path.readlink()}, and is not followed"
-        raise UsageError(what, where=path, hint="type where it leads, or remove it")
+        hint = "type where it leads, or remove it"
+        raise UsageError(f"is a link to {path.readlink()}, {why}", where=path, hint=hint)
 
 
 def remove(path: Path) -> None:
@@ -204,11 +209,7 @@ def followed(path: Path) -> Path:
         if found == _MOST_LINKS or not os.path.islink(place):  # noqa: PTH114 (no errors)
             continue
         if _is_foreign(place):
-            raise UsageError(
-                f"is a link that another user may have put there, to {place.readlink()}",
-                where=place,
-                hint="write to where it leads, or elsewhere",
-            )
+            refuse_link(place, "which another user may have put there")
         found += 1
         parts += reversed(place.readlink().parts)
         place = place.parent
@@ -220,9 +221,8 @@ def _is_foreign(link: Path) -> bool:
     if not hasattr(os, "geteuid"):  # Windows, where only administrators create links
         return False
     owner = link.lstat().st_uid
-    if owner == os.geteuid():
-        return False
-    return owner != 0 or bool(link.parent.stat().st_mode & _OTHERS_WRITE)
+    by_others = owner != 0 or link.parent.stat().st_mode & _OTHERS_WRITE
+    return owner != os.geteuid() and bool(by_others)
 
 
 def write_json(path: Path, value: object) -> None:

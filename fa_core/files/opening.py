@@ -38,7 +38,7 @@ def flags_of(*names: str) -> int:
     return flags
 
 
-_FLAGS = os.O_RDONLY | flags_of("O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY")
+READ = os.O_RDONLY | flags_of("O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY")
 
 _KINDS = {
     stat.S_IFREG: "",
@@ -66,7 +66,7 @@ def open_file(path: Name) -> BinaryIO:
     """
     try:
         _check_regular(path, os.stat(path))  # noqa: PTH116 (thousands of times)
-        descriptor = os.open(path, _FLAGS)
+        descriptor = os.open(path, READ)
     except (OSError, ValueError) as error:
         raise cannot_open(path, error) from error
     try:
@@ -185,24 +185,18 @@ def typed_path(text: str) -> Path:
 def real_path(path: Name) -> Path:
     """A path without links. What is not there, or is a loop, is made absolute and else kept; a
     relative path is kept while there is no current folder."""
-    with suppress(OSError):
+    with suppress(OSError, ValueError):
         path = os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118
-    if exists(path):
-        path = _known_to_system(path) or os.path.realpath(path)
+        look = flags_of("O_PATH")
+        if not look:
+            return Path(os.path.realpath(path))
+        # Python alone takes a call of the system for each part of each link
+        descriptor = os.open(path, look)
+        try:
+            return Path(os.readlink(f"/proc/self/fd/{descriptor}"))  # noqa: PTH115
+        finally:
+            os.close(descriptor)
     return Path(path)
-
-
-def _known_to_system(path: Name) -> str:
-    """The path without links of what is there, on Linux; Python alone takes a call of the system
-    for each part of each link."""
-    if look := flags_of("O_PATH"):
-        with suppress(OSError):
-            descriptor = os.open(path, look)
-            try:
-                return os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115
-            finally:
-                os.close(descriptor)
-    return ""
 
 
 def cannot_open(path: Name, error: Exception) -> UnreadableInput:

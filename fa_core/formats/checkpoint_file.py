@@ -156,7 +156,7 @@ def no_run(path: str) -> str:
     if match["part"]:
         return "is a part of a distributed checkpoint"
     index = path.replace(match["shard"], "") + _INDEX
-    if os.path.exists(index):  # noqa: PTH110
+    if exists(index):
         return f"is a part of the checkpoint {index}"
     return ""
 
@@ -311,7 +311,7 @@ def stamp(checkpoint: Path) -> list[list[int]]:
 def _meant(checkpoint: Path) -> tuple[object, ...]:
     """What all spellings of a checkpoint, and all links to it, have in common."""
     # the shards of an index are beside the link to it
-    folder = real_path(checkpoint.parent) if checkpoint.name.endswith(_INDEX) else None
+    folder = checkpoint.name.endswith(_INDEX) and real_path(checkpoint.parent)
     return real_path(run_of(checkpoint) or checkpoint), folder
 
 

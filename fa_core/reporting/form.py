@@ -337,10 +337,11 @@ def write_blocks(path: Path, blocks: list[Block]) -> list[Path]:
     if known_ending(path, TEXTS) == ".html":
         write_bytes(path, to_html(blocks).encode())
         return [path]
-    figures = {}
-    for block in blocks:
-        if isinstance(block, Figure):
-            figures[path.with_name(f"{path.stem}-{block.name}.svg")] = block
+    figures = {
+        path.with_name(f"{path.stem}-{block.name}.svg"): block
+        for block in blocks
+        if isinstance(block, Figure)
+    }
     names = {block.name: quote(file.name) for file, block in figures.items()}
     place_of(path)  # what cannot be replaced leaves no figure behind
     for file, block in figures.items():

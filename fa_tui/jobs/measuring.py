@@ -284,8 +284,7 @@ class Measuring:
         if used != ["cpu"]:
             return f"on {', '.join(used)} ({list_devices()[used[0]]})"
         cores = count_text(usable_cores(), "CPU core")
-        why = why_no_cuda()
-        if why:
+        if why := why_no_cuda():
             return f"on {cores} ({why})"
         return f"on {cores}"
 

@@ -41,7 +41,7 @@ def test_nothing_is_written_through_a_link_that_another_user_may_have_put_there(
     monkeypatch.setattr(os, "geteuid", lambda: 4242)
     os.lchown(tmp_path / "hop", 4242, -1)
     tmp_path.chmod(mode)
-    said = "folder: is a link that another user may have put there, to real"
+    said = "folder: is a link to real, which another user may have put there"
     for write in (lambda path: write_bytes(path, b"x"), keep_old, remove):
         with pytest.raises(UsageError, match=said) if refused else nullcontext():
             write(tmp_path / "hop" / "file")
