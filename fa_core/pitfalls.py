@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 import torch
@@ -18,12 +17,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fa_core.audit.jobs import versions
-from fa_core.errors import MeasureError
 from fa_core.files.decode import Json
 from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.measure.checkpoint_network import loaded
 from fa_core.measure.credit import null_gamma
-from fa_core.measure.credit_metrics import NullGamma, pooled_gamma
+from fa_core.measure.credit_metrics import pooled_gamma
 from fa_core.measure.norms import Signal, gamma, mean_over
 from fa_core.option_values import check_known
 from fa_core.report.manifest import CREDIT, WEIGHTS, read_manifest
@@ -35,72 +33,49 @@ Values: TypeAlias = Mapping[str, float | Sequence[float | None] | None]
 """What was computed → its value, or one per layer; None is N/A."""
 
 
-@dataclass(frozen=True)
-class Subject:
-    """A trained network with its feedback and samples, for pitfalls 4 to 7.
-
-    Attributes:
-        name: the run's name.
-        net: the network, in eval mode.
-        method: the credit rule, with the training feedback.
-        x: inputs (B, …).
-        y: labels (B,).
-    """
-
-    name: str
-    net: StreamNet
-    method: Method
-    x: Tensor
-    y: Tensor
-
-    def credit_and_gradients(self) -> tuple[list[Tensor | None], list[Tensor]]:
-        """a_l and g_l, per sample (summed CE), l = 0..L, each (B, …).
-
-        Source: docs/protocol.md §2, §5.
-        """
-        logits, stream = self.net(self.x, return_hidden=True)
-        loss = F.cross_entropy(logits, self.y, reduction="sum")
-        grads = torch.autograd.grad(loss, stream)
-        hidden = [h.detach() for h in stream]
-        credit = self.method.credit(self.net, hidden, logits.detach(), self.y)
-        return credit, list(grads)
-
-
-def of_run(folder: Path) -> Subject:
-    """The network of a run folder with its saved feedback, on its own evaluation samples.
-
-    Raises:
-        UnreadableInput, UsageError: the folder is no complete run.
-        MeasureError: the run saved no feedback, or its method draws none.
-    """
-    manifest = read_manifest(folder)
-    if not (folder / CREDIT).is_file():
-        raise MeasureError(
-            "no saved feedback in this run: its Γ is N/A",
-            where=folder,
-            hint=f"pitfalls 4 to 7 need a {CREDIT}",
-        )
-    net, _ = loaded(load_checkpoint(folder / WEIGHTS), manifest)
-    assert isinstance(net, StreamNet)
-    feedback = load_checkpoint(folder / CREDIT).tensors
-    method = restore_method(manifest.method, net, feedback, **manifest.method_args)
-    if not method.draws_feedback:
-        raise MeasureError(
-            f"{manifest.method} draws no feedback", where=folder, hint="name a DFA or FA run"
-        )
-    data = load_data(manifest.data)
-    [(x, y)] = eval_batches(data, k=1, batch_size=512, seed=manifest.eval_seed)
-    return Subject(folder.name, net.eval(), method, x, y)
-
-
 SAMPLE = Path("wide", "dfa_s42")
 """The sample run for 4 to 7: DFA, its Γ differs from layer to layer."""
 
 
+class Subject(NamedTuple):
+    """A trained network with its feedback and samples, for pitfalls 4 to 7.
+
+    Attributes:
+        net: the network, in eval mode.
+        method: the credit rule, with the training feedback.
+        batch: inputs (B, …) and labels (B,).
+        credit: a_l, per sample (summed CE), l = 0..L, each (B, …).
+        grads: g_l likewise.
+    """
+
+    net: StreamNet
+    method: Method
+    batch: tuple[Tensor, Tensor]
+    credit: Signal
+    grads: Sequence[Tensor]
+
+
 @cache
-def _texts() -> dict[str, dict[str, str]]:
-    text = Path(__file__).with_name("pitfalls.toml").read_bytes()
-    return msgspec.toml.decode(text, type=dict[str, dict[str, str]])
+def of_run(folder: Path) -> Subject:
+    """The network of `SAMPLE` with its saved feedback, on its own evaluation samples.
+
+    Source: docs/protocol.md §2, §5.
+    """
+    manifest = read_manifest(folder)
+    net, _ = loaded(load_checkpoint(folder / WEIGHTS), manifest)
+    assert isinstance(net, StreamNet)
+    feedback = load_checkpoint(folder / CREDIT).tensors
+    method = restore_method(manifest.method, net, feedback)
+    [(x, y)] = eval_batches(load_data(manifest.data), k=1, batch_size=512)
+    logits, stream = net.eval()(x, return_hidden=True)
+    grads = torch.autograd.grad(F.cross_entropy(logits, y, reduction="sum"), stream)
+    credit = method.credit(net, [h.detach() for h in stream], logits.detach(), y)
+    return Subject(net, method, (x, y), credit, grads)
+
+
+_TEXTS = msgspec.toml.decode(
+    Path(__file__).with_suffix(".toml").read_bytes(), type=dict[str, dict[str, str]]
+)
 
 
 class Demonstration(msgspec.Struct, frozen=True):
@@ -110,14 +85,14 @@ class Demonstration(msgspec.Struct, frozen=True):
         name: its name in `fa-tui pitfalls NAME`.
         wrong: the misleading values.
         right: the values to compute instead.
-        ran_on: the data: constructed tensors, or a run.
+        ran_on: the data: constructed tensors, or the sample run.
         versions: versions of the libraries.
     """
 
     name: str
     wrong: Values
     right: Values
-    ran_on: str
+    ran_on: str = SAMPLE.name
     versions: dict[str, str] = msgspec.field(default_factory=versions)
 
     @property
@@ -128,7 +103,7 @@ class Demonstration(msgspec.Struct, frozen=True):
     @property
     def texts(self) -> dict[str, str]:
         """``title``, one line; ``why``, the mechanism; ``instead``, the code to write."""
-        return _texts()[self.name]
+        return _TEXTS[self.name]
 
     def to_dict(self) -> Json:
         """Plain dicts, lists and numbers, unrounded."""
@@ -205,15 +180,10 @@ def aggregate(credit: Signal, grads: Sequence[Tensor]) -> dict[str, float]:
     - per layer the cosine of the batch-mean vectors, mean over layers 1..L;
     - per sample the cosine of the layers 1..L concatenated, mean over samples.
 
-    Raises:
-        ValueError: no hidden layer has credit.
-
     Source: docs/protocol.md §12.5; the published four range from −0.028 to +0.074.
     """
     per_layer = list(map(gamma, credit, grads))
     pooled = pooled_gamma(credit, grads)
-    if not pooled:
-        raise ValueError("no hidden layer has credit to compare with the gradient")
     found = {
         "mean over samples, all layers": mean_over(per_layer, first=0),
         DEEP: mean_over(per_layer),
@@ -226,67 +196,62 @@ def aggregate(credit: Signal, grads: Sequence[Tensor]) -> dict[str, float]:
     return values
 
 
-def aggregations(credit: Signal, grads: Sequence[Tensor], ran_on: str) -> Demonstration:
-    """Pitfall 5: four valid aggregations of the same Γ, side by side.
-
-    Raises:
-        ValueError: no hidden layer has credit.
-    """
-    values = aggregate(credit, grads)
+def aggregations(on: Subject) -> Demonstration:
+    """Pitfall 5: four valid aggregations of the same Γ, side by side."""
+    values = aggregate(on.credit, on.grads)
     wrong = {
         "“Γ” unnamed, lowest": min(values.values()),
         "“Γ” unnamed, highest": max(values.values()),
     }
-    return Demonstration("aggregations", wrong, values, ran_on)
+    return Demonstration("aggregations", wrong, values)
 
 
-def layer_mean(credit: Signal, grads: Sequence[Tensor], ran_on: str) -> Demonstration:
+def layer_mean(on: Subject) -> Demonstration:
     """Pitfall 6: one mean over all layers against Γ layer by layer.
 
     Source: docs/protocol.md §12.6: +0.068 over all layers, +0.429 at l = 0, −0.022 over l ≥ 1.
-
-    Raises:
-        ValueError: no hidden layer has credit.
     """
-    per_layer = list(map(gamma, credit, grads))
-    values = aggregate(credit, grads)
+    per_layer = list(map(gamma, on.credit, on.grads))
+    values = aggregate(on.credit, on.grads)
     wrong = {"mean Γ over layers 0..L": values["mean over samples, all layers"]}
     right = {"Γ_l": per_layer, "Γ_0": per_layer[0], "mean Γ over layers 1..L": values[DEEP]}
-    return Demonstration("layer-mean", wrong, right, ran_on)
+    return Demonstration("layer-mean", wrong, right)
 
 
-def missing_feedback(credit: Signal, grads: Sequence[Tensor], ran_on: str) -> Demonstration:
+def missing_feedback(on: Subject) -> Demonstration:
     """Pitfall 7: falling back to the gradient when the feedback is missing gives Γ = 1.
 
     Source: docs/protocol.md §12.7.
     """
-    per_layer = list(map(gamma, grads, grads))
+    per_layer = list(map(gamma, on.grads, on.grads))
     wrong = {"Γ with `credit = saved.get('Bs', grads)`": mean_over(per_layer, first=0)}
     right = {"Γ without saved feedback": None}
-    return Demonstration("missing-feedback", wrong, right, ran_on)
+    return Demonstration("missing-feedback", wrong, right)
 
 
-def null_feedback(null: NullGamma, ran_on: str) -> Demonstration:
+def null_feedback(on: Subject) -> Demonstration:
     """Pitfall 4: deep Γ with freshly drawn feedback against the training feedback.
 
     Source: docs/protocol.md §12.4: +0.068 with it, +0.0043 ± 0.007 over 10 fresh draws.
     """
+    null = null_gamma(on.net, on.method, on.batch, FRESH_DRAWS)
     wrong = {f"deep Γ, {len(null.deep)} fresh draws (mean)": null.mean, "std": null.std}
     right = {"deep Γ, training feedback": null.observed}
-    return Demonstration("null-feedback", wrong, right, ran_on)
+    return Demonstration("null-feedback", wrong, right)
 
 
 FRESH_DRAWS = 10
 
 _ON_TENSORS = {"norm-axis": norm_axis, "cosine-eps": cosine_eps, "half-flush": half_flush}
 
-_ON_STREAMS = {
+_ON_SAMPLE = {
+    "null-feedback": null_feedback,
     "aggregations": aggregations,
     "layer-mean": layer_mean,
     "missing-feedback": missing_feedback,
 }
 
-PITFALLS = (*_ON_TENSORS, "null-feedback", *_ON_STREAMS)
+PITFALLS = (*_ON_TENSORS, *_ON_SAMPLE)
 """Names in the protocol's order, 1 to 7."""
 
 
@@ -295,26 +260,19 @@ def demonstrate(names: Sequence[str], run: Path) -> list[Demonstration]:
 
     Args:
         names: names or numbers of pitfalls.
-        run: a run folder with saved feedback, for 4 to 7.
+        run: the folder of `SAMPLE`, for 4 to 7.
 
     Raises:
         UsageError: no pitfall of that name.
-        MeasureError: the run saved no feedback.
     """
     # all names are checked before the first demonstration runs
     names = list(map(_full_name, names))
-    subject: Subject | None = None
     shown = []
     for name in names:
         if name in _ON_TENSORS:
             shown.append(_ON_TENSORS[name]())
-            continue
-        subject = subject or of_run(run)
-        if name in _ON_STREAMS:
-            shown.append(_ON_STREAMS[name](*subject.credit_and_gradients(), subject.name))
         else:
-            null = null_gamma(subject.net, subject.method, (subject.x, subject.y), FRESH_DRAWS)
-            shown.append(null_feedback(null, subject.name))
+            shown.append(_ON_SAMPLE[name](of_run(run)))
     return shown
 
 

@@ -186,7 +186,7 @@ class ExplorerApp(App[int]):
         since: float = 0.0,
         settings: Loaded = NOTHING_SET,
         terminal: Terminal | None = None,
-        setup: Setup | None = None,
+        setup: Setup = Setup(),  # noqa: B008 (immutable)
     ) -> None:
         forget_empty_no_color()
         self.terminal = terminal or detect()
@@ -202,7 +202,7 @@ class ExplorerApp(App[int]):
             session = session.but(filter=shown, filters=[shown] if shown else ())
         self.history = History(session)
         self.paths = list(paths)
-        self.setup = setup or Setup()
+        self.setup = setup
         self.painter = Painter(self, self.terminal)
         self.keys = KeyQueue(self, super().on_event)
         self.following = Following(self, since)
@@ -243,12 +243,14 @@ class ExplorerApp(App[int]):
             return [self.terminal.theme]
         return [theme.name for theme in THEMES]
 
-    def _handle_exception(self, error: Exception) -> None:
-        super()._handle_exception(error)
+    def panic(self, *renderables: RenderableType) -> None:
+        # so ends Textual's thread of the input
+        super().panic(*renderables)
         self._return_code = INTERNAL_ERROR
 
     def _fatal_error(self) -> None:
         """Exit after an internal error with one line; with a traceback under --debug."""
+        self._return_code = INTERNAL_ERROR
         if os.environ.get(DEBUG):
             super()._fatal_error()
             return

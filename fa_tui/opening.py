@@ -17,6 +17,7 @@ from fa_core.errors import FaError, UsageError
 from fa_core.formats import given_columns
 from fa_core.formats.rows import Problem
 from fa_tui import app as explorer
+from fa_tui.jobs.measuring import Setup
 from fa_tui.samples import default_paths
 from fa_tui.session import Session, UnreadTraces
 from fa_tui.settings import load_settings, remember_places, settings_file
@@ -27,7 +28,6 @@ from fa_tui.views.words import FIRST_VIEW, SAMPLES
 if TYPE_CHECKING:
     from fa_core.formats import Trace
     from fa_core.report.baseline import FrozenBaseline
-    from fa_tui.jobs.measuring import Setup
     from fa_tui.options import Log
 
 
@@ -35,10 +35,10 @@ def open_explorer(
     paths: Sequence[Path],
     *,
     given: Mapping[str, float] | None = None,
-    look: ViewState | None = None,
+    look: ViewState = ViewState(),  # noqa: B008 (immutable)
     baseline: FrozenBaseline | None = None,
     log: Log | None = None,
-    setup: Setup | None = None,
+    setup: Setup = Setup(),  # noqa: B008 (immutable)
 ) -> int:
     """Open the explorer on paths (the sample runs for none) and stay until the user leaves.
 
@@ -63,7 +63,6 @@ def open_explorer(
     # before the import of NumPy, whose unused thread pools take 55 ms to start
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     loaded = load_settings()
-    look = look or ViewState()
     if not paths and not look.filter:
         look = look._replace(filter=FIRST_VIEW)
     title = "" if paths else SAMPLES
@@ -122,8 +121,7 @@ def _stay(app: explorer.ExplorerApp, recent: Sequence[Path]) -> int:
     remember_places(recent)
     if app.opens_next is not None:
         kept = msgspec.structs.asdict(app.session.thresholds)
-        where = msgspec.structs.replace(app.setup, options=None)
-        return open_explorer([app.opens_next], given=kept, setup=where)
+        return open_explorer([app.opens_next], given=kept, setup=Setup(app.setup.execution))
     if code is None:
         return app.return_code or 0
     return code

@@ -14,13 +14,14 @@ from fa_core.analysis.record_comparison import BY_UNIT, COARSE, Rule, excess, re
 from fa_core.files.decode import Json
 from fa_core.formats.rows import AuditRow, judged_fields, settings_of
 from fa_core.report.diagnostic_record import range_text
+from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.numbers import axis_sign, listed, plain
 from fa_core.report.quantities import JUDGED, QUANTITIES, Quantity
 from fa_core.sanitize import sanitize
 
 SAME, ROUNDING, CHANGED, CAME, WENT = "same", "rounding", "changed", "came", "went"
-"""States of a run: equal; equal but for rounding; changed; only in the second; only in the
-first."""
+"""States of a run: equal; equal but for rounding; changed, as is one of other weights or data; only
+in the second; only in the first."""
 
 
 class NumberChange(msgspec.Struct, frozen=True):
@@ -81,17 +82,14 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
             if name in new and value != new[name]
         ]
         notes = [sanitize(f"with {listed(others, 6)}")] if others else []
-        was, now = (report.provenance.get("data_hash") for report in both)
-        if was != now and all(report.coverage for report in both):
-            unknown = "on data unknown in {}".format("A" if was is None else "B")
-            notes.append(unknown if None in (was, now) else "on other data")
-        weights = {report.provenance.get("hashes", {}).get("weights") for report in both}
-        notes += ["of other weights"] if len(weights - {None}) > 1 else []
+        notes += _other_inputs(*both)
         common = set(both[0].measured).intersection(both[1].measured)
         said, says = ((common & report.flags, common & report.undecided) for report in both)
         why = "only because" if said == says and self.verdict_changed else "where"
         for side, (own, other) in zip("AB", (both, both[::-1]), strict=True):
             notes += [f"in {side} {own.changed}"] if own.changed else []
+            if "data_hash" in {*other.provenance} - {*own.provenance} and own.coverage:
+                notes.append(f"on data unknown in {side}")
             lacks = sorted({*other.measured} - {*own.measured})
             if lacks:
                 notes.append(f"{why} {side} lacks {''.join(lacks)}")
@@ -114,6 +112,16 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
             "after": _side(self.after),
             "numbers": {one.quantity.field: [one.before, one.after] for one in self.numbers},
         }
+
+
+def _other_inputs(before: DiagnosticReport, after: DiagnosticReport) -> list[str]:
+    """``on other data``, ``of other weights``: by the hashes that both record."""
+    both = [
+        (facts.get("data_hash"), facts.get("hashes", {}).get("weights"))
+        for facts in (before.provenance, after.provenance)
+    ]
+    pairs = zip(("on other data", "of other weights"), *both, strict=True)
+    return [note for note, was, now in pairs if None not in (was, now) and was != now]
 
 
 def _side(row: AuditRow | None) -> Json | None:
@@ -187,7 +195,7 @@ def _compared(before: AuditRow, after: AuditRow) -> RunDifference:
     if numbers:
         state = ROUNDING
     said, says = (_said(row, numbers) for row in (before, after))
-    if not is_rounding or said != says:
+    if not is_rounding or said != says or _other_inputs(before.report, after.report):
         state = CHANGED
     return RunDifference(before=before, after=after, numbers=tuple(numbers), state=state)
 

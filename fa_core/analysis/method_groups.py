@@ -138,26 +138,31 @@ class Condition(NamedTuple):
         return {**self.axes, "from": PurePath(self.collection).name or None}
 
 
-def conditions(table: AuditTable) -> list[tuple[Condition, list[int]]]:
+def conditions(table: AuditTable, but: str = "") -> list[tuple[Condition, list[int]]]:
     """Conditions with the rows of their seeds, in order of first appearance.
 
     Runs are seeds of one method if source kind, network, data, recipe and axes agree. A fact that a
     run does not record is that of the runs that agree with it in everything before, if they have
     one.
 
+    Args:
+        table: n runs.
+        but: an axis that does not part runs.
+
     Source: docs/protocol.md §9, seeds.
     """
     methods = table.method.tolist()
-    axes = differing_axes(("", axes) for axes in table.axes).get("", [])
-    columns = [methods]
-    for axis in axes:
-        columns.append([repr(own.get(axis)) for own in table.axes])
-    names = list(zip(*columns, strict=True))
+    columns = {}
+    for axis in differing_axes(("", axes) for axes in table.axes).get("", []):
+        columns[axis] = [repr(own.get(axis)) for own in table.axes]
+    names = list(zip(methods, *columns.values(), strict=True))
     places = collections(names, table.seed.tolist(), table.source.tolist())
-    keys: list[Hashable] = list(zip(names, places, strict=True))
+    columns.pop(but, None)
     facts = [_setup(row) | row.axes for row in table.rows()]
-    groups, parting = _grouped(keys, facts)
-    axes += [fact for fact in parting if fact not in axes]
+    for own in facts:
+        own.pop(but, None)
+    groups, parting = _grouped(list(zip(methods, places, *columns.values(), strict=True)), facts)
+    axes = dict.fromkeys([*columns, *parting])
     found = []
     for rows in groups:
         # facts that only some runs record are those of all
@@ -236,26 +241,8 @@ def families(table: AuditTable) -> list[tuple[Condition, list[int]]]:
     """Runs of one method that share everything but seed and λ, of which they have two values or
     more (none is a value), with their rows, in order of first appearance.
     """
-    found = conditions(table)
-    firsts = [table.row(rows[0]) for _, rows in found]
-    keys: list[Hashable] = []
-    facts = []
-    for (one, _), first in zip(found, firsts, strict=True):
-        keys.append((one.method, one.collection, repr(_but_penalty(first.axes))))
-        facts.append(_but_penalty(_setup(first)))
-    groups, _ = _grouped(keys, facts)
-    families = []
-    for places in groups:
-        alike = [found[place] for place in places]
-        penalties = {repr(one.axes.get("lam")) for one, _ in alike}
-        if len(penalties) > 1:
-            one, _ = alike[0]
-            shared = Condition(one.method, _but_penalty(one.all_axes), "")
-            families.append((shared, sorted(row for _, rows in alike for row in rows)))
-    return families
-
-
-def _but_penalty(value: Json) -> Json:
-    """A mapping's known entries but λ, in order."""
-    known = {name: each for name, each in value.items() if each is not None}
-    return {name: known[name] for name in sorted(known) if name != "lam"}
+    found = []
+    for one, rows in conditions(table, but="lam"):
+        if len({repr(table.axes[row].get("lam")) for row in rows}) > 1:
+            found.append((one, rows))
+    return found

@@ -340,7 +340,7 @@ def _judged(name: str, was: object, now: object, rule: Rule, relative: float) ->
     tolerance = 0.0
     if isinstance(now, float):
         tolerance = rule.times * relative * max(abs(now), rule.size)
-    over = excess(float(was), float(now), tolerance)
+    over = excess(was, now, tolerance)
     if over > 1:
         return replace(found, tolerance=tolerance or None)
     is_near_zero = tolerance > max(abs(was), abs(now), NEAR_ZERO * rule.size)

@@ -21,7 +21,7 @@ from fa_core.formats.trace import EPOCH, Trace
 from fa_core.report.baseline import FrozenBaseline, why_no_baseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import LETTERS, letters_of, mask_of
-from fa_core.report.gamma import deep_over_epochs, null_band
+from fa_core.report.gamma import deep_over_epochs, null_gamma, per_layer
 from fa_core.report.names import named_place, run_names, run_place
 from fa_core.report.numbers import brief
 from fa_core.report.report_facts import PROTOCOL, TRAINING, DiagnosticThresholds
@@ -107,8 +107,8 @@ class Timeline(Result, frozen=True, kw_only=True):
         stop: the early stop; None if nothing chosen fires.
         final_acc: test accuracy at the last epoch that records one.
         points: the epochs.
-        null: mean and standard deviation of deep Γ under random feedback (`null_band`), from the
-            run's audit; None without one.
+        null: mean and standard deviation of deep Γ under random feedback, from the run's audit;
+            None where none was drawn.
         null_gamma: Γ_l under random feedback, from the run's audit; empty without one.
         unfinished: whether the trace was still being written.
         skipped: what could not be judged, the missing inputs, and the trace's `notes`.
@@ -173,7 +173,7 @@ class Replay:
                 axes |= {axis: value_on_axis(run, axis) for axis in named[run.method]}
                 notes = (*notes, *filter(None, [audit.unmeasured.get(TRAINING)]))
             deep = deep_over_epochs([epoch.gamma for epoch in trace.epochs], trace.method)
-            nulls = _nulls(trace, audit, any(map(math.isfinite, deep)))
+            nulls = _nulls(trace.method, audit)
             records = slice(len(rows), len(rows) + len(trace.epochs))
             one = replace(trace, key=name, axes=axes, notes=notes)
             self._runs.append((one, records, nulls))
@@ -192,21 +192,19 @@ class Replay:
         self,
         thresholds: DiagnosticThresholds = PROTOCOL,
         stop_on: str = STOP_ON,
-        total_epochs: int | None = None,
     ) -> list[Timeline]:
         """Every run, judged epoch by epoch.
 
         Args:
             thresholds: default: the protocol's.
             stop_on: letters that end a run.
-            total_epochs: length the runs were planned for; default: what a trace holds.
         """
         fired = self._table.flags(thresholds)
         undecided = self._table.undecided(thresholds)
         found = []
         for trace, records, nulls in self._runs:
             bits = fired[records], undecided[records], self._table.coverage[records]
-            stop = _stop(trace, bits[0], stop_on, total_epochs)
+            stop = _stop(trace, bits[0], stop_on)
             found.append(self._judged(trace, records, bits, {**nulls, "stop": stop}))
         return found
 
@@ -287,15 +285,13 @@ def _audits_of(traces: Sequence[Trace], table: AuditTable) -> Iterator[AuditRow 
             yield table.row(row)
 
 
-def _nulls(trace: Trace, audit: DiagnosticReport | None, has_deep: bool) -> Json:
+def _nulls(method: str, audit: DiagnosticReport | None) -> Json:
     """`Timeline.null` and `Timeline.null_gamma`."""
-    if audit is None:
+    if audit is None or not audit.credit:
         return {}
-    drawn = (audit.credit or {}).get("null") or {}
-    band = None
-    if has_deep:
-        band = null_band(audit.credit, trace.method, audit.provenance)
-    return {"null": band, "null_gamma": tuple(drawn.get("gamma") or ())}
+    drawn = null_gamma(audit.credit, method)
+    null = drawn if math.isfinite(sum(drawn)) else None
+    return {"null": null, "null_gamma": tuple(per_layer(audit.credit.get("null")))}
 
 
 def _with_baseline(
@@ -364,14 +360,14 @@ def _skipped(trace: Trace, table: AuditTable, measured: str) -> tuple[str, ...]:
     return (*notes, *trace.notes)
 
 
-def _stop(trace: Trace, fired: Bits, stop_on: str, total_epochs: int | None) -> EarlyStop | None:
+def _stop(trace: Trace, fired: Bits, stop_on: str) -> EarlyStop | None:
     """Savings of ending a run at the first epoch at which a chosen diagnostic fires, or None."""
     chosen = fired & mask_of(set(stop_on))
     if not chosen.any():
         return None
     at = int(np.flatnonzero(chosen)[0])
     trained = _epochs_done(trace, at)
-    total = max(total_epochs or 0, _epochs_done(trace, -1))
+    total = _epochs_done(trace, -1)
     saved = 0.0
     if total:
         saved = 1.0 - trained / total

@@ -263,15 +263,7 @@ def _recorded_in(out: Path, may_be_there: bool) -> list[AuditRow]:
     """
     if out.suffix == ".csv":
         raise UsageError("an audit is written as JSON", where=out, hint="end its name in .json")
-    recorded, why = list[AuditRow](), ""
-    if prepared(out).exists() and out.stat().st_size:
-        try:
-            recorded = scan([out], as_recorded=True).rows
-        except UnreadableInput as error:
-            why = f" ({error.what})"
-        if why or not all(row.report.coverage for row in recorded):
-            what = f"is there already and is no audit table{why}"
-            raise UsageError(what, where=out, hint="choose another --out")
+    recorded = recorded_audits(prepared(out))
     if recorded and not may_be_there:
         what = f"holds {count_text(len(recorded), 'measured run')} already"
         keeping = "add --resume to go on from there, or --replace to keep that file"
@@ -388,6 +380,26 @@ def _settings(row: AuditRow) -> MeasureOptions | None:
         return msgspec.convert(row.report.provenance.get("settings"), MeasureOptions)
     except msgspec.ValidationError:
         return None
+
+
+def recorded_audits(out: Path) -> list[AuditRow]:
+    """The rows of an existing audit table; none if the file is missing or empty.
+
+    Raises:
+        UsageError: it is another kind of file, which must not be overwritten.
+    """
+    if not out.exists() or not out.stat().st_size:
+        return []
+    why = ""
+    try:
+        rows = scan([out], as_recorded=True).rows
+        if all(row.report.coverage for row in rows):
+            return rows
+    except UnreadableInput as error:
+        why = f" ({error.what})"
+    raise UsageError(
+        f"is there already and is no audit table{why}", where=out, hint="choose another --out"
+    )
 
 
 def _as_measured(report: DiagnosticReport) -> DiagnosticReport:

@@ -67,7 +67,7 @@ from fa_core.option_values import import_callable
 from fa_core.report.baseline import why_no_baseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.intervals import packed
-from fa_core.report.manifest import CREDIT, Manifest
+from fa_core.report.manifest import CREDIT
 from fa_core.report.provenance import TRAINED_ON, ReferencePrecision
 from fa_core.zoo.methods import Method, restore_method
 from fa_core.zoo.models.base import StreamNet
@@ -295,8 +295,7 @@ def build_report(
     rightly = None
     if report.flatten != PER_TOKEN:
         rightly = packed(samples.in_data_order(right).tolist())
-    other_data = _data_note(loaded.manifest, loaded.plan.data, samples)
-    notes = [other_data, report.notes, found.get("note")]
+    notes = [report.notes, found.get("note")]
     return replace(
         report,
         method_name=job.method,
@@ -351,18 +350,6 @@ def _unmeasured(report: DiagnosticReport, credit: Json, job: Job) -> dict[str, s
     if why:
         found["d"] = why
     return found
-
-
-def _data_note(manifest: Manifest | None, spec: str, samples: Evaluation) -> str:
-    """A warning if the samples differ from those the run was trained with."""
-    if manifest is None or manifest.data_hash in (None, samples.data_hash):
-        return ""
-    if spec != manifest.data:
-        other = "other data than the manifest's"
-    else:
-        other = "the data changed since training"
-    trained_on = str(manifest.data_hash)
-    return f"{other}: {samples.data_hash[:15]}… instead of {trained_on[:15]}…"
 
 
 def _network_facts(loaded: Loaded) -> Json:

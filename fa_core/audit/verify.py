@@ -111,7 +111,7 @@ def verify(
             there = replace(row, checkpoint=str(find_checkpoint(row)))
             jobs.append((there, job_for(there, "", recorded_options(row, typed))))
         except FaError as error:  # noqa: PERF203 (a file is looked for)
-            failures.append(Problem(row.source, str(error)))
+            failures.append(Problem(_place_of(row), str(error)))
     # what is recorded several times is measured once
     numbers = {repr(job): number for number, (_, job) in enumerate(jobs)}
     todo = [replace(jobs[number][1], id=str(number)) for number in numbers.values()]
@@ -125,23 +125,20 @@ def verify(
 
 
 def find_checkpoint(row: AuditRow) -> Path:
-    """Current path of the run's files: as recorded, relative to the record, or the record's folder.
+    """The run's files, without links.
 
     Raises:
         UnreadableInput: the path is missing, or neither a file nor a folder.
     """
-    where = f"{row.source}: {row.key}"
-    # no file has a longer name
-    recorded = Path((row.checkpoint or "")[:LONGEST_NAME])
-    folder = real_path(row.source).parent
-    parts = range(1, len(recorded.parts))
-    places = [recorded] if row.checkpoint else []
-    places += [folder.joinpath(*recorded.parts[start:]) for start in parts]
-    places += [folder] if folder.name == recorded.name else []
-    for place in places:
-        if is_file(place) or is_folder(place):
-            return real_path(place)
-    raise UnreadableInput(f"its checkpoint {recorded} is not there any more", where=where)
+    place = (row.checkpoint or "")[:LONGEST_NAME]
+    if is_file(place) or is_folder(place):
+        return real_path(place)
+    what = f"its checkpoint {place} is not there any more"
+    raise UnreadableInput(what, where=_place_of(row))
+
+
+def _place_of(row: AuditRow) -> str:
+    return f"{row.source}: {row.key}"
 
 
 def recorded_options(row: AuditRow, typed: MeasureOptions = _AS_RECORDED) -> MeasureOptions:
@@ -157,13 +154,12 @@ def recorded_options(row: AuditRow, typed: MeasureOptions = _AS_RECORDED) -> Mea
     """
     report = row.report
     kept = report.provenance.get("settings")
-    where = f"{row.source}: {row.key}"
     usual = {"batches": report.n_batches, "batch_size": report.batch_size}
     try:
         options = msgspec.convert(kept or usual, MeasureOptions)
     except msgspec.ValidationError as error:
         what = f"its recorded settings cannot be read ({error})"
-        raise UnreadableInput(what, where=where) from error
+        raise UnreadableInput(what, where=_place_of(row)) from error
     untyped = {
         name: text
         for name in CODE
@@ -179,7 +175,7 @@ def recorded_options(row: AuditRow, typed: MeasureOptions = _AS_RECORDED) -> Mea
         )
         wanted = " ".join(f"--{name} {text}" for name, text in untyped.items())
         hint = f"type it yourself if you trust it: {wanted}"
-        raise UsageError(what, where=row.source, hint=hint)
+        raise UsageError(what, where=_place_of(row), hint=hint)
     # as many draws as recorded: fewer draws are a prefix of more
     draws = null_draws(report.credit)
     return replace(

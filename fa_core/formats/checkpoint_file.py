@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -19,7 +20,15 @@ from msgspec.structs import replace
 
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.files.decode import Json, loads, reading
-from fa_core.files.opening import exists, is_folder, open_file, read_file, real_path, size_of
+from fa_core.files.opening import (
+    LONGEST_NAME,
+    exists,
+    is_folder,
+    open_file,
+    read_file,
+    real_path,
+    size_of,
+)
 from fa_core.formats.json_document import Document, Finding
 from fa_core.formats.rows import AuditRow, row_of_file
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -252,6 +261,31 @@ STAMP = "files"
 
 HASHED = 1 << 26
 """Bytes of checkpoints read at most to detect changes by the explorer."""
+
+
+_ENDS = 8
+"""Parts of a recorded path that are looked for, at most."""
+
+
+def with_places(rows: Sequence[AuditRow]) -> list[AuditRow]:
+    """The rows of one file, with the places of their checkpoints: beside the file, as in a moved or
+    copied folder, else as recorded. A place beside it that several recorded paths lead to is that
+    of none."""
+    folder = real_path(rows[0].source).parent
+    names = {row.checkpoint for row in rows} - {None, rows[0].source}
+    found = {name: _beside(folder, str(name)) for name in names}
+    times = Counter(found.values())
+    places = {name: place for name, place in found.items() if times[place] == 1}
+    return [replace(row, checkpoint=places.get(row.checkpoint, row.checkpoint)) for row in rows]
+
+
+def _beside(folder: Path, name: str) -> str:
+    """The longest end of a path that is in a folder, or the folder of its name; else the path."""
+    parts = Path(os.path.normpath(f"/{name[:LONGEST_NAME]}")).parts[1:][-_ENDS:]
+    # as texts: thousands of times
+    places = ["/".join([str(folder), *parts[start:]]) for start in range(len(parts))]
+    places += [str(folder)] * (folder.name in parts[-1:])
+    return next((str(real_path(place)) for place in places if exists(place)), name)
 
 
 def run_of(checkpoint: Path) -> Path | None:

@@ -26,7 +26,7 @@ from fa_core.files.opening import (
     real_path,
 )
 from fa_core.formats import checkpoint_file, log_files, run_folder
-from fa_core.formats.checkpoint_file import HASHED, marked_changed
+from fa_core.formats.checkpoint_file import HASHED, marked_changed, with_places
 from fa_core.formats.frozen_runs import with_baselines
 from fa_core.formats.json_document import Finding, open_document
 from fa_core.formats.log_columns import Given, is_log, may_be_log, no_known_column
@@ -196,12 +196,13 @@ MOST_COMPARED = 1 << 21
 
 
 def _comparable(found: Scan) -> Scan:
-    """What was found, without the files whose runs are too many to be compared with the others."""
+    """What was found, with the places of checkpoints, without the files whose runs are too many to
+    be compared with the others."""
     rows: list[AuditRow] = []
-    problems = found.problems[:]
+    problems = found.problems
     known: set[str] = set()
     for path, of_file in groupby(found.rows, attrgetter("source")):
-        runs = list(of_file)
+        runs = with_places(list(of_file))
         axes = known.union(*(row.axes for row in runs))
         count = len(rows) + len(runs)
         if len(axes) * count > MOST_COMPARED:
@@ -489,5 +490,5 @@ _NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e-?\d+)?)")
 def _by_number(entry: os.DirEntry[str]) -> tuple[list[str | float], str]:
     """Sort key by numbers in names: seed 42 before 123, λ 0 before 0.01."""
     parts: list[str | float] = [*_NUMBER.split(entry.name)]
-    parts[1::2] = map(float, _NUMBER.findall(entry.name))
+    parts[1::2] = map(float, parts[1::2])
     return parts, entry.name

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fa_core.report.diagnostics import NORM_RATIO_EPS, block_growths
-from fa_core.report.gamma import null_gamma, null_of, within_null
+from fa_core.report.gamma import null_of, within_null
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.method_style import known_method
 from fa_core.report.names import canonical_method
@@ -142,13 +142,10 @@ def _direction(run: JudgedRun) -> str:
 
 def _credit_is_chance(run: JudgedRun) -> bool:
     """Whether the method's credit was measured and is no better aligned than fresh feedback."""
-    method = run.method_name
-    if known_method(canonical_method(method)) == "bp":
+    if known_method(canonical_method(run.method_name)) == "bp":
         return False
     # the null of shuffled samples is none of fresh feedback
-    fresh = not null_of(run.credit)
-    drawn = fresh and math.isfinite(null_gamma(run.credit, method)[1])
-    return drawn and within_null(run) is True
+    return not null_of(run.credit) and within_null(run) is True
 
 
 def beside_texts(run: JudgedRun, letter: str) -> list[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import msgspec
 
 from fa_core.report.beside import (
@@ -19,7 +17,6 @@ from fa_core.report.diagnostics import (
     FIRES,
     LETTERS,
     NOT_MEASURED,
-    Diagnostic,
     judged_text,
 )
 from fa_core.report.gamma import per_layer
@@ -35,7 +32,7 @@ from fa_core.report.notes import (
     why_unmeasured,
     why_unproven,
 )
-from fa_core.report.numbers import brief, exact, short
+from fa_core.report.numbers import brief, exact
 from fa_core.report.quantities import JUDGED, Quantity
 from fa_core.report.verdict_text import flips_texts, verdict_words
 
@@ -48,8 +45,7 @@ class DiagnosticRecord(msgspec.Struct, frozen=True, kw_only=True):
         state: ``"fires"``, ``"passes"``, ``"undecided"`` or ``"not measured"``.
         number: its name and number with interval and basis; ``""`` if there is none.
         limit: name and value of its threshold.
-        distance: distance to flipping; ``""`` if it cannot flip.
-        brief_distance: short form, e.g. ``"10× under"``.
+        distance: distance to flipping, e.g. ``"10× under"``; ``""`` if it cannot flip.
         remarks: further facts about the number.
         beside: what was measured beside it, for where there is room.
         reason: why it was not measured, or the non-finite value; else ``""``.
@@ -60,7 +56,6 @@ class DiagnosticRecord(msgspec.Struct, frozen=True, kw_only=True):
     number: str = ""
     limit: str = ""
     distance: str = ""
-    brief_distance: str = ""
     remarks: list[str] = []
     beside: list[str] = []
     reason: str = ""
@@ -102,13 +97,13 @@ def record_of(run: JudgedRun, letter: str) -> DiagnosticRecord:
         if letter == "d" and depth_text(run):
             reason = f"{reason}; {depth_text(run)}"
         return DiagnosticRecord(letter=letter, state=NOT_MEASURED, reason=reason)
+    limit = diagnostic.limit(run.thresholds)
     return DiagnosticRecord(
         letter=letter,
         state=run.states[letter],
         number=_number(run, diagnostic.quantity, value),
-        limit=f"{diagnostic.bound} {exact(diagnostic.limit(run.thresholds))}",
-        distance=distance_text(run, diagnostic),
-        brief_distance=distance_text(run, diagnostic, brief=True),
+        limit=f"{diagnostic.bound} {exact(limit)}",
+        distance=diagnostic.how_far(value, limit, fires=letter in run.flags),
         remarks=_remarks(run, letter),
         beside=beside_texts(run, letter),
     )
@@ -118,27 +113,6 @@ def range_text(run: JudgedRun, letter: str) -> str:
     """A diagnostic's interval, e.g. ``"+0.120, +0.392"``; ``""`` if it has none."""
     ends = run.interval(letter) or ()
     return ", ".join(judged_text(JUDGED[letter], end, run.thresholds) for end in ends)
-
-
-def distance_text(run: JudgedRun, diagnostic: Diagnostic, *, brief: bool = False) -> str:
-    """A diagnostic's distance to flipping, in its unit and, on a log scale, as a factor.
-
-    ``""`` if it was not measured, or fires because a value is not finite.
-
-    >>> run = JudgedRun(cross_batch_stability=0.1, bp_grad_norms=[1e-8])
-    >>> distance_text(run, DIAGNOSTICS["c"]), distance_text(run, DIAGNOSTICS["b"])
-    ('0.2 below the limit', '10× under the limit (9e-8)')
-    """
-    value = diagnostic.quantity.of(run)
-    limit = diagnostic.limit(run.thresholds)
-    if value is None or not math.isfinite(value) or diagnostic.letter in run.nonfinite:
-        return ""
-    distance = diagnostic.how_far(value, limit, fires=diagnostic.letter in run.flags)
-    if brief:
-        return distance
-    if diagnostic.is_factor(value, limit):
-        return f"{distance} the limit ({short(abs(limit - value))})"
-    return f"{distance} the limit"
 
 
 def _number(run: JudgedRun, quantity: Quantity, value: float) -> str:

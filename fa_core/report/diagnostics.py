@@ -116,13 +116,9 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
             side = "over" if fires else "above"
         else:
             side = "under" if fires else "below"
-        if self.is_factor(value, limit):
+        if self.quantity.log and value > 0 and limit > 0:
             return f"{_factor(max(value / limit, limit / value))}× {side}"
         return f"{short(abs(limit - value))}{self.quantity.suffix} {side}"
-
-    def is_factor(self, value: float, limit: float) -> bool:
-        """Whether the distance of a number to its threshold is a factor."""
-        return self.quantity.log and value > 0 and limit > 0
 
     def fires(self, value: float, thresholds: DiagnosticThresholds) -> bool:
         """Whether a number fires; NaN does not (`JudgedRun.nonfinite` does)."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from fa_core.files.decode import Json
-from fa_core.report.intervals import t_quantile
+from fa_core.report.intervals import Z_OF_ONE, t_quantile
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.method_style import known_method
 from fa_core.report.names import canonical_method
@@ -223,49 +223,14 @@ def null_of(credit: Credit) -> str:
     return ""
 
 
-def null_band(credit: Credit, method: str, provenance: Json) -> tuple[float, float] | None:
-    """Mean and standard deviation of deep Γ under random feedback, independent of the network.
-
-    From fresh draws if measured; else in closed form 0 and 1/√(d·(C−1)·m), with m the number of
-    layers of deep Γ: a_l,i = e_i·B_l with B_l drawn has E Γ_l = 0 and Var Γ_l = (1/(d·n²))·Σ_ij
-    cos(e_i, e_j)·cos(g_i, g_j), which is 1/(d·(C−1)) where gradients are spread as the errors are,
-    in C−1 dimensions; layers are drawn independently.
-
-    Args:
-        credit: the run's credit table.
-        method: canonical name.
-        provenance: of its report, with ``arch_args`` (``d``) and ``classes`` (C); without them None
-            unless drawn.
-
-    Source: docs/protocol.md §4.
-
-    >>> null_band({"gamma": [0.4, 0.1, 0.2]}, "dfa", {"arch_args": {"d": 50},
-    ...     "classes": 10})[1] == 1 / 30
-    True
-    """
-    mean, std = null_gamma(credit, method)
-    if math.isfinite(std):
-        return mean, std
-    arch_args = provenance.get("arch_args") or {}
-    d = arch_args.get("d")
-    classes = provenance.get("classes")
-    if not isinstance(d, int) or not isinstance(classes, int):
-        return None
-    directions = d * (classes - 1) * len(deep_layers(credit, method))
-    if d <= 0 or directions <= 0:
-        return None
-    return 0.0, 1 / math.sqrt(directions)
-
-
 def within_null(report: JudgedRun) -> bool | None:
     """Whether deep Γ lies within the null of random feedback.
 
         |Γ − m| ≤ t_{R−1}·s·√(1 + 1/R),  m and s the mean and standard deviation of R fresh draws
 
     This is the 95 % prediction interval of one more draw, of a normal null, with t as near as
-    `t_quantile` is: five draws are judged by a wider one than two hundred. Where no feedback was
-    drawn, m and s are `null_band`'s closed form and R = ∞; R = ∞ also where a record does not say
-    of how many draws its s is.
+    `t_quantile` is: five draws are judged by a wider one than two hundred. R = ∞ where a record
+    does not say of how many draws its s is.
 
     A Γ far below its null is not within it either.
 
@@ -283,19 +248,12 @@ def within_null(report: JudgedRun) -> bool | None:
     ...     0.07, -0.07)]
     [True, False, False]
     """
-    credit = report.credit
-    method = report.method_name
-    deep = deep_gamma(credit, method)
-    band = null_band(credit, method, report.provenance)
-    if band is None or not math.isfinite(deep):
+    deep = deep_gamma(report.credit, report.method_name)
+    mean, std = null_gamma(report.credit, report.method_name)
+    if not math.isfinite(deep + mean + std):
         return None
-    mean, std = band
-    _, drawn_std = null_gamma(credit, method)
-    draws = null_draws(credit)
-    if math.isfinite(drawn_std) and draws > 1:
-        reach = t_quantile(draws - 1) * math.sqrt(1 + 1 / draws)
-    else:
-        reach = t_quantile(math.inf)
+    draws = null_draws(report.credit)
+    reach = t_quantile(draws - 1) * math.sqrt(1 + 1 / draws) if draws > 1 else Z_OF_ONE
     return abs(deep - mean) <= reach * std
 
 

@@ -101,12 +101,6 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
             ("a", "residual norm", self.residual_norms),
             ("b", "BP gradient norm", self.bp_grad_norms),
         )
-        total = sum(self.residual_norms) + sum(self.bp_grad_norms)
-        for _, _, value in scalars:
-            total += value or 0.0
-        # a sum is finite only if all terms are
-        if math.isfinite(total):
-            return {}
         found: dict[str, str] = {}
         for letter, name, norms in streams:
             for layer, norm in enumerate(norms):

@@ -24,6 +24,7 @@ from fa_core.report.provenance import (
     CUSTOM_BACKWARD,
     GIVEN,
     GRADIENT_BY,
+    TRAINED_ON,
 )
 from fa_core.report.quantities import JUDGED
 from fa_core.report.report_facts import NO_REASON
@@ -170,6 +171,17 @@ def _gammas(run: JudgedRun) -> str:
     return " ".join("N/A" if gamma is None else f"{gamma:+.3f}" for gamma in gammas)
 
 
+def other_data(run: JudgedRun) -> list[str]:
+    """That a run was measured on other data than it was trained with, if it was.
+
+    >>> other_data(JudgedRun(provenance={"trained_on": "sha256:0", "data_hash": "sha256:1"}))
+    ['measured on other data than its manifest names']
+    """
+    trained = run.provenance.get(TRAINED_ON)
+    is_other = trained and trained != run.provenance.get("data_hash")
+    return ["measured on other data than its manifest names"] if is_other else []
+
+
 def caveats(run: JudgedRun, *, only_decisive: bool = False) -> list[str]:
     """Conditions of a run's numbers: (d)'s baseline, a B other than 128, notes.
 
@@ -178,7 +190,7 @@ def caveats(run: JudgedRun, *, only_decisive: bool = False) -> list[str]:
         only_decisive: without the margins over other rules' frozen blocks if none of them changes
             whether (d) fires.
     """
-    words = [run.changed and f"{run.changed}: {_AGAIN}"]
+    words = [run.changed and f"{run.changed}: {_AGAIN}", *other_data(run)]
     basis = basis_text(run, "d")
     if basis and "d" in run.measured and "d" not in run.evidence:
         words.append(f"(d) is against a {basis}")

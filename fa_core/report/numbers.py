@@ -141,39 +141,26 @@ def fixed(value: float | None, places: int, sign: bool = False) -> str:
 
 
 def spread(mean: float | None, std: float | None, limit: float | None = None) -> str:
-    """Mean ± std with the same decimals: three digits of the mean or more, two of std, and more
-    where the mean's side of a limit needs them; without std the mean alone.
+    """Mean ± std: three digits of the mean or more, two of std, with the same decimals where both
+    have no exponent; more where the mean's side of a limit needs them; without std the mean alone.
 
     >>> spread(0.4012, 0.0094), spread(5.18e8, 1.5e8), spread(1.5, None), spread(None, None)
-    ('0.4012 ± 0.0094', '(5.18 ± 1.50)e8', '1.500', 'N/A')
+    ('0.4012 ± 0.0094', '5.18e8 ± 1.5e8', '1.500', 'N/A')
     >>> spread(0.30004, 0.2, 0.3), spread(1.9996, None, 2.0)
     ('0.30004 ± 0.20000', '1.9996')
     >>> spread(1.0, 3.1e-15), spread(9.9996e-5, 0.0), spread(0.349, 4e-6)
-    ('1.00 ± 0.00', '(1.00 ± 0.00)e-4', '0.3490000 ± 0.0000040')
+    ('1.00 ± 0.00', '1.00e-4 ± 0', '0.3490000 ± 0.0000040')
     """
     if mean is None or std is None or not math.isfinite(mean) or not math.isfinite(std):
         return _significant_beside(mean, limit, 4)
     if is_rounding(std, mean):
         std = 0.0
     scale = max(abs(mean), std)
-    if scale == 0 or 1e-2 <= scale < 1e5:
-        exponent = 0
-    else:
-        exponent = _exponent(scale)
-    shown = _shifted(mean, exponent), _shifted(std, exponent)
-    places = _places(*shown)
-    if exponent and round(_shifted(scale, exponent), places) >= 10:
-        exponent += 1
-        shown = _shifted(mean, exponent), _shifted(std, exponent)
-        # 0.99996 is written as 1.00: the places are those of the rounded number
-        places = _places(*(round(x, places) for x in shown))
-    if limit is not None:
-        limit = _shifted(limit, exponent)
-        places = len(on_its_side(shown[0], limit, fixed, places).partition(".")[2])
-    text = " ± ".join(fixed(number, places) for number in shown)
-    if exponent:
-        return f"({text})e{exponent}"
-    return text
+    if scale and not 1e-3 <= scale < 1e5:
+        return f"{_significant_beside(mean, limit, 3)} ± {significant(std, 2)}"
+    places = max(0, _decimals(mean, 3), _decimals(std, 2))
+    places = len(on_its_side(mean, limit, fixed, places).partition(".")[2])
+    return f"{fixed(mean, places)} ± {fixed(std, places)}"
 
 
 def is_rounding(std: float, mean: float) -> bool:
@@ -200,26 +187,9 @@ def _significant_beside(value: float | None, limit: float | None, digits: int) -
     return on_its_side(value, limit, significant, digits)
 
 
-def _exponent(value: float) -> int:
-    return int(f"{value:.16e}".split("e")[1])
-
-
-def _shifted(value: float, exponent: int) -> float:
-    """A number divided by a power of ten, for all sizes: 10^308 has no exact inverse."""
-    mantissa, own = f"{value:.16e}".split("e")
-    if exponent:
-        return float(f"{mantissa}e{int(own) - exponent}")
-    return value
-
-
-def _places(mean: float, std: float) -> int:
-    """Decimals for three digits of the mean and two of its deviation."""
-    wanted = [0]
-    if mean:
-        wanted.append(2 - _exponent(mean))
-    if std:
-        wanted.append(1 - _exponent(std))
-    return max(wanted)
+def _decimals(value: float, digits: int) -> int:
+    """Decimals that show so many significant digits; 0 for 0."""
+    return digits - 1 - int(f"{value:e}".split("e")[1]) if value else 0
 
 
 def short(value: float, digits: int = 3) -> str:

@@ -4,7 +4,7 @@ traces."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -190,7 +190,7 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCOL
     have marks at the frozen baseline and at the accuracy that passes (d).
     """
     drawn = families(table)
-    named, styles = variants((one.method, one.axes) for one, _ in drawn)
+    named, styles = variants((one.method, one.all_axes) for one, _ in drawn)
     names: dict[int, str] = {}
     for (_, family), name in zip(drawn, named, strict=True):
         names |= dict.fromkeys(family, name)
@@ -214,13 +214,6 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCOL
             means = [mean_of(values[known[xs[known] == x]]) for x in at]
             plot(panel, at, means, styles[name], alpha=panels.FAINT, marker="")
     return laid_out(figure)
-
-
-FIGURES: Mapping[str, Callable[[AuditTable, DiagnosticThresholds], Figure]] = {
-    "methods": methods_figure,
-    "rescue": rescue_figure,
-}
-"""Figures of a table by name; the last needs runs that differ in the penalty λ alone."""
 
 
 @fixed_style()

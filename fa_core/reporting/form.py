@@ -39,9 +39,10 @@ from fa_core.reporting.blocks import (
     to_markdown,
 )
 from fa_core.reporting.figures import (
-    FIGURES,
     claiming_or_all,
     gamma_figure,
+    methods_figure,
+    rescue_figure,
     timeline_figure,
 )
 from fa_core.reporting.panels import FIGURE_KINDS, rendered
@@ -222,10 +223,10 @@ def figures_of(
         return {}
     found = Replay(traces, table).timelines(thresholds)
     draw: dict[str, Callable[[], Drawing]] = {}
-    penalised = bool(families(table))
-    for name, figure in FIGURES.items():
-        if penalised or (name == "methods" and len(table)):
-            draw[name] = partial(figure, table, thresholds)
+    if len(table):
+        draw["methods"] = partial(methods_figure, table, thresholds)
+    if families(table):
+        draw["rescue"] = partial(rescue_figure, table, thresholds)
     points = chain.from_iterable(one.points for one in found)
     if any(point.coverage or point.acc is not None for point in points):
         draw["timeline"] = partial(timeline_figure, found, thresholds)
@@ -291,8 +292,7 @@ def write_report(
         table: n runs.
         thresholds: default: the protocol's.
         traces: of the same runs.
-        figure: of ``.svg``, ``.pdf`` and ``.png`` files: one of `FIGURES`, ``timeline`` or
-            ``gamma``.
+        figure: of ``.svg``, ``.pdf`` and ``.png`` files: a name of `CAPTIONS`.
         extras: further parts, or others.
 
     Returns:

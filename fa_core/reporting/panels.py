@@ -27,8 +27,8 @@ from fa_core.sanitize import one_line
 Look: TypeAlias = Mapping[str, Any]
 """Properties of Matplotlib's lines."""
 
-Signs: TypeAlias = dict[str, Look | str]
-"""Entries of a legend: a marker or line, or the colour of a patch."""
+Signs: TypeAlias = dict[str, Look]
+"""Entries of a legend."""
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -152,7 +152,7 @@ def page(
 
 def _legend(styles: Mapping[str, MethodStyle], signs: Signs) -> list[Any]:
     """Matplotlib's handles of a legend; none without a name or sign."""
-    from fa_core.reporting.plotting import Line2D, Patch
+    from fa_core.reporting.plotting import Line2D
 
     handles: list[Any] = []
     for name, style in styles.items():
@@ -163,11 +163,8 @@ def _legend(styles: Mapping[str, MethodStyle], signs: Signs) -> list[Any]:
             Line2D([], [], color=style.colour, marker=style.marker, markersize=4.5, label=text)
         )
     for text, sign in signs.items():
-        if isinstance(sign, str):
-            handles.append(Patch(color=sign, label=text))
-        else:
-            look = {"linestyle": "none", "color": INK, "markersize": 4.5, **sign}
-            handles.append(Line2D([], [], label=text, **look))
+        look = {"linestyle": "none", "color": INK, "markersize": 4.5, **sign}
+        handles.append(Line2D([], [], label=text, **look))
     return handles
 
 

@@ -29,11 +29,10 @@ from fa_core.sanitize import one_line
 
 COLUMNS = [number for number in AVERAGED if number.name != "h_L"]
 
-_MARKS = {BOUND: r"$\ge$", PROXY: r"$\approx$", ASSUMED: "?"}
-_MARK_WORDS = {
-    BOUND: r"$\ge$: a lower bound",
-    PROXY: r"$\approx$: of another layer",
-    ASSUMED: "?: over an assumed frozen baseline",
+_MARKS = {
+    BOUND: (r"$\ge$", "a lower bound"),
+    PROXY: (r"$\approx$", "of another layer"),
+    ASSUMED: ("?", "over an assumed frozen baseline"),
 }
 
 
@@ -133,7 +132,7 @@ def _coverage(group: SeedGroup) -> str:
 
 
 def _mark(group: SeedGroup, letter: str) -> str:
-    return _MARKS.get(group.evidence.get(letter, ""), "")
+    return _MARKS.get(group.evidence.get(letter, ""), ("",))[0]
 
 
 def _on(letter: str, hits: int, seeds: int) -> str:
@@ -215,9 +214,9 @@ def _caption(
     if any(group.undecided for group in groups):
         words.append(r"$\sim$: undecided on some seed.")
     kinds = {kind for group in groups for kind in group.evidence.values()}
-    for kind in (BOUND, PROXY, ASSUMED):
+    for kind, (mark, meaning) in _MARKS.items():
         if kind in kinds:
-            words.append(f"{_MARK_WORDS[kind]}.")
+            words.append(f"{mark}: {meaning}.")
     return " ".join(words)
 
 

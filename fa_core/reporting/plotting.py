@@ -41,12 +41,10 @@ with _away():
     from matplotlib.backend_bases import get_registered_canvas_class
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
 
 __all__ = [
     "Figure",
     "Line2D",
-    "Patch",
     "get_registered_canvas_class",
     "matplotlib",
 ]

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from unicodedata import normalize
 
-from fa_core.analysis import Result
+import msgspec
+
 from fa_core.analysis.threshold_sweep import Sensitivity, verdict_curve
 from fa_core.analysis.timeline import Timeline, by_method
 from fa_core.errors import UsageError
@@ -27,22 +28,12 @@ from fa_core.sanitize import in_json, one_line
 _WITH_INTERVALS = named("acc", "growth", "g_L", "drift", "margin")
 
 
-def records(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCOL) -> list[Json]:
-    """One flat dict per run; None if not measured. The names of `CREDIT` are its credit.
-
-    ``frozen_baseline_acc`` is the recorded baseline, ``assumed_baseline_acc`` an assumed one; (d)
-    by the latter is in ``flags`` if it fires, but not in ``coverage``. ``evidence`` lists inexact
-    numbers, as ``a=bound b=proxy d=assumed``. A number's name with ``_low`` and ``_high`` is its
-    95 % interval; ``undecided`` lists the letters that neither fire nor pass.
-    """
-    return [_record(row, row.report.with_thresholds(thresholds)) for row in table.rows()]
-
-
 def to_csv(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCOL) -> str:
     """CSV with a header; lists and axes are JSON cells, unmeasured values empty ones."""
     lines: list[Iterable[str]] = [COLUMNS]
-    for record in records(table, thresholds):
-        lines.append([_cell(record[name]) for name in COLUMNS])
+    for row in table.rows():
+        found = record(row, row.report.with_thresholds(thresholds))
+        lines.append(map(_cell, found.values()))
     return csv_text(lines)
 
 
@@ -97,10 +88,17 @@ def known_ending(path: Path, known: Sequence[str]) -> str:
     return kind
 
 
-def _record(row: AuditRow, report: DiagnosticReport) -> Json:
+def record(row: AuditRow, report: DiagnosticReport) -> Json:
+    """A run as a flat dict; None if not measured. The names of `CREDIT` are its credit.
+
+    ``frozen_baseline_acc`` is the recorded baseline, ``assumed_baseline_acc`` an assumed one; (d)
+    by the latter is in ``flags`` if it fires, but not in ``coverage``. ``evidence`` lists inexact
+    numbers, as ``a=bound b=proxy d=assumed``. A number's name with ``_low`` and ``_high`` is its
+    95 % interval; ``undecided`` lists the letters that neither fire nor pass.
+    """
     kinds = sorted(report.kinds.items())
     inexact = [f"{letter}={kind}" for letter, kind in kinds if letter in report.coverage]
-    record = {
+    found = {
         **recorded(row, report),
         "residual_norms": list(report.residual_norms),
         "bp_grad_norms": list(report.bp_grad_norms),
@@ -110,14 +108,14 @@ def _record(row: AuditRow, report: DiagnosticReport) -> Json:
     intervals = report.judged_intervals
     for number in _WITH_INTERVALS:
         low, high = intervals.get(number.column, (None, None))
-        record |= {f"{number.field}_low": low, f"{number.field}_high": high}
+        found |= {f"{number.field}_low": low, f"{number.field}_high": high}
     credit = credit_numbers(report.credit, report.method_name)
     for name, value in zip(CREDIT, credit, strict=True):
-        record[name] = None if math.isnan(value) else value
-    return record
+        found[name] = None if math.isnan(value) else value
+    return found
 
 
-COLUMNS = tuple(_record(AuditRow(source="", key="", method=""), DiagnosticReport()))
+COLUMNS = tuple(record(AuditRow(source="", key="", method=""), DiagnosticReport()))
 
 
 def _cell(value: object) -> str:
@@ -144,8 +142,5 @@ def timeline_record(found: Sequence[Timeline]) -> Json:
     skipped = []
     if not found:
         skipped = ["no traces here (epoch logs such as trace.jsonl): nothing to replay"]
-    return {"runs": _dicts(found), "methods": _dicts(by_method(found)), "skipped": skipped}
-
-
-def _dicts(results: Iterable[Result]) -> list[Json]:
-    return [result.to_dict() for result in results]
+    plain: Json = msgspec.to_builtins({"runs": found, "methods": by_method(found)})
+    return {**plain, "skipped": skipped}

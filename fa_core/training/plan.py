@@ -8,7 +8,6 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
@@ -51,10 +50,10 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     epochs: int = 30
     lr: float = 1e-3
     weight_decay: float = 0.01
-    schedule: Literal["cosine", "constant"] = "cosine"
+    schedule: str = "cosine"
     batch_size: int = 128
     lam: float = 0.0
-    optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
+    optimizer: str = "adamw"
 
     def __post_init__(self) -> None:
         check_known("optimizer", self.optimizer, OPTIMIZERS)
@@ -99,7 +98,6 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
         method_args: the method's own options.
         arch_args: network arguments; the others follow from the data or are the network's defaults.
         axes: differences to other runs of its method and seed.
-        eval_seed: picks the evaluation batches.
     """
 
     method: str
@@ -110,7 +108,6 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     method_args: Json = {}
     arch_args: Json = {}
     axes: Json = {}
-    eval_seed: int = 0
 
     @property
     def name(self) -> str:
@@ -135,7 +132,6 @@ def plan_runs(  # noqa: PLR0913 (the axes of a sweep)
     arch_args: Mapping[str, object] | None = None,
     method_args: Mapping[str, object] | None = None,
     axes: Mapping[str, object] | None = None,
-    eval_seed: int = 0,
 ) -> list[RunPlan]:
     """Runs of every combination; frozen-blocks runs first, since (d) of the others needs them.
 
@@ -154,7 +150,6 @@ def plan_runs(  # noqa: PLR0913 (the axes of a sweep)
         method_args: further options of the methods and of their frozen runs. Other controls among
             methods get ``of`` only, and methods get all but ``of``.
         axes: further axes of all runs.
-        eval_seed: picks the evaluation batches.
     """
     penalties = tuple(lams) or (recipe.lam,)
     plans = []
@@ -194,7 +189,6 @@ def plan_runs(  # noqa: PLR0913 (the axes of a sweep)
                 method_args=dict(method_options),
                 arch_args=network,
                 axes=run_axes,
-                eval_seed=eval_seed,
             )
             plans.append(plan)
     return plans

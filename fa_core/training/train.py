@@ -187,14 +187,13 @@ class Training:
             )
         else:
             self.recipe = replace(plan.recipe, epochs=0)
-        self.batches = eval_batches(data, seed=plan.eval_seed)
+        self.batches = eval_batches(data)
         self.trace: list[Json] = []
         self.writer = RunWriter(folder)
         self.manifest = Manifest(
             method=rule.name,
             arch=plan.arch,
             seed=plan.seed,
-            eval_seed=plan.eval_seed,
             method_args=plan.method_args,
             axes=plan.axes,
             arch_args=self.net.arch_args,

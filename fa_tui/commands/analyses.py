@@ -172,15 +172,11 @@ def utility_command(
 _STOP_ON = typer.Option(
     "--stop-on", metavar="LETTERS", help="Diagnostics that would end a run, e.g. b or ab."
 )
-_EPOCHS = typer.Option(
-    "--epochs", metavar="N", help="Planned length of the runs, if the traces are not complete."
-)
 
 
 def timeline_command(
     paths: options.NamedPaths,
     stop_on: Annotated[str, _STOP_ON] = "ab",
-    epochs: Annotated[int | None, _EPOCHS] = None,
     follow: Annotated[
         bool, typer.Option("--follow", help="Print again whenever a trace grows, until Ctrl-C.")
     ] = False,
@@ -196,7 +192,7 @@ def timeline_command(
 
         fa-tui timeline runs/
 
-        fa-tui timeline trace.jsonl --stop-on b --epochs 100 --format json
+        fa-tui timeline trace.jsonl --stop-on b --format json
 
         fa-tui timeline runs/ --follow
     """
@@ -207,7 +203,7 @@ def timeline_command(
     def once() -> int:
         chosen = selection.chosen()
         runs, (thresholds, baseline) = inputs.open_runs(paths, chosen), chosen.criteria
-        found = Replay(runs.traces, runs.table, baseline).timelines(thresholds, letters, epochs)
+        found = Replay(runs.traces, runs.table, baseline).timelines(thresholds, letters)
         blocks = timeline_blocks(found)
         output.print_result(format, timeline_record(found), blocks)
         return runs.exit_code

@@ -16,8 +16,10 @@ from fa_core.audit.jobs import AUTO, DECIDE_AT, GAMMA, MeasureOptions, check_opt
 from fa_core.audit.verify import verify
 from fa_core.errors import UsageError
 from fa_core.files.decode import Json
+from fa_core.files.opening import real_path
 from fa_core.formats.rows import AuditRow, with_given_baseline
 from fa_core.report.method_style import FROZEN
+from fa_core.report.notes import other_data
 from fa_core.report.numbers import listed
 from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui import options
@@ -290,9 +292,13 @@ def verify_command(
 
 def verification_lines(run: Verification, name: str) -> Iterator[str]:
     """The outcome for a run (`names_of`) as text: agreement, then all differences."""
-    comparison = run.comparison
-    yield f"{name} ({run.row.source}): {comparison.headline}"
-    for line in comparison.lines():
+    comparison, row = run.comparison, run.row
+    where, place = row.source, row.checkpoint or ""
+    is_beside = Path(place).is_relative_to(real_path(where).parent)
+    if not is_beside or row.report.provenance.get("checkpoint") != place:
+        where += f", measured {place}"
+    yield f"{name} ({where}): {comparison.headline}"
+    for line in [*comparison.lines(), *other_data(row.report)]:
         yield f"  {line}"
 
 
@@ -301,6 +307,7 @@ def verification_record(run: Verification) -> Json:
     comparison = run.comparison
     return {
         "source": run.row.source,
+        "checkpoint": run.row.checkpoint,
         "method": run.row.method,
         "seed": run.row.seed,
         "axes": run.row.axes,

@@ -17,7 +17,7 @@ from fa_core.report.baseline import GIVE_ONE
 from fa_core.report.diagnostic_record import records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import TRUSTWORTHY, WALKS_BACK, diagnostic_letters
-from fa_core.report.notes import why_inexact
+from fa_core.report.notes import other_data, why_inexact
 from fa_core.report.verdict_text import PASS, counted, known_text, recorded_text, second_reading
 from fa_core.reporting.sections.runs import claim_line, counts_of_claims
 from fa_tui import options
@@ -174,7 +174,7 @@ def _first_reading(
         lines = list(_says(row, name, required, as_read))
         outcome = _outcome(row, required)
         cases.append(_case(row, name, outcome, lines))
-        for doubt in doubts_of(row.report):
+        for doubt in [*doubts_of(row.report), *other_data(row.report)]:
             doubts.add(doubt, name)
         fired.update(row.report.flags if not row.no_claim else ())
     letters = ", ".join(f"({letter}) {fired[letter]}" for letter in sorted(fired))

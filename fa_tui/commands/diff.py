@@ -28,10 +28,11 @@ def diff_command(
 ) -> None:
     """Compare two audits run by run.
 
-    Prints each run whose letters, verdict or numbers changed, with the old and the new value, and
-    the runs that only one of the two has. Runs are paired by method, seed and axes. Numbers that
-    differ by no more than rounding count as the same, and the summary says how many did. Settings
-    that are others (λ, epochs, B, K) are said first. Both are judged by the same thresholds.
+    Prints each run whose letters, verdict or numbers changed, with the old and the new value, or
+    whose weights or data are others, and the runs that only one of the two has. Runs are paired by
+    method, seed and axes. Numbers that differ by no more than rounding count as the same, and the
+    summary says how many did. Settings that are others (λ, epochs, B, K) are said first. Both are
+    judged by the same thresholds.
 
     Exits with 0 if nothing changed, 1 if something did, 3 if a file could not be read.
 

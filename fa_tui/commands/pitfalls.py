@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,13 +18,10 @@ if TYPE_CHECKING:
 _NAMES = typer.Argument(
     metavar="[NAME]…", help="Which, by name or number; default: all seven.", show_default=False
 )
-_RUN_HELP = "Run folder with saved feedback for 4 to 7; default: the sample run wide/dfa_s42."
-_RUN = typer.Option("--run", metavar="FOLDER", help=_RUN_HELP, show_default=False)
 
 
 def pitfalls_command(
     names: Annotated[list[str] | None, _NAMES] = None,
-    run: Annotated[Path | None, _RUN] = None,
     format: options.FormOption = "table",
 ) -> None:
     """Compute seven pitfalls: the wrong and the right value.
@@ -35,12 +31,10 @@ def pitfalls_command(
         fa-tui pitfalls
 
         fa-tui pitfalls norm-axis 2
-
-        fa-tui pitfalls layer-mean --run runs/dfa_s42
     """
     from fa_core.pitfalls import PITFALLS, SAMPLE, demonstrate  # imports torch
 
-    shown = demonstrate(names or PITFALLS, run or sample_runs() / SAMPLE)
+    shown = demonstrate(names or PITFALLS, sample_runs() / SAMPLE)
     lines: list[str] = []
     for one in shown:
         lines += [*explained(one), ""]

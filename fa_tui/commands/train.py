@@ -78,7 +78,6 @@ def train_command(  # noqa: PLR0913 (options of a command)
     schedule: Annotated[str, typer.Option(help="cosine or constant.")] = "cosine",
     optimizer: Annotated[str, typer.Option(help="adamw, adam or sgd.")] = "adamw",
     batch_size: Annotated[int, typer.Option(help="Samples per step.")] = 128,
-    eval_seed: Annotated[int, typer.Option(help="Picks the evaluation batches.")] = 0,
     stop_on: Annotated[str, typer.Option(metavar="LETTERS", help=_STOP_ON_HELP)] = "",
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with unfinished runs, skip finished ones.")
@@ -151,7 +150,8 @@ def plans_of(given: Mapping[str, Any]) -> list[RunPlan]:
     plans = plan_runs(
         [canonical_method(name) for name in options.split_list(given["method"])],
         options.numbers("--seeds", given["seeds"], int),
-        **{name: given[name] for name in ("arch", "data", "eval_seed")},
+        arch=given["arch"],
+        data=given["data"],
         recipe=Recipe(**{name: given[name] for name in Recipe.__struct_fields__ if name != "lam"}),
         lams=options.numbers("--lam", given["lam"], float),
         widths=options.numbers("--d", given["d"], int),

@@ -70,9 +70,8 @@ class JobControl:
     def __init__(self, app: ExplorerApp, setup: Setup) -> None:
         self._app, call = app, app.post_call  # called in a thread of the pool
         self.measuring = Measuring(
-            setup,
+            setup.preferring(app.settings.device),
             paths=app.paths,
-            device=app.settings.device,
             on_job=partial(call, self.moved),
             on_measured=partial(call, self.arrived),
             on_failed=partial(call, partial(app.say, tone="bad")),

@@ -9,7 +9,7 @@ import contextlib
 import os
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from functools import partial
@@ -32,7 +32,6 @@ from fa_core.audit.jobs import MeasureOptions, job_for
 from fa_core.errors import FaError, UsageError
 from fa_core.files.atomic import keep_old, write_json
 from fa_core.files.opening import real_path
-from fa_core.formats import scan
 from fa_core.formats.audit_table import Journal, printable_drift
 from fa_core.formats.frozen_runs import with_baselines
 from fa_core.formats.rows import AuditRow, measured
@@ -59,24 +58,22 @@ def results_file(source: str, paths: Iterable[Path]) -> Path:
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """Measuring setup of an explorer. None = as in the manifests and the protocol.
+    """Measuring setup of an explorer.
 
     Attributes:
         execution: engine, devices and number of workers.
         options: data, network and settings.
     """
 
-    execution: Execution | None = None
-    options: MeasureOptions | None = None
+    execution: Execution = Execution()
+    options: MeasureOptions = MeasureOptions()
 
     def preferring(self, device: str) -> Setup:
         """This setup on the settings' device, unless another device or a cluster was given."""
-        chosen = self.execution or Execution()
+        chosen = self.execution
         if (chosen.engine, chosen.device) != (LOCAL, "auto"):
             return self
-        return msgspec.structs.replace(
-            self, execution=msgspec.structs.replace(chosen, device=device)
-        )
+        return Setup(msgspec.structs.replace(chosen, device=device), self.options)
 
 
 @dataclass
@@ -132,7 +129,7 @@ class Results:
             if self._unsaved:
                 self._append()
             if self._is_journal:
-                journal, rows = self._journal(), [*self._rows()]
+                journal, rows = self._journal(), self._rows()
                 last = {
                     _identity(row) if row.checkpoint else place: row
                     for place, row in enumerate(rows)
@@ -152,10 +149,10 @@ class Results:
     def _journal(self) -> Journal:
         return Journal(self.out, self._rows, goes_on=True)
 
-    def _rows(self) -> Iterator[AuditRow]:
-        """What the file holds, as recorded."""
-        if self.out.exists() and self.out.stat().st_size:
-            yield from scan([self.out], as_recorded=True).rows
+    def _rows(self) -> list[AuditRow]:
+        from fa_core.audit.audit import recorded_audits  # imports NumPy
+
+        return recorded_audits(self.out)
 
 
 def _identity(row: AuditRow) -> object:
@@ -170,7 +167,6 @@ class Measuring:
     Args:
         setup: how to measure; devices and clusters are looked up with the first job.
         paths: that are open.
-        device: device if the setup names none.
         on_job: called with a job's view on every change, from another thread.
         on_measured: called with every finished run after it is on disk, from another thread.
         on_failed: called with name and error of every failed run, from another thread.
@@ -182,13 +178,12 @@ class Measuring:
         setup: Setup,
         *,
         paths: Sequence[Path] = (),
-        device: str = "auto",
         on_job: Callable[[JobView], None],
         on_measured: Callable[[Measured], None],
         on_failed: Callable[[str], None],
         on_notice: Callable[[str], None],
     ) -> None:
-        self._setup, self._device = setup, device
+        self._setup = setup
         self._on_job, self._on_measured = on_job, on_measured
         self._on_failed, self._on_notice = on_failed, on_notice
         self._paths = paths
@@ -204,7 +199,7 @@ class Measuring:
         runs."""
         from fa_core.audit.audit import Measuring as How  # after the first paint
 
-        execution = self._setup.preferring(self._device).execution or Execution()
+        execution = self._setup.execution
         if self._pool is None:
             self._pool = How(execution, self._moved, on_notice=self._on_notice).pool(runs)
         elif execution.engine == LOCAL:
@@ -242,16 +237,15 @@ class Measuring:
         names = disambiguate([row for _, row in self._rows.values()])
         self._names = dict(zip(self._rows, names, strict=True))
         for index, row in new:
-            options = self._setup.options or MeasureOptions()
+            options = self._setup.options
             answer = answers.get(index)
             if answer is not None:
                 model = answer.model or options.model
                 options = msgspec.structs.replace(options, data=answer.data, model=model)
-            checkpoint = real_path(str(row.checkpoint))
+            place = Path(row.checkpoint or "")
             if row.report.coverage:
-                options = recorded_options(row, options)
-                checkpoint = find_checkpoint(row)
-            there = msgspec.structs.replace(row, checkpoint=str(checkpoint))
+                options, place = recorded_options(row, options), find_checkpoint(row)
+            there = msgspec.structs.replace(row, checkpoint=str(real_path(place)))
             self._follow(str(index), pool.submit(job_for(there, str(index), options)))
         return [str(index) for index, _ in new]
 
@@ -262,7 +256,7 @@ class Measuring:
         if not row.report.coverage:
             return is_run(Path(row.checkpoint or ""))
         try:
-            recorded_options(row, self._setup.options or MeasureOptions())
+            recorded_options(row, self._setup.options)
         except UsageError:
             return False
         except FaError:
@@ -272,12 +266,11 @@ class Measuring:
     @property
     def has_data(self) -> bool:
         """Whether the explorer was started with data for every run."""
-        options = self._setup.options
-        return options is not None and options.data is not None
+        return self._setup.options.data is not None
 
     def where(self) -> str:
         """Where runs are measured: ``on cuda:0 (H100)``, ``on 8 CPU cores (no GPU: …)``."""
-        execution = self._setup.preferring(self._device).execution or Execution()
+        execution = self._setup.execution
         if execution.engine != LOCAL:
             return f"on {execution.engine}"
         used = list(dict.fromkeys(resolve_devices(execution.device, execution.jobs)))

@@ -11,16 +11,34 @@ import sys
 import time
 from codecs import getincrementaldecoder
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from itertools import islice
 
 from textual import events
+from textual._xterm_parser import XTermParser
 from textual.app import App
+from textual.message import Message
 from textual.message_pump import MessagePump
 from textual.screen import ModalScreen
 
 from fa_tui.later import after
+
+
+class Parser(XTermParser):
+    """Textual's parser of what a terminal sends, which goes on behind a sequence that it fails at:
+    a key of another protocol, a number out of bounds."""
+
+    def feed(self, data: str) -> Iterable[Message]:
+        for character in data or [data]:
+            try:
+                yield from super().feed(character)
+            except (ArithmeticError, ValueError):  # noqa: PERF203 (its characters are few)
+                # of a size without pixels: the mouse is in cells
+                self.terminal_pixel_size = None
+                self._gen = self.parse(self._tokens.append)
+                self._awaiting = next(self._gen)
+
 
 if sys.platform != "win32":
     from textual.drivers import linux_driver
@@ -29,6 +47,7 @@ if sys.platform != "win32":
     vars(linux_driver)["getincrementaldecoder"] = lambda encoding: partial(
         getincrementaldecoder(encoding), "replace"
     )
+    vars(linux_driver)["XTermParser"] = Parser
 
 _LOOK_AGAIN_SECONDS = 0.005
 _PATIENCE_SECONDS = 0.5
@@ -136,10 +155,7 @@ class KeyQueue:
         if isinstance(screen, ModalScreen):
             # a screen with a text field moves the focus there
             return screen.focused is not None or not screen.focus_chain
-        for worker in self._app.workers:
-            if worker.group == DIALOGS and not worker.is_finished:
-                return False
-        return True
+        return all(one.group != DIALOGS or one.is_finished for one in self._app.workers)
 
     def _follow_key(self, node: MessagePump, key: events.Key) -> None:
         """Follow the key through the queues of a node and its ancestors, until one of them has

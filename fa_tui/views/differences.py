@@ -51,11 +51,13 @@ def changes(run: RunDifference) -> list[str]:
 
 
 def change_text(change: NumberChange) -> str:
-    """``(a) growth 2043 → 31.2``, with more digits where four are equal."""
+    """``(a) growth 2043 → 31.2``, with as many digits as show a difference."""
     quantity = change.quantity
     was, now = quantity.text(change.before), quantity.text(change.after)
-    if was == now:
-        was, now = brief(change.before, 9), brief(change.after, 9)
+    for digits in range(3, 10):
+        if was != now:
+            break
+        was, now = brief(change.before, digits), brief(change.after, digits)
     return f"{quantity.heading} {was} → {now}"
 
 

@@ -23,7 +23,7 @@ from fa_core.report.gamma import (
     null_gamma,
     null_of,
 )
-from fa_core.report.notes import baseline_text
+from fa_core.report.notes import baseline_text, other_data
 from fa_core.report.numbers import percent, short, with_axes
 from fa_core.report.report_facts import DiagnosticThresholds, layers_in_order
 from fa_core.report.verdict_text import flips_texts, known_text, recorded_text
@@ -395,6 +395,7 @@ class RunPage:
             ("zeros", _zeros((report.credit or {}).get("zeros"))),
             ("reference", report.unmeasured.get("reference_precision")),
             *[(f"beside ({letter})", _beside(report, letter)) for letter in LETTERS],
+            *[("samples", text) for text in other_data(report)],
             # line breaks of notes are dropped, those of names shown
             ("notes", " ".join(report.notes.split())),
             ("accuracy", _accuracy(report)),

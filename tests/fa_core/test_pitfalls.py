@@ -7,10 +7,11 @@ from importlib.metadata import EntryPoint
 import pytest
 import torch
 
-from fa_core.errors import MeasureError, UnreadableInput, UsageError
+from fa_core.errors import MeasureError, UsageError
 from fa_core.pitfalls import (
     PITFALLS,
     SAMPLE,
+    Subject,
     aggregate,
     aggregations,
     cosine_eps,
@@ -18,10 +19,8 @@ from fa_core.pitfalls import (
     half_flush,
     missing_feedback,
     norm_axis,
-    of_run,
 )
-from fa_core.report.manifest import Manifest
-from fa_core.training.run_files import RunWriter
+from fa_core.zoo.methods import restore_method
 from fa_core.zoo.models import build
 
 
@@ -79,7 +78,7 @@ def test_the_four_aggregations_equal_a_loop_over_samples():
         / 6,
     ]
     assert list(aggregate(credit, grads).values()) == pytest.approx(expected)
-    shown = aggregations(credit, grads, "a run")
+    shown = aggregations(Subject(None, None, None, credit, grads))
     assert list(shown.wrong.values()) == pytest.approx([min(expected), max(expected)])
 
 
@@ -110,17 +109,7 @@ def test_the_sample_run_shows_what_4_to_6_say(sample_runs):
     assert min(gammas) < 0 < mean < max(gammas) / 2, "the mean of all layers is the Γ of none"
 
 
-def test_a_run_without_saved_feedback_says_na(tmp_path):
-    (tmp_path / "manifest.json").write_text(
-        '{"method": "dfa", "arch": "resmlp", "data": "synthetic", "seed": 1}'
-    )
-    with pytest.raises(MeasureError, match="N/A"):
-        of_run(tmp_path)
-    with pytest.raises(UnreadableInput):
-        of_run(tmp_path / "nowhere")
-
-
-def test_a_method_named_by_a_file_is_never_imported(tmp_path, monkeypatch):
+def test_a_method_named_by_a_file_is_never_imported(monkeypatch):
     imported = []
 
     class Point(EntryPoint):
@@ -132,18 +121,12 @@ def test_a_method_named_by_a_file_is_never_imported(tmp_path, monkeypatch):
     )
     net = build("resmlp", input_dim=16, d=32, L=3)
     for method, args in (("theirs", {}), ("frozen", {"of": "theirs"})):
-        run = tmp_path / method
-        network = {"arch": net.arch, "arch_args": net.arch_args, "data": "synthetic:input=16"}
-        manifest = Manifest(method=method, seed=1, method_args=args, **network)
-        writer = RunWriter(run)
-        writer.manifest(manifest)
-        writer.weights(manifest, net.state_dict(), {"B_0": torch.ones(1)})
         with pytest.raises(MeasureError, match="'theirs' is not built in"):
-            of_run(run)
+            restore_method(method, net, {"B_0": torch.ones(1)}, **args)
     assert imported == []
 
 
 def test_missing_feedback_reads_one_when_careless_and_na_when_right():
-    shown = missing_feedback(*random_stream(), "a run")
+    shown = missing_feedback(Subject(None, None, None, *random_stream()))
     assert list(shown.wrong.values()) == [pytest.approx(1.0)]
     assert list(shown.right.values()) == [None]

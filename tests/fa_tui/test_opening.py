@@ -11,6 +11,7 @@ from fa_core.audit.devices import Execution
 from fa_core.formats import Scan, scan
 from fa_core.formats.rows import Problem
 from fa_tui.cli import main
+from fa_tui.jobs.measuring import Setup
 from fa_tui.session import Session
 from fa_tui.terminal import abilities
 
@@ -61,7 +62,7 @@ def test_without_options_the_manifests_decide(
     handed: dict[str, Any], published_table: Path
 ) -> None:
     assert main([str(published_table)]) == 0
-    assert handed["setup"] is None
+    assert handed["setup"] == Setup()
     assert handed["paths"] == [published_table]
 
 

@@ -10,9 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.formats.rows import AuditRow
-from fa_core.formats.table import AuditTable
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.reporting.records import records
+from fa_core.reporting.records import record
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.session import Session
@@ -138,8 +137,9 @@ def test_show_gives_the_intervals(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_an_export_has_the_ends_of_every_interval() -> None:
-    (record,) = records(AuditTable.from_rows(rows_of(bp=DOUBTFUL)))
-    ends = (record["cross_batch_stability_low"], record["cross_batch_stability_high"])
-    assert (record["undecided"], *ends) == ("c", 0.1, 0.4)
-    assert [record["margin_pp_low"], record["margin_pp_high"]] == pytest.approx([5.0, 7.0])
-    assert record["g_L_low"] is None
+    (row,) = rows_of(bp=DOUBTFUL)
+    found = record(row, row.report)
+    ends = (found["cross_batch_stability_low"], found["cross_batch_stability_high"])
+    assert (found["undecided"], *ends) == ("c", 0.1, 0.4)
+    assert [found["margin_pp_low"], found["margin_pp_high"]] == pytest.approx([5.0, 7.0])
+    assert found["g_L_low"] is None

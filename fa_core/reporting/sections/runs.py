@@ -220,7 +220,7 @@ def _room(report: DiagnosticReport, record: DiagnosticRecord) -> str:
         return MISSING
     mark = "?" if report.kinds.get(record.letter) == ASSUMED else ""
     end = " ~" if record.state == UNDECIDED else ""
-    return f"{mark}{record.brief_distance or 'fires always'}{end}"
+    return f"{mark}{record.distance or 'fires always'}{end}"
 
 
 PITFALLS = (

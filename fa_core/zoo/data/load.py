@@ -13,9 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, BinaryIO
 
-import msgspec
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from fa_core.errors import UnreadableInput, UsageError, missing_package
@@ -37,12 +35,10 @@ from fa_core.zoo.data.dataset import (
     NAMES,
     DataSet,
     GivenBatches,
-    Natural,
     Scaling,
     from_arrays,
     made_data,
     parse_folder,
-    parse_options,
 )
 from fa_core.zoo.data.image_folder import read_images
 from fa_core.zoo.data.synthetic import load_synthetic
@@ -106,16 +102,8 @@ def _arrays(file: BinaryIO, entries: Sequence[zipfile.ZipInfo]) -> list[NDArray[
     return arrays
 
 
-class DigitsOptions(msgspec.Struct, frozen=True):
-    """Options of ``digits``.
-
-    Attributes:
-        test: test samples of the 1797.
-        seed: of the split.
-    """
-
-    test: Count = 360
-    seed: Natural = 0
+DIGITS_TESTED = 360
+"""Test samples of ``digits``, of 1797."""
 
 
 def load_digits(spec: str, text: str) -> DataSet:
@@ -123,33 +111,23 @@ def load_digits(spec: str, text: str) -> DataSet:
 
     Args:
         spec: the whole data spec.
-        text: its options, e.g. ``"test=500"``.
+        text: ``""``: there are no options.
 
     Raises:
-        UsageError: scikit-learn is not installed, unknown option, or no training samples left.
+        UsageError: scikit-learn is not installed, or an option.
     """
-    options = parse_options("digits", text, DigitsOptions())
+    if text:
+        raise UsageError("digits has no options", where=spec, hint="write digits")
     try:
         from sklearn import datasets
     except ImportError:
         raise missing_package("scikit-learn", "the data set digits") from None
     images, labels = datasets.load_digits(return_X_y=True)
-    test = options.test
-    if test >= len(labels):
-        raise UsageError(f"test={test} leaves no training samples of {len(labels)}", where=spec)
-    rng = np.random.Generator(np.random.PCG64(options.seed))
-    order = rng.permutation(len(labels))
-    levels = torch.from_numpy(images[order] / 16.0)
-    x = levels.float().reshape(-1, 1, 8, 8)
-    y = torch.from_numpy(labels[order]).long()
-    return DataSet(
-        spec,
-        train_x=x[test:],
-        train_y=y[test:],
-        test_x=x[:test],
-        test_y=y[:test],
-        num_classes=10,
-    )
+    order = np.random.Generator(np.random.PCG64(0)).permutation(len(labels))
+    x = (images[order] / 16.0).reshape(-1, 1, 8, 8)
+    y = labels[order]
+    test = DIGITS_TESTED
+    return from_arrays(spec, x[test:], y[test:], x[:test], y[:test])
 
 
 def load_cifar(kind: Cifar, spec: str, text: str) -> DataSet:

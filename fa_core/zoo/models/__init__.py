@@ -8,8 +8,6 @@ from inspect import signature
 from typing import Any
 
 import torch
-from torch import nn
-from torch.overrides import TorchFunctionMode
 
 from fa_core.errors import UsageError
 from fa_core.option_values import check_known
@@ -66,24 +64,8 @@ def build(arch: str, /, *, seed: int | None = None, **args: object) -> StreamNet
         raise UsageError(f"{arch}: {error}", hint="give whole numbers") from error
 
 
-class _Undrawn(TorchFunctionMode):
-    """Skips `nn.init.normal_`: on the meta device it imports torch's compiler, in two seconds."""
-
-    def __torch_function__(
-        self,
-        func: Callable[..., object],
-        types: object,
-        args: Sequence[object] = (),
-        kwargs: Mapping[str, object] | None = None,
-    ) -> object:
-        given = kwargs or {}
-        if func is nn.init.normal_:
-            return given["tensor"]
-        return func(*args, **given)
-
-
 def build_on_meta(arch: str, tensors: int, /, **args: Any) -> StreamNet:
-    """`build` on the meta device, for weights that a checkpoint replaces: it draws none.
+    """`build` on the meta device, for weights that a checkpoint replaces.
 
     Args:
         arch: a name in `ARCHS`.
@@ -96,7 +78,7 @@ def build_on_meta(arch: str, tensors: int, /, **args: Any) -> StreamNet:
     blocks = args.get("L")
     if isinstance(blocks, int) and blocks > tensors:
         raise UsageError(f"L is {blocks}, and the file has {tensors} tensors")
-    with torch.device("meta"), _Undrawn():
+    with torch.device("meta"):
         return build(arch, **args)
 
 

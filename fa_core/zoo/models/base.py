@@ -152,6 +152,11 @@ class StreamNet(nn.Module, ABC):
         return logits
 
 
+def normal_(tensor: Tensor, std: float) -> Tensor:
+    """Fill with N(0, std²); not on the meta device, where torch imports its compiler for that."""
+    return tensor if tensor.is_meta else nn.init.normal_(tensor, std=std)
+
+
 def terminal_norm(width: int, on: bool) -> nn.Module:
     """The terminal LayerNorm, or the identity."""
     if on:

@@ -13,6 +13,7 @@ from fa_core.zoo.models.base import (
     StreamNet,
     checked_args,
     common_args,
+    normal_,
     terminal_norm,
 )
 
@@ -95,7 +96,7 @@ class PublishedBlock(PreNormBlock):
 
     def __init__(self, d: int, hidden: int) -> None:
         super().__init__(d, hidden)
-        nn.init.normal_(self.w2.weight, std=0.01)
+        normal_(self.w2.weight, 0.01)
         nn.init.zeros_(self.w2.bias)
 
 

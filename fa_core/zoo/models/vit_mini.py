@@ -14,6 +14,7 @@ from fa_core.zoo.models.base import (
     StreamNet,
     checked_args,
     common_args,
+    normal_,
     terminal_norm,
 )
 
@@ -25,8 +26,8 @@ class PatchEmbedding(nn.Module):
         super().__init__()
         tokens = 1 + (image // patch) ** 2
         self.patch = nn.Conv2d(channels, d, patch, stride=patch)
-        self.cls = nn.Parameter(nn.init.normal_(torch.empty(1, 1, d), std=0.02))
-        self.pos = nn.Parameter(nn.init.normal_(torch.empty(1, tokens, d), std=0.02))
+        self.cls = nn.Parameter(normal_(torch.empty(1, 1, d), 0.02))
+        self.pos = nn.Parameter(normal_(torch.empty(1, tokens, d), 0.02))
 
     def forward(self, x: Tensor) -> Tensor:
         patches: Tensor = self.patch(x)

@@ -119,14 +119,17 @@ def test_the_published_claims_hold_on_the_published_runs(sample_runs, published_
     ("text", "says"),
     [
         ("", r"no \[\[claim\]\]"),
-        ("claim = [1]", "claim 1: not a table"),
+        ("claim = [1]", "claim 1: Expected `object`"),
         ("[[claim", "not TOML"),
         ("[[claim]]\nmethod='dfa'", "missing required field `metric`"),
-        ("[[claim]]\nmethod='dfa'\nmetric='acc'\nequivalent_to=1", "it has equivalent_to"),
+        (
+            "[[claim]]\nmethod='dfa'\nmetric='acc'\nequivalent_to=1",
+            "unknown field `equivalent_to`; a claim has method",
+        ),
         ("[[claim]]\nmethod='dfa'\nmetric='accc'\nat_least=1", "did you mean acc"),
         ("[[claim]]\nmethod='dfa'\nmetric='acc'\nat_least=nan", "needs one finite number"),
         ("[[claim]]\nmethod='dfa'\nmetric='acc'\nat_least=1\nat_most=2", "needs one finite number"),
-        ("[[claim]]\nmethod='dfa'\nmetric='acc'\nat_least=1\nd=[1]", "an axis has one value"),
+        ("[[claim]]\nmethod='dfa'\nmetric='acc'\nat_least=1\naxes={d=[1]}", "got `array`"),
     ],
 )
 def test_a_claim_that_cannot_be_meant_says_which_and_why(text, says, tmp_path):

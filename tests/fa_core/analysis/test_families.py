@@ -73,5 +73,5 @@ def test_the_same_runs_in_two_folders_are_two_families():
         for seed in (1, 2)
     ]
     found = families(table(*runs))
-    assert [one.axes for one, _ in found] == [{"from": "one"}, {"from": "two"}]
+    assert [one.collection for one, _ in found] == ["one", "two"]
     assert [rows for _, rows in found] == [[0, 1, 2, 3], [4, 5, 6, 7]]

@@ -18,6 +18,7 @@ FACTS = {
 }
 RECORD = DiagnosticReport(
     method_name="dfa",
+    seed=2**62,
     residual_norms=[1.0, 2.0, 4.0],
     bp_grad_norms=[1e-3, 1e-4, 1e-30],
     cross_batch_stability=0.1,
@@ -44,7 +45,7 @@ def deciding(record, again):
 def test_the_same_numbers_agree_bit_for_bit_and_what_is_not_compared_is_named():
     # a summary repeats its report
     comparison = compare(RECORD, measured(), ({"acc": 0.5}, {"acc": 0.5}))
-    assert comparison.headline == "agrees: 20 values, bit for bit"
+    assert comparison.headline == "agrees: 21 values, bit for bit"
     assert comparison.not_compared == ["thresholds", "provenance.versions", "provenance.device"]
 
 
@@ -62,6 +63,7 @@ def test_rounding_is_allowed_and_its_share_is_told():
         ({"bp_grad_norms": [1e-3, math.nan, 1e-30]}, "bp_grad_norms[1]", "number"),
         ({"credit": {"gamma": [1.0, 0.2, 0.5]}}, "credit.gamma[1]", "lacking"),
         ({"provenance": {"hashes": {"weights": "x"}}}, "provenance.hashes.weights", "fact"),
+        ({"seed": 2**62 + 1}, "seed", "number"),
     ],
 )
 def test_what_rounding_cannot_have_changed_is_named(changes, name, kind):

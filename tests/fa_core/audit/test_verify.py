@@ -1,5 +1,4 @@
 import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -66,22 +65,6 @@ def test_a_record_whose_checkpoint_is_gone_fails_alone(audited):
     assert (
         "bp_s1: its checkpoint /nowhere/bp.pt is not there any more" in result.failures[0].message
     )
-
-
-def test_an_audit_that_was_moved_with_its_checkpoints_still_finds_them(audited, tmp_path):
-    out, checkpoint = audited
-    moved = tmp_path / "elsewhere"
-    moved.mkdir()
-    shutil.move(checkpoint.parent, moved / "nets")
-    shutil.move(out, moved / "audit.json")
-    (row,) = scan([moved / "audit.json"]).rows
-    assert find_checkpoint(row) == moved / "nets" / "dfa_s42.json"
-
-
-def test_a_run_folders_own_audit_finds_its_folder(tmp_path):
-    folder = tmp_path / "dfa_s42"
-    folder.mkdir()
-    assert find_checkpoint(row_of("dfa_s42", folder / "audit.json", "dfa_s42")) == folder
 
 
 @pytest.mark.parametrize("name", ["/dev/zero", "fifo", "x" * 300, "/" + "d/" * 200_000, "a\0b", ""])

@@ -11,9 +11,11 @@ from msgspec.structs import replace
 from fa_core.errors import UnreadableInput
 from fa_core.formats import load_audits, scan
 from fa_core.formats.audit_table import write_audit_table
+from fa_core.formats.checkpoint_file import with_places
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import RESULTS
 from fa_core.report.verdict_text import recorded_text
+from tests.fa_core.rows import row_of
 
 MANIFEST = {
     "method": "dfa",
@@ -181,3 +183,27 @@ def test_a_checkpoint_is_not_listed_beside_its_audit_and_is_opened_alone_with_it
         assert [(row.report.coverage, row.seed) for row in found] == [
             ("ab", seed) for seed in seeds
         ]
+    tmp_path.rename(tmp_path.with_name("moved"))
+    assert [row.report.coverage for row in scan([tmp_path.with_name("moved")]).rows] == ["ab"] * 2
+
+
+@pytest.mark.parametrize(
+    ("files", "recorded", "expected"),
+    [
+        ("new/x.pt old/x.pt", "old/x.pt", "new/x.pt"),
+        ("new/nets/x.pt new/x.pt", "old/nets/x.pt", "new/nets/x.pt"),
+        ("new/x.pt", "old/./nets/../../x.pt", "new/x.pt"),
+        ("new/x.pt", "old/x.pt older/x.pt", "old/x.pt older/x.pt"),
+        ("new/y.pt", "old/x.pt new/y.pt", "old/x.pt new/y.pt"),
+        ("new/y.pt", "old/new", "new"),
+    ],
+)
+def test_a_recorded_checkpoint_is_looked_for_beside_its_record_first(
+    tmp_path, files, recorded, expected
+):
+    for name in files.split():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    rows = [row_of("x", tmp_path / "new/a.json", tmp_path / name) for name in recorded.split()]
+    found = [row.checkpoint for row in with_places(rows)]
+    assert found == [str(tmp_path / name) for name in expected.split()]

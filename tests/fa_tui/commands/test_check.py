@@ -42,6 +42,12 @@ def written(folder: Path, **reports: dict[str, Any]) -> str:
     ("reports", "options", "code", "says"),
     [
         ({"bp": QUIET | DEEP}, "", 0, "1 run: 1 trustworthy on a, b, d, 0 need walk-back"),
+        (
+            {"bp": ONLY_A | {"provenance": {"trained_on": "1", "data_hash": "2"}}},
+            "",
+            0,
+            "bp seed 1: measured on other data than its manifest names",
+        ),
         ({"bp": ONLY_A, "fa": QUIET}, "", 0, "2 trustworthy (1 on (a) alone; 1 on a, b), 0 need"),
         (
             {"bp": ONLY_A},
@@ -201,8 +207,8 @@ def test_a_claim_alone_decides_the_exit_code(
     [
         ("method = 'dfaa'\n", "claim 1: no run of method 'dfaa'; did you mean dfa?"),
         (
-            "method = 'dfa'\nsedes = 42\n",
-            "claim 1: no run has an axis 'sedes'; did you mean seeds?",
+            "method = 'dfa'\naxes = {width = 42}\n",
+            "claim 1: no run has an axis 'width'; known: none",
         ),
     ],
 )

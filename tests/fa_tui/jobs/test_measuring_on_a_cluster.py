@@ -88,10 +88,9 @@ async def test_a_cluster_that_does_not_answer_is_one_line_and_the_rest_works(
 
 
 def test_the_preferred_device_is_one_of_this_machine() -> None:
-    def placed(said: Execution | None) -> Execution | None:
+    def placed(said: Execution) -> Execution:
         return Setup(said).preferring("cuda:1").execution
 
-    assert placed(None) == Execution(device="cuda:1")
     assert placed(Execution(jobs=3)) == Execution(device="cuda:1", jobs=3)
     assert placed(Execution(device="cpu")) == Execution(device="cpu")
     assert placed(CLUSTER) == CLUSTER

@@ -11,10 +11,11 @@ from textual import events
 from textual.keys import _character_to_key
 from textual.pilot import Pilot
 
+from fa_core.errors import INTERNAL_ERROR
 from fa_tui.app import ExplorerApp
 from fa_tui.screens.questions import ChoiceScreen, SureScreen
 from fa_tui.settings import Presets
-from fa_tui.terminal.keys import DIALOGS
+from fa_tui.terminal.keys import DIALOGS, Parser
 from fa_tui.widgets.entry import Entry
 from tests.fa_tui.looks import app_on, running
 from tests.fa_tui.scenes import epochs
@@ -29,6 +30,27 @@ def test_a_byte_that_is_no_utf_8_is_a_key_like_any_other() -> None:
     from textual.drivers import linux_driver
 
     assert vars(linux_driver)["getincrementaldecoder"]("utf-8")().decode(b"a\xfcb") == "a\ufffdb"
+
+
+@pytest.mark.parametrize(
+    "sequence",
+    [
+        "\x1b[97;5:3u",
+        "\x1b[99999999999u",
+        "\x1b[48;30;100;0;0t\x1b[<35;5;5M",
+    ],
+)
+def test_a_sequence_that_cannot_be_read_is_passed_over(sequence: str) -> None:
+    parser = Parser()
+    found = [*parser.feed(f"{sequence}b\x1b[<35;5;5M")]
+    assert [each.key for each in found if isinstance(each, events.Key)] == ["b"]
+    assert isinstance(found[-1], events.MouseMove) and found[-1].x == 4
+
+
+async def test_an_end_of_the_input_is_an_internal_error(app: ExplorerApp) -> None:
+    async with app.run_test():
+        app.panic("Traceback")
+    assert app.return_code == INTERNAL_ERROR
 
 
 async def at_once(pilot: Pilot[int], keys: Iterable[str]) -> None:

@@ -17,7 +17,7 @@ from fa_core.zoo.data import load_data
         ("synthetic:16", "'16' is not key=value"),
         ("cifar10", "write cifar10:DIR"),
         ("npz:", "write npz:FILE"),
-        ("digits:test=1797", "leaves no training samples"),
+        ("digits:test=500", "digits has no options"),
     ],
 )
 def test_a_wrong_option_says_what_is_wrong(spec, message):
