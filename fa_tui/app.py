@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from rich.console import RenderableType
@@ -30,7 +31,7 @@ from textual.worker import WorkerFailed
 
 from fa_core.errors import INTERNAL_ERROR, FaError
 from fa_core.formats.checkpoint_file import HASHED, marked_changed
-from fa_core.formats.rows import Problem
+from fa_core.formats.rows import AuditRow, Problem
 from fa_core.report.numbers import count_text, listed
 from fa_tui.explorer import ExplorerScreen, classes_at
 from fa_tui.follow import Following, Reading, news_of
@@ -351,11 +352,13 @@ class ExplorerApp(App[int]):
     def _follow(self) -> None:
         if self.settings.live == "auto":
             self.run_worker(self.following.run(), group="follow")
-        self.run_worker(self._weights(), group="weights")
+        # no thread of the loop, which would wait for it at the end
+        Thread(target=self._look_at_weights, args=[self.session.read], daemon=True).start()
 
-    async def _weights(self) -> None:
-        before = self.session.read
-        after = await asyncio.to_thread(list, marked_changed(before, HASHED))
+    def _look_at_weights(self, before: Sequence[AuditRow]) -> None:
+        self.post_call(self._weights_seen, before, [*marked_changed(before, HASHED)])
+
+    def _weights_seen(self, before: Sequence[AuditRow], after: Sequence[AuditRow]) -> None:
         changed = {
             place: row
             for place, row in enumerate(after)

@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     elif not args or args[0] not in (*COMMANDS, *COMPLETION, "--version"):
         args = ["open", *args]
     # its exit code is the answer, even if its output is not read
-    answers_by_code = args[0] == "check"
+    answers_by_code = args[0] in ("check", "diff", "verify")
     try:
         if _COMPLETING in os.environ:
             return _complete()
@@ -80,12 +80,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
                 return _flush(open_explorer([Path(arg) for arg in args[1:]]))
         of_all = wants_help or args[0] in COMPLETION
-        return _flush(_dispatch(args, COMMANDS if of_all else (args[0],)), answers_by_code)
+        return _flush(_dispatch(args, COMMANDS if of_all else (args[0],)))
     except FaError as error:
         return _complain(error, str(error), error.exit_code, debug)
     except BrokenPipeError:
         output.silence()
-        return 0
+        return int(answers_by_code)
     except KeyboardInterrupt as error:
         # a signal has a message and exit code
         return _complain(
@@ -116,7 +116,8 @@ def _complete() -> int:
     # as Typer's scripts for bash, and for zsh and fish, call the typed words
     typed = os.environ.get("COMP_WORDS", "") + os.environ.get("_TYPER_COMPLETE_ARGS", "")
     named = [word for word in typed.split() if word in COMMANDS]
-    command_of(named[:1] or COMMANDS)(prog_name="fa-tui")
+    with contextlib.suppress(KeyError, ValueError):  # a shell whose script is another one
+        command_of(named[:1] or COMMANDS)(prog_name="fa-tui")
     return 0
 
 
@@ -239,11 +240,10 @@ def _take(args: list[str], flag: str) -> bool:
     return True
 
 
-def _flush(code: int, keep_code: bool = False) -> int:
+def _flush(code: int) -> int:
     """Flush stdout; a closed pipe (`| head -1`) is no error."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
         output.silence()
-        return code if keep_code else 0
     return code

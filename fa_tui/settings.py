@@ -15,7 +15,7 @@ import msgspec
 import platformdirs
 
 from fa_core.errors import FaError, UnreadableInput, UsageError
-from fa_core.files.atomic import write_bytes
+from fa_core.files.atomic import followed, write_bytes
 from fa_core.files.decode import read_toml
 from fa_core.files.opening import exists, real_path
 from fa_core.formats.rows import Problem
@@ -193,7 +193,7 @@ def _rewrite(path: Path, name: str, value: object) -> None:
         content = tomlkit.dumps(document).encode()
     except UnicodeEncodeError as error:
         raise FaError("cannot keep a name that is no UTF-8", where=path) from error
-    write_bytes(path, content, typed=True)
+    write_bytes(followed(path), content)  # configurations are often links to one folder
 
 
 class TomlFile:

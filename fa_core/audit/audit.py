@@ -6,7 +6,6 @@ The table is written as runs finish, and resumed from; baselines come out of the
 from __future__ import annotations
 
 import json
-import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, as_completed
@@ -35,7 +34,7 @@ from fa_core.audit.jobs import (
 )
 from fa_core.audit.pool import OnEvent, Pool
 from fa_core.errors import FaError, UnreadableInput, UsageError
-from fa_core.files.atomic import keep_old, place_of
+from fa_core.files.atomic import keep_old, prepared
 from fa_core.files.opening import exists, real_path
 from fa_core.formats import scan
 from fa_core.formats.audit_table import Journal
@@ -46,7 +45,7 @@ from fa_core.formats.rows import (
     Problem,
     measured,
 )
-from fa_core.formats.run_folder import ProgressFiles
+from fa_core.formats.run_folder import ProgressFiles, sniff
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import is_run
 from fa_core.report.numbers import count_text
@@ -180,7 +179,7 @@ def _note_progress(files: ProgressFiles, view: JobView) -> None:
     if view.state is JobState.RUNNING:
         if folder in files:
             files.update(folder, view.done, view.total)
-        elif is_run(folder):
+        elif sniff(folder):
             files.begin(folder, "measuring")
     else:
         files.end(folder)
@@ -255,8 +254,16 @@ def audit(
 
 
 def _recorded_in(out: Path, may_be_there: bool) -> list[AuditRow]:
-    """The rows of an audit's file, refused unless there may be some."""
-    recorded = check_writable(out)
+    """The rows of an audit's file, refused unless there may be some; checked before hours of
+    measuring.
+
+    Raises:
+        UsageError: a folder, a device, a link, a place that cannot be written to, a file that is
+            no audit table, which must not be overwritten, or one that may not be there.
+    """
+    if out.suffix == ".csv":
+        raise UsageError("an audit is written as JSON", where=out, hint="end its name in .json")
+    recorded = recorded_audits(prepared(out))
     if recorded and not may_be_there:
         what = f"holds {count_text(len(recorded), 'measured run')} already"
         keeping = "add --resume to go on from there, or --replace to keep that file"
@@ -417,23 +424,3 @@ def _hashes(row: AuditRow) -> dict[str, str]:
         return input_hashes(Path(row.checkpoint or ""))
     except FaError:
         return {}
-
-
-def check_writable(out: Path) -> list[AuditRow]:
-    """The rows of an output file, checked before hours of measuring.
-
-    Raises:
-        UsageError: a folder, a device, a file that is no audit table, or a place that cannot be
-            written to.
-    """
-    out = place_of(out)
-    if out.suffix == ".csv":
-        raise UsageError("an audit is written as JSON", where=out, hint="end its name in .json")
-    try:
-        recorded = recorded_audits(out)
-        out.parent.mkdir(parents=True, exist_ok=True)
-        # a random name, so that no link can wait there
-        tempfile.TemporaryFile(dir=out.parent).close()
-    except OSError as error:
-        raise UsageError(f"cannot be written ({error.strerror})", where=out) from error
-    return recorded

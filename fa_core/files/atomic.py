@@ -6,30 +6,29 @@ import contextlib
 import json
 import os
 import stat
+import tempfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 from fa_core.errors import FaError, UsageError
-from fa_core.files.opening import flags_of
+from fa_core.files.opening import READ, flags_of, kind_of
 from fa_core.sanitize import in_json
 
 
-def write_bytes(path: Path, content: bytes, *, typed: bool = False) -> None:
+def write_bytes(path: Path, content: bytes) -> None:
     """Write `content` to `path`, atomically.
 
     Args:
         path: the file.
         content: its bytes.
-        typed: whether the user typed the path, whose link is then followed; else it is replaced,
-            since an unpacked folder may hold links to any file.
 
     Raises:
-        UsageError: the path is not a regular file (see `place_of`).
+        UsageError: the path is a link or no regular file (see `place_of`).
         FaError: the folder is not writable, or the disk is full; the old file is kept.
     """
     try:
-        path = place_of(path, typed=typed)
+        path = place_of(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         with folder_of(path) as (folder, prefix):
             temporary = f"{prefix}.{path.name}.{os.urandom(8).hex()}.tmp"
@@ -48,6 +47,7 @@ def write_bytes(path: Path, content: bytes, *, typed: bool = False) -> None:
 
 
 _FOLDER = flags_of("O_DIRECTORY", "O_NOFOLLOW", "O_PATH", "O_CLOEXEC")
+_READ = READ | flags_of("O_NOFOLLOW")
 
 
 @contextlib.contextmanager
@@ -97,61 +97,92 @@ def keep_old(path: Path) -> Path | None:
     Raises:
         FaError: the folder cannot be written to, or the disk is full.
     """
-    path = place_of(path, typed=False)
-    if path.is_symlink():  # it is replaced, and what it leads to stays
-        return None
+    path = place_of(path)
     try:
-        content, mode = path.read_bytes(), path.stat().st_mode
         with folder_of(path) as (folder, prefix):
-            for number in range(1, 1 << 20):
+            descriptor = os.open(prefix + path.name, _READ, dir_fd=folder)
+            with open(descriptor, "rb") as file:  # noqa: PTH123
+                content, mode = file.read(), os.fstat(descriptor).st_mode
+            number = 1
+            while True:
                 kept = path.with_name(f"{path.name}.~{number}~")
                 with contextlib.suppress(FileExistsError):
                     _fill(prefix + kept.name, content, folder, mode)
                     return kept
+                number += 1
     except FileNotFoundError:
         return None
     except OSError as error:
         raise FaError(f"its old version cannot be kept ({error.strerror})", where=path) from error
-    raise FaError("has a million old versions", where=path, hint=f"remove some {path.name}.~*~")
 
 
-def place_of(path: Path, *, typed: bool = True) -> Path:
-    """The real path of a file to write, or of the link itself if the user did not type the path.
+def place_of(path: Path) -> Path:
+    """The path of a file to write, without links among its folders.
 
     Devices and FIFOs are refused, which a rename would replace by a regular file. So are links that
-    another user may have placed to make this user overwrite a file.
+    another user may have placed to make this user overwrite a file, and a link to the file, whoever
+    owns it: an unpacked folder may hold links to any file.
 
     Raises:
-        UsageError: the path is a folder, a device, a FIFO or a socket, is a typed link to nothing,
-            or contains a link of another user.
+        UsageError: the path is a folder, a device, a FIFO, a socket or a link, or contains a link
+            of another user.
     """
-    place = _followed(path)
     with contextlib.suppress(OSError):  # other errors appear when the file is written
         # not of the real path: a link in /proc names no file there
-        if typed and path.is_symlink() and not path.exists():
-            hint = "remove it, or name another file"
-            raise UsageError("is a link to nothing", where=path, hint=hint)
-        if path.exists() and not path.is_file():
-            if path.is_dir():
-                kind = "folder"
-            else:
-                kind = "device, FIFO or socket"
-            raise UsageError(
-                f"is a {kind}, no file that can be replaced", where=path, hint="name a regular file"
-            )
-    if typed:
-        return place
-    return _followed(path.parent) / path.name
+        if kind := kind_of(path.stat()):
+            what = f"is {kind}, no file that can be replaced"
+            raise UsageError(what, where=path, hint="name a regular file")
+    if str(path).startswith(_OPEN_FILES):
+        path = followed(path)
+    place = followed(path.parent) / path.name
+    refuse_link(place)
+    return place
+
+
+def prepared(path: Path) -> Path:
+    """The path of a file to write later (`place_of`), in a folder that is made and takes files.
+
+    Raises:
+        UsageError: as `place_of`, or nothing can be written there.
+    """
+    try:
+        place = place_of(path)
+        if not place.exists():
+            place.parent.mkdir(parents=True, exist_ok=True)
+        # a random name, so that no link can wait there
+        tempfile.TemporaryFile(dir=place.parent).close()
+    except OSError as error:
+        raise UsageError(f"cannot be written ({error.strerror})", where=path) from error
+    return place
+
+
+_OPEN_FILES = ("/dev/std", "/dev/fd/")
+"""Beginnings of the system's own links to open files, as `/dev/stdout`."""
+
+
+def refuse_link(path: Path, why: str = "and is not followed") -> None:
+    """Refuse to write to a link, or into the folder that it leads to.
+
+    Args:
+        path: the link, or anything else.
+        why: what is said of it.
+
+    Raises:
+        UsageError: it is a link.
+    """
+    if os.path.islink(path):  # noqa: PTH114 (no errors)
+        hint = "type where it leads, or remove it"
+        raise UsageError(f"is a link to {path.readlink()}, {why}", where=path, hint=hint)
 
 
 def remove(path: Path) -> None:
-    """Remove a file, or the user's own link to it, if there is one.
+    """Remove a file, if there is one.
 
     Raises:
         UsageError: as `place_of`.
         OSError: the folder cannot be written to.
     """
-    path = place_of(path, typed=False)
+    path = place_of(path)
     with contextlib.suppress(FileNotFoundError), folder_of(path) as (folder, prefix):
         os.unlink(prefix + path.name, dir_fd=folder)
 
@@ -160,7 +191,7 @@ _MOST_LINKS = 40
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
-def _followed(path: Path) -> Path:
+def followed(path: Path) -> Path:
     """A path without links, each of which is looked at before it is followed.
 
     Raises:
@@ -178,11 +209,7 @@ def _followed(path: Path) -> Path:
         if found == _MOST_LINKS or not os.path.islink(place):  # noqa: PTH114 (no errors)
             continue
         if _is_foreign(place):
-            raise UsageError(
-                f"is a link that another user may have put there, to {place.readlink()}",
-                where=place,
-                hint="write to where it leads, or elsewhere",
-            )
+            refuse_link(place, "which another user may have put there")
         found += 1
         parts += reversed(place.readlink().parts)
         place = place.parent
@@ -194,14 +221,13 @@ def _is_foreign(link: Path) -> bool:
     if not hasattr(os, "geteuid"):  # Windows, where only administrators create links
         return False
     owner = link.lstat().st_uid
-    if owner == os.geteuid():
-        return False
-    return owner != 0 or bool(link.parent.stat().st_mode & _OTHERS_WRITE)
+    by_others = owner != 0 or link.parent.stat().st_mode & _OTHERS_WRITE
+    return owner != os.geteuid() and bool(by_others)
 
 
-def write_json(path: Path, value: object, *, typed: bool = False) -> None:
+def write_json(path: Path, value: object) -> None:
     """Write indented JSON as `write_bytes` does, NaN and ±inf as in Python's ``json``."""
-    write_bytes(path, json_bytes(value, indent=2), typed=typed)
+    write_bytes(path, json_bytes(value, indent=2))
 
 
 def json_bytes(value: object, indent: int | None = None) -> bytes:

@@ -38,9 +38,10 @@ def flags_of(*names: str) -> int:
     return flags
 
 
-_FLAGS = os.O_RDONLY | flags_of("O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY")
+READ = os.O_RDONLY | flags_of("O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY")
 
 _KINDS = {
+    stat.S_IFREG: "",
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a FIFO",
     stat.S_IFSOCK: "a socket",
@@ -65,7 +66,7 @@ def open_file(path: Name) -> BinaryIO:
     """
     try:
         _check_regular(path, os.stat(path))  # noqa: PTH116 (thousands of times)
-        descriptor = os.open(path, _FLAGS)
+        descriptor = os.open(path, READ)
     except (OSError, ValueError) as error:
         raise cannot_open(path, error) from error
     try:
@@ -182,27 +183,20 @@ def typed_path(text: str) -> Path:
 
 
 def real_path(path: Name) -> Path:
-    """A path without links; loops and chains without end are kept, for which others raise, and so
-    is a relative path while there is no current folder."""
-    try:
-        return Path(_known_to_system(path) or os.path.realpath(path))
-    except (OSError, RecursionError):
-        return Path(path)
-
-
-def _known_to_system(path: Name) -> str:
-    """The path without links of what is there, on Linux; Python alone takes a call of the system
-    for each part of each link."""
-    look = flags_of("O_PATH")
-    if look:
-        absolute = os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118
-        with suppress(OSError):
-            descriptor = os.open(absolute, look)
-            try:
-                return os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115
-            finally:
-                os.close(descriptor)
-    return ""
+    """A path without links. What is not there, or is a loop, is made absolute and else kept; a
+    relative path is kept while there is no current folder."""
+    with suppress(OSError, ValueError):
+        path = os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118
+        look = flags_of("O_PATH")
+        if not look:
+            return Path(os.path.realpath(path))
+        # Python alone takes a call of the system for each part of each link
+        descriptor = os.open(path, look)
+        try:
+            return Path(os.readlink(f"/proc/self/fd/{descriptor}"))  # noqa: PTH115
+        finally:
+            os.close(descriptor)
+    return Path(path)
 
 
 def cannot_open(path: Name, error: Exception) -> UnreadableInput:
@@ -219,12 +213,12 @@ def cannot_open(path: Name, error: Exception) -> UnreadableInput:
     return UnreadableInput(f"cannot be read ({reason})", where=where)
 
 
+def kind_of(status: os.stat_result) -> str:
+    """What a path names that is no regular file; ``""`` for a file."""
+    return _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
+
+
 def _check_regular(path: Name, status: os.stat_result) -> None:
-    if stat.S_ISREG(status.st_mode):
-        return
-    kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
-    if stat.S_ISDIR(status.st_mode):
-        hint = "name a file in it"
-    else:
-        hint = "write it to a file first"
-    raise UnreadableInput(f"is {kind}, not a file", where=os.fspath(path), hint=hint)
+    if kind := kind_of(status):
+        hint = "name a file in it" if stat.S_ISDIR(status.st_mode) else "write it to a file first"
+        raise UnreadableInput(f"is {kind}, not a file", where=os.fspath(path), hint=hint)

@@ -122,21 +122,17 @@ def write_audit_table(path: Path | str, rows: Iterable[AuditRow]) -> None:
     """Write rows as an audit table, atomically.
 
     Args:
-        path: the file; a link is followed.
+        path: the file.
         rows: the rows, in order.
 
     Raises:
-        UsageError: the path is a folder, a device, a FIFO or a socket.
+        UsageError: the path is a link, a folder, a device, a FIFO or a socket.
         FaError: the folder is not writable, or the disk is full.
     """
-    reports: Json = {}
-    summary: list[Json] = []
     rows = list(rows)
-    for key, row in zip(unique_keys(rows), rows, strict=True):
-        report = stored_report(row)
-        reports[key] = printable_drift(report)
-        summary.append(summary_row(row))
-    write_json(Path(path), {"reports": reports, "summary": summary}, typed=True)
+    reports = [printable_drift(stored_report(row)) for row in rows]
+    table = dict(zip(unique_keys(rows), reports, strict=True))
+    write_json(Path(path), {"reports": table, "summary": [*map(summary_row, rows)]})
 
 
 def summary_row(row: AuditRow) -> Json:

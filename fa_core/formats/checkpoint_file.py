@@ -27,6 +27,7 @@ from fa_core.files.opening import (
     open_file,
     read_file,
     real_path,
+    size_of,
 )
 from fa_core.formats.json_document import Document, Finding
 from fa_core.formats.rows import AuditRow, row_of_file
@@ -164,7 +165,7 @@ def no_run(path: str) -> str:
     if match["part"]:
         return "is a part of a distributed checkpoint"
     index = path.replace(match["shard"], "") + _INDEX
-    if os.path.exists(index):  # noqa: PTH110
+    if exists(index):
         return f"is a part of the checkpoint {index}"
     return ""
 
@@ -325,7 +326,9 @@ def input_hashes(checkpoint: Path) -> dict[str, str]:
         digest = hashlib.sha256()
         for each in files:
             with reading(each), open_file(each) as file:
-                while block := file.read(1 << 20):
+                left = size_of(file)  # one that grows would never end
+                while block := file.read(min(left, 1 << 20)):
+                    left -= len(block)
                     digest.update(block)
         hashes[name] = f"sha256:{digest.hexdigest()}"
     return hashes
@@ -339,6 +342,13 @@ def stamp(checkpoint: Path) -> list[list[int]]:
     return []
 
 
+def _meant(checkpoint: Path) -> tuple[object, ...]:
+    """What all spellings of a checkpoint, and all links to it, have in common."""
+    # the shards of an index are beside the link to it
+    folder = checkpoint.name.endswith(_INDEX) and real_path(checkpoint.parent)
+    return real_path(run_of(checkpoint) or checkpoint), folder
+
+
 def marked_changed(rows: Iterable[AuditRow], most: float = math.inf) -> Iterator[AuditRow]:
     """The rows, with what of their files changed since they were measured (`ReportFacts.changed`).
 
@@ -348,13 +358,17 @@ def marked_changed(rows: Iterable[AuditRow], most: float = math.inf) -> Iterator
         rows: as read.
         most: bytes that are hashed at most, of all runs; others are `AuditRow.touched`.
     """
-    # records may name one checkpoint many times
+    # records may name one checkpoint many times, in many spellings
+    places: dict[tuple[object, ...], Path] = {}
     stamps, hashes_of = cache(stamp), cache(input_hashes)
     for row in rows:
         facts = row.report.provenance
         then, before = facts.get(STAMP, []), facts.get("hashes", {})
-        path = Path(row.checkpoint or "")
-        now = stamps(path) if then and before and row.checkpoint else []
+        now = []
+        if then and before and row.checkpoint:
+            path = Path(row.checkpoint)
+            path = places.setdefault(_meant(path), path)
+            now = stamps(path)
         # older records have the stamp of the weights alone
         pairs = [(own, old) for own, old in zip(now, then, strict=False) if own != old]
         changed = ["files" for own, old in pairs if own[:1] != old[:1]][:1]

@@ -100,7 +100,7 @@ def scan(
     read = partial(_at, run_traces=run_traces, given=columns or {})
     lone = len(paths) == 1
     seen: set[Identity] = set()
-    homes = [*map(real_path, paths)]
+    homes = tuple(map(_as_folder, paths))
     found = _collected(
         finding for path in paths for finding in _under(os.fspath(path), seen, lone, read, homes)
     )
@@ -235,7 +235,7 @@ def _under(
     seen: set[Identity],
     named_raises: bool,
     read: Callable[[Place], Iterator[Finding]],
-    homes: Sequence[Path],
+    homes: Sequence[str],
 ) -> Iterator[Finding]:
     """Findings under a named path; unreadable ones are problems, or raise if `named_raises`."""
     count = 0
@@ -395,7 +395,7 @@ class Place(msgspec.Struct):
 
 
 def places(
-    path: str, seen: set[Identity], named: bool = False, others: Sequence[Path] = ()
+    path: str, seen: set[Identity], named: bool = False, others: Sequence[str] = ()
 ) -> Iterator[Place | Problem]:
     """Walk a file or folder: its new places, and problems for unreadable folders, and for links to
     folders elsewhere, into which no walk leads.
@@ -404,14 +404,14 @@ def places(
         path: a file or folder.
         seen: identities visited before, shared between paths, so that nothing is read twice.
         named: whether the user named it; other paths may vanish or be broken links.
-        others: further paths that the user named, without links; links may lead there.
+        others: further paths that the user named, as `_as_folder`; links may lead there.
 
     Raises:
         UnreadableInput: the named path does not exist, may not be read, or is neither file nor
             folder.
     """
     root = path.rstrip(os.sep)
-    homes = [real_path(path), *others]
+    homes = (_as_folder(path), *others)
     waiting = [path]
     links = list[str]()
     while waiting or links:
@@ -420,8 +420,8 @@ def places(
         else:
             # last: a run is called as its own file or folder, not as a link to it
             path = links.pop()
-            if is_folder(path) and not any(map(real_path(path).is_relative_to, homes)):
-                what = f"{path}: a link to {real_path(path)}, outside {root}, is not searched"
+            if is_folder(path) and not (real := _as_folder(path)).startswith(homes):
+                what = f"{path}: a link to {real}, outside {root}, is not searched"
                 yield Problem(path, f"{what}; name that folder, too")
                 continue
         try:
@@ -444,6 +444,11 @@ def places(
         for entry in reversed(listing):
             if entry.name not in place.skip:
                 (links if entry.is_symlink() else waiting).append(entry.path)
+
+
+def _as_folder(path: Path | str) -> str:
+    """A path without links, with a separator at its end: that of what is in it begins so."""
+    return os.path.join(real_path(path), "")  # noqa: PTH118
 
 
 def _place(path: str, seen: set[Identity], named: bool) -> Place | None:

@@ -161,7 +161,7 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
         Raises:
             FaError: it cannot be written.
         """
-        write_json(Path(path), self.to_dict(), typed=True)
+        write_json(Path(path), self.to_dict())
 
     def check(self, where: str = "") -> DiagnosticReport:
         """Check for contradictory numbers; returns the report.

@@ -21,7 +21,7 @@ from fa_core.analysis.threshold_sweep import sensitivities
 from fa_core.analysis.timeline import Replay
 from fa_core.analysis.utility import decision_utility
 from fa_core.errors import UsageError
-from fa_core.files.atomic import write_bytes
+from fa_core.files.atomic import place_of, write_bytes
 from fa_core.formats import Trace
 from fa_core.formats.rows import AuditRow
 from fa_core.formats.table import AuditTable
@@ -316,7 +316,7 @@ def write_report(
         content = paper_tables(table, thresholds).encode()
     else:
         content = to_csv(table, thresholds).encode()
-    write_bytes(path, content, typed=True)
+    write_bytes(path, content)
     return [path]
 
 
@@ -335,17 +335,18 @@ def write_blocks(path: Path, blocks: list[Block]) -> list[Path]:
         FaError: the file cannot be written.
     """
     if known_ending(path, TEXTS) == ".html":
-        write_bytes(path, to_html(blocks).encode(), typed=True)
+        write_bytes(path, to_html(blocks).encode())
         return [path]
-    figures = {}
-    for block in blocks:
-        if isinstance(block, Figure):
-            figures[path.with_name(f"{path.stem}-{block.name}.svg")] = block
+    figures = {
+        path.with_name(f"{path.stem}-{block.name}.svg"): block
+        for block in blocks
+        if isinstance(block, Figure)
+    }
     names = {block.name: quote(file.name) for file, block in figures.items()}
-    # the text first: what it cannot replace leaves no figure behind
-    write_bytes(path, to_markdown(blocks, names).encode(), typed=True)
+    place_of(path)  # what cannot be replaced leaves no figure behind
     for file, block in figures.items():
         write_bytes(file, rendered(block.draw()))
+    write_bytes(path, to_markdown(blocks, names).encode())
     return [path, *figures]
 
 

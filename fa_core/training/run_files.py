@@ -13,8 +13,7 @@ from safetensors.torch import save
 from torch import Tensor
 from torch.optim.optimizer import StateDict
 
-from fa_core.errors import UsageError
-from fa_core.files.atomic import remove, write_bytes, write_json
+from fa_core.files.atomic import refuse_link, remove, write_bytes, write_json
 from fa_core.files.opening import exists
 from fa_core.files.tensor_mappings import plain_values
 from fa_core.formats.trace import write_trace
@@ -30,9 +29,7 @@ class RunWriter:
     """
 
     def __init__(self, folder: Path) -> None:
-        if folder.is_symlink():  # as an unpacked folder may hold, to any folder
-            hint = "name the folder of its target with --out"
-            raise UsageError("is a link, which is not followed", where=folder, hint=hint)
+        refuse_link(folder)  # as an unpacked folder may hold, to any folder
         self.folder = folder
 
     def manifest(self, manifest: Manifest) -> None:

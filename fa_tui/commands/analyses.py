@@ -18,6 +18,7 @@ from fa_core.analysis.threshold_sweep import sensitivities
 from fa_core.analysis.timeline import Replay
 from fa_core.analysis.utility import decision_utility
 from fa_core.errors import UsageError
+from fa_core.files.atomic import prepared
 from fa_core.formats.table import AuditTable
 from fa_core.report.diagnostics import diagnostic_letters
 from fa_core.report.names import canonical_method
@@ -270,7 +271,7 @@ def report_command(
         fa-tui report penalty_runs/ --out rescue.pdf --figure rescue
     """
     if out.suffix.lower() in KINDS:
-        output.make_folder(out)
+        prepared(out)
     if blank:
         print(*map(output.link, write_blocks(out, blank_form())), sep="\n")
         return

@@ -13,10 +13,11 @@ import math
 import os
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from fa_core.errors import FaError, UsageError
+from fa_core.errors import FaError
 from fa_core.files.opening import real_path
 from fa_core.sanitize import in_json, one_line, sanitize
 from fa_tui.terminal.abilities import detect
@@ -77,18 +78,6 @@ def say(text: str) -> None:
 def complain(text: str) -> None:
     """Print a line on stderr, after the program's name."""
     print(f"fa-tui: {one_line(text)}", file=sys.stderr)
-
-
-def make_folder(out: Path) -> None:
-    """Make the folder of a file.
-
-    Raises:
-        UsageError: it cannot be made.
-    """
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"cannot be made ({error.strerror})", where=out.parent) from error
 
 
 def link(file: Path, to: TextIO | None = None) -> str:
@@ -167,5 +156,6 @@ def print_blocks(blocks: Iterable[Block | str]) -> None:
     width = None if sys.stdout.isatty() else PIPE_WIDTH
     console = Console(width=width, highlight=False, markup=False)
     rule = "─" if speaks_unicode() else "-"
-    for text, bold in lines_of(blocks, console.width, rule):
-        console.print(one_line(text), style="bold" if bold else None, soft_wrap=True)
+    with suppress(SystemExit):  # Rich's, where no one reads any more: the exit code is ours
+        for text, bold in lines_of(blocks, console.width, rule):
+            console.print(one_line(text), style="bold" if bold else None, soft_wrap=True)

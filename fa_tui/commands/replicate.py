@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from fa_core.files.atomic import refuse_link
 from fa_core.reporting.blocks import Grid
 from fa_core.training.plan import experiment, experiments
 from fa_tui import options
@@ -53,6 +54,7 @@ def replicate_command(
         known = tuple((one.name, one.title) for one in experiments())
         output.print_blocks([Grid(("name", "experiment"), known, words=2)])
         return
+    refuse_link(out)
     place: list[str] = []
     for option, value in (("--device", device), ("--jobs", jobs)):
         if value is not None:

@@ -147,8 +147,6 @@ class Results:
                 del self._unsaved[0]
 
     def _journal(self) -> Journal:
-        if self.out.is_symlink():  # of an unpacked folder, to any file
-            raise UsageError("is a link, which is not followed", where=self.out, hint="remove it")
         return Journal(self.out, self._rows, goes_on=True)
 
     def _rows(self) -> list[AuditRow]:
@@ -160,7 +158,7 @@ class Results:
 def _identity(row: AuditRow) -> object:
     """Key of a run: a later measurement with this key replaces an earlier one."""
     axes = str(sorted(row.axes.items()))
-    return row.method, row.seed, axes, os.path.realpath(row.checkpoint or "")
+    return row.method, row.seed, axes, real_path(row.checkpoint or "")
 
 
 class Measuring:
@@ -279,8 +277,7 @@ class Measuring:
         if used != ["cpu"]:
             return f"on {', '.join(used)} ({list_devices()[used[0]]})"
         cores = count_text(usable_cores(), "CPU core")
-        why = why_no_cuda()
-        if why:
+        if why := why_no_cuda():
             return f"on {cores} ({why})"
         return f"on {cores}"
 

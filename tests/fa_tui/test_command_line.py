@@ -28,6 +28,8 @@ def test_a_shell_is_told_what_may_follow(
     with pytest.raises(SystemExit):
         main([])
     assert capsys.readouterr().out.split() == [found]
+    monkeypatch.setenv("COMP_CWORD", "zz")
+    assert main([]) == 0
 
 
 def test_every_line_of_the_help_fits_eighty_columns(

@@ -66,18 +66,19 @@ def test_an_error_is_one_line_and_the_defaults_are_used(file: Path, text: str, w
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [(b"\xff\xfe\x00", "not text in UTF-16"), (b"theme = '\x80'", "not UTF-8")],
+    [
+        (b"\xff\xfe\x00", "not text in UTF-16"),
+        (b"theme = '\x80'", "not UTF-8"),
+        (b"", "is a folder, not a file"),
+    ],
 )
 def test_a_file_that_is_no_text_is_told(file: Path, content: bytes, said: str) -> None:
-    file.write_bytes(content)
+    if content:
+        file.write_bytes(content)
+    else:
+        file.mkdir()
     (message,) = messages(file)
     assert said in message
-
-
-def test_a_folder_in_its_place_is_told(file: Path) -> None:
-    file.mkdir()
-    (message,) = messages(file)
-    assert "is a folder, not a file" in message
 
 
 def test_the_themes_that_can_be_set_are_those_there_are() -> None:
@@ -110,6 +111,9 @@ def test_a_theme_that_is_chosen_is_kept_and_nothing_else_is_touched(
 ) -> None:
     if before:
         file.write_text(before)
-    assert keep_theme("fa-light", file) == file
+    link = file.with_name("link")
+    link.symlink_to(file)
+    assert keep_theme("fa-light", link) == link
+    assert link.is_symlink()
     assert file.read_text() == after
     assert load_settings(file).settings.theme == "fa-light"

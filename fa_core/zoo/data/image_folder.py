@@ -13,7 +13,7 @@ from torch import Tensor
 
 from fa_core.errors import UnreadableInput
 from fa_core.files.decode import reading
-from fa_core.files.opening import check_room, is_folder, open_file, real_path
+from fa_core.files.opening import check_room, is_folder, open_file, real_path, size_of
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -121,7 +121,7 @@ def _opened(file: BinaryIO, size: int | None) -> tuple[Image.Image, tuple[int, i
         raise ValueError(f"it is none of {', '.join(READ_AS)}") from None
     if isinstance(image, JpegImageFile):  # of whatever format, such as MPO
         file.seek(0)
-        scans = file.read().count(b"\xff\xda")
+        scans = file.read(size_of(file)).count(b"\xff\xda")
         if scans > MOST_SCANS:
             raise ValueError(f"it is drawn in {scans:,} scans")
     wide, high = image.size

@@ -11,9 +11,11 @@ from fa_core.audit import measuring
 from fa_core.audit.jobs import Job
 from fa_core.audit.measuring import measure_run
 from fa_core.errors import MeasureError
-from fa_core.formats import frozen_runs, load_audits, scan
+from fa_core.formats import checkpoint_file, frozen_runs, load_audits, scan
 from fa_core.formats.checkpoint_file import marked_changed
+from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import AUDIT, CREDIT, WEIGHTS
+from tests.fa_core.rows import row_of
 
 from .runs_for_tests import make_run
 
@@ -81,6 +83,20 @@ def test_a_frozen_run_whose_files_changed_since_its_audit_is_no_baseline(
         assert "frozen_s42 its weights changed since: measure it again" in judged(of)
     monkeypatch.setattr(frozen_runs, "HASHED", 0)
     assert "frozen_s42 the time of its files is not that of its audit: measure" in judged(run)
+
+
+def test_a_checkpoint_in_many_spellings_and_behind_links_is_looked_at_once(
+    run, tmp_path, monkeypatch
+):
+    index = tmp_path / "x.index.json"
+    index.touch()
+    (tmp_path / "link").symlink_to(run)
+    (tmp_path / "other.index.json").symlink_to(index)
+    names = [f"{run.name}/../{run.name}", f"link/{WEIGHTS}", index.name, "other.index.json"]
+    report, seen = DiagnosticReport(provenance={"files": [[1, 1]], "hashes": {"weights": ""}}), []
+    monkeypatch.setattr(checkpoint_file, "stamp", lambda path: seen.append(path.name) or [])
+    list(marked_changed(row_of("", "", f"{tmp_path}/{name}", report=report) for name in names))
+    assert seen == [run.name, index.name]
 
 
 def test_weights_that_change_while_they_are_measured_give_no_report(run, monkeypatch):

@@ -1,5 +1,6 @@
 import os
 import stat
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -7,78 +8,62 @@ import pytest
 from fa_core.errors import FaError, UsageError
 from fa_core.files import atomic
 from fa_core.files.atomic import keep_old, remove, write_bytes
+from fa_core.formats.audit_table import Journal
+from fa_core.training.run_files import RunWriter
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a link to another user")
 
 
 def test_what_is_no_file_is_refused_and_kept(tmp_path):
-    (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "link").symlink_to("fifo")
-    reading, writing = os.pipe()
-    before = sorted(tmp_path.iterdir())
-    pipe = Path(f"/dev/fd/{writing}")
-    for path in (tmp_path / "fifo", tmp_path / "link", pipe):
-        with pytest.raises(UsageError, match="is a device, FIFO or socket"):
+    ends = os.pipe()
+    for path in (tmp_path / "fifo", tmp_path / "link", Path(f"/dev/fd/{ends[1]}"), tmp_path):
+        with pytest.raises(UsageError, match=r"is a (FIFO|folder), no file"):
             write_bytes(path, b"x")
-    with pytest.raises(UsageError, match="is a folder"):
-        write_bytes(tmp_path / "folder", b"x")
-    assert sorted(tmp_path.iterdir()) == before
+    assert (tmp_path / "fifo").is_fifo()
     assert (tmp_path / "link").is_symlink()
-    assert stat.S_ISFIFO((tmp_path / "fifo").stat().st_mode)
-    os.close(reading)
-    os.close(writing)
+    for end in ends:
+        os.close(end)
 
 
 @as_root
-@pytest.mark.parametrize("named", ["link", "folder/file", "hop", "../{}/link"])
-def test_nothing_is_written_through_a_link_of_another_user(tmp_path, named):
-    (tmp_path / "real").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "real" / "file")
-    (tmp_path / "folder").symlink_to("real")
-    (tmp_path / "hop").symlink_to("link")
-    for link in ("link", "folder"):
-        os.lchown(tmp_path / link, 12345, -1)
-    for write in (lambda path: write_bytes(path, b"x"), keep_old, remove):
-        with pytest.raises(
-            UsageError, match=r"is a link that another user may have put there, to .*real"
-        ):
-            write(tmp_path / named.format(tmp_path.name))
-    assert not list((tmp_path / "real").iterdir())
-
-
-@as_root
-def test_a_link_of_the_system_counts_only_where_nobody_else_can_put_one(tmp_path, monkeypatch):
-    link = tmp_path / "link"
-    link.symlink_to("file")
-    (tmp_path / "file").touch()
-    monkeypatch.setattr(os, "geteuid", lambda: 4242)
-    tmp_path.chmod(0o755)
-    write_bytes(link, b"x", typed=True)
-    tmp_path.chmod(0o1777)
-    with pytest.raises(UsageError, match="another user"):
-        write_bytes(link, b"x", typed=True)
-
-
-@pytest.mark.parametrize("there", [True, False])
-def test_a_link_is_followed_to_a_file_where_the_user_typed_it_and_replaced_elsewhere(
-    tmp_path, there
+@pytest.mark.parametrize(
+    ("owner", "mode", "refused"), [(12345, 0o755, True), (0, 0o1777, True), (0, 0o755, False)]
+)
+def test_nothing_is_written_through_a_link_that_another_user_may_have_put_there(
+    tmp_path, monkeypatch, owner, mode, refused
 ):
-    target, link = tmp_path / "real" / "file", tmp_path / "link"
-    target.parent.mkdir()
-    if there:
-        target.write_bytes(b"old")
-    link.symlink_to(target)
-    if there:
-        write_bytes(link, b"new", typed=True)
-        assert link.is_symlink()
-        assert target.read_bytes() == b"new"
-    else:
-        with pytest.raises(UsageError, match="is a link to nothing"):
-            write_bytes(link, b"new", typed=True)
-    write_bytes(link, b"newer")
-    assert not link.is_symlink()
-    assert target.exists() == there
+    (tmp_path / "real").mkdir()
+    (tmp_path / "folder").symlink_to("real")
+    (tmp_path / "hop").symlink_to(f"../{tmp_path.name}/folder")
+    os.lchown(tmp_path / "folder", owner, -1)
+    monkeypatch.setattr(os, "geteuid", lambda: 4242)
+    os.lchown(tmp_path / "hop", 4242, -1)
+    tmp_path.chmod(mode)
+    said = "folder: is a link to real, which another user may have put there"
+    for write in (lambda path: write_bytes(path, b"x"), keep_old, remove):
+        with pytest.raises(UsageError, match=said) if refused else nullcontext():
+            write(tmp_path / "hop" / "file")
+    assert bool(list((tmp_path / "real").iterdir())) != refused
+
+
+@pytest.mark.parametrize("target", ["real", "nothing", "link"])
+def test_a_file_that_is_a_link_is_not_written_and_its_folders_may_be_links(tmp_path, target):
+    (tmp_path / "folder").symlink_to(tmp_path)
+    (tmp_path / "real").touch()
+    (tmp_path / "link").symlink_to(target)
+    for write in (lambda path: write_bytes(path, b"x"), keep_old, remove, Journal, RunWriter):
+        with pytest.raises(UsageError, match=rf"link: is a link to {target}, and is not"):
+            write(tmp_path / "folder" / "link")
+    assert {path.name for path in tmp_path.iterdir()} == {"folder", "real", "link"}
+    assert (tmp_path / "real").read_bytes() == b""
+
+
+def test_an_open_file_may_be_named_as_the_system_does(tmp_path):
+    with (tmp_path / "file").open("w") as file:
+        write_bytes(Path(f"/dev/fd/{file.fileno()}"), b"new")
+    assert (tmp_path / "file").read_bytes() == b"new"
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
@@ -104,18 +89,16 @@ def test_an_old_file_keeps_a_numbered_name_that_no_later_one_takes(tmp_path):
     assert kept == {"audit.json": b"third", "audit.json.~1~": b"first", "audit.json.~2~": b"second"}
 
 
-def test_a_folder_that_becomes_a_link_after_the_look_is_not_followed(tmp_path, monkeypatch):
-    (tmp_path / "precious").mkdir()
-    (tmp_path / "folder").symlink_to("precious")
-    monkeypatch.setattr(atomic, "place_of", lambda path, typed: path)
-    with pytest.raises(FaError, match="cannot write"):
-        write_bytes(tmp_path / "folder" / "file", b"x")
-    assert not list((tmp_path / "precious").iterdir())
-
-
-def test_an_old_file_keeps_its_mode_and_a_link_is_not_copied(tmp_path):
+def test_what_becomes_a_link_after_the_look_is_not_followed(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("private")
     (tmp_path / "file").chmod(0o600)
-    (tmp_path / "link").symlink_to("file")
-    assert keep_old(tmp_path / "link") is None
     assert stat.S_IMODE(keep_old(tmp_path / "file").stat().st_mode) == 0o600
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "folder").symlink_to("precious")
+    (tmp_path / "link").symlink_to("file")
+    monkeypatch.setattr(atomic, "place_of", lambda path: path)
+    with pytest.raises(FaError, match="cannot write"):
+        write_bytes(tmp_path / "folder" / "file", b"x")
+    with pytest.raises(FaError, match="cannot be kept"):
+        keep_old(tmp_path / "link")
+    assert not list((tmp_path / "precious").iterdir())

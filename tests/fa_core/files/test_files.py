@@ -14,8 +14,9 @@ import torch
 from safetensors.torch import save_file
 
 from fa_core.errors import FaError, UnreadableInput
-from fa_core.files.opening import MissingFile, open_file, read_file
+from fa_core.files.opening import MissingFile, open_file, read_file, real_path
 from fa_core.formats import scan
+from fa_core.formats.checkpoint_file import input_hashes
 
 
 def unix_socket(path):
@@ -125,6 +126,14 @@ def test_links_are_followed_to_a_file(tmp_path):
     assert read_file(tmp_path / "x") == b"abc"
     # a file without a size is empty, whatever it would give
     assert read_file("/proc/self/status") == b""
+    assert input_hashes(Path("/proc/self/status"))["weights"].startswith("sha256:e3b0c44298fc1c14")
+
+
+def test_a_real_path_has_no_links_and_nothing_is_resolved_that_is_not_there(tmp_path):
+    (tmp_path / "folder").symlink_to(".")
+    (tmp_path / "gone").symlink_to("folder/nothing")
+    assert real_path(tmp_path / "folder" / "folder") == tmp_path
+    assert real_path(tmp_path / "gone") == tmp_path / "gone"
 
 
 def test_a_larger_file_than_is_read_is_refused(tmp_path):
@@ -198,7 +207,6 @@ def test_folders_beyond_the_longest_name_are_one_problem(tmp_path):
 
 def test_an_audit_whose_checkpoint_is_no_file_opens(odd, tmp_path):
     from fa_core.formats import load_audits
-    from fa_core.formats.checkpoint_file import input_hashes
 
     odd[0](tmp_path / "weights")
     facts = {

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from fa_core.audit.audit import _note_progress
+from fa_core.audit.jobs import Job, JobState, JobView
 from fa_core.formats import run_folder, scan
 from fa_core.formats.run_folder import (
     STALE_SECONDS,
@@ -17,7 +19,7 @@ from fa_core.formats.run_folder import (
     read_progress,
     starting,
 )
-from fa_core.report.manifest import PROGRESS
+from fa_core.report.manifest import MANIFEST, PROGRESS
 
 
 def test_what_this_process_works_on_is_at_work(tmp_path):
@@ -105,6 +107,15 @@ def test_no_file_and_what_is_no_progress_file_is_none(tmp_path, content):
     assert read_progress(tmp_path) is None
     (tmp_path / PROGRESS).write_text(content)
     assert read_progress(tmp_path) is None
+
+
+@pytest.mark.parametrize("manifest", ['{"name": "app"}', '{"format": "fa-run/1"}'])
+def test_a_measurement_puts_a_file_only_beside_the_manifest_of_a_run(tmp_path, manifest):
+    (tmp_path / MANIFEST).write_text(manifest)
+    job = Job(id="0", checkpoint=str(tmp_path))
+    with ProgressFiles() as files:
+        _note_progress(files, JobView(job=job, state=JobState.RUNNING))
+        assert (tmp_path / PROGRESS).exists() == ("fa-run" in manifest)
 
 
 def test_a_folder_that_cannot_be_written_costs_nothing(tmp_path):

@@ -204,6 +204,12 @@ def test_markdown_links_the_figures_beside_it(published, tmp_path):
     for figure in figures:
         assert f"(<{figure.name.replace(' ', '%20')}>)" in report.read_text()
         ElementTree.fromstring(figure.read_text())
+        figure.unlink()
+        figure.mkdir()
+    report.unlink()
+    with pytest.raises(UsageError):
+        write_report(report, published)
+    assert not report.exists()
 
 
 def test_the_blank_form_has_the_parts_and_columns_of_a_report_and_no_number(published):

@@ -17,16 +17,17 @@ GRID = Grid(
 
 
 @pytest.mark.parametrize(
-    ("width", "groups"), [(200, [[0, 1, 2]]), (60, [[0, 1], [0, 2]]), (1, [[0, 1], [0, 2]])]
+    ("columns", "width", "groups"),
+    [
+        ([7, 40, 40], 200, [[0, 1, 2]]),
+        ([7, 40, 40], 1, [[0, 1], [0, 2]]),
+        ([5], 80, [[0]]),
+    ],
 )
 def test_columns_that_do_not_fit_continue_below_led_by_the_first(
-    width: int, groups: list[list[int]]
+    columns: list[int], width: int, groups: list[list[int]]
 ) -> None:
-    assert groups_of([7, 40, 40], width) == groups
-
-
-def test_a_single_column_is_a_table_too() -> None:
-    assert groups_of([5], 80) == [[0]]
+    assert groups_of(columns, width) == groups
 
 
 def test_a_pipe_gets_every_column_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:

@@ -58,3 +58,7 @@ def test_run_trains_and_measures_and_ends_with_the_code_of_what_failed(
     missing = str(tmp_path / "no")
     assert main(["replicate", "cifar100", "--cifar100", missing, *given]) == 3
     assert missing in capfd.readouterr().err
+    (tmp_path / "replication").symlink_to("runs")
+    monkeypatch.chdir(tmp_path)
+    assert main(["replicate", "cifar100", "--run"]) == 2
+    assert "replication: is a link to runs, and is not followed" in capfd.readouterr().err

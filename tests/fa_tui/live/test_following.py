@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from threading import current_thread
 
 import pytest
 import watchfiles
@@ -104,8 +105,14 @@ async def test_live_off_looks_at_the_weights_once_and_else_when_asked(
     (runs / "dfa_s42" / WEIGHTS).write_bytes(b"others")
     (runs / "touched" / WEIGHTS).touch()
     app = following(runs, live="off")
+    seen = app._look_at_weights
+    threads = []
+    monkeypatch.setattr(
+        app, "_look_at_weights", lambda rows: threads.append(current_thread()) or seen(rows)
+    )
     async with running(app) as pilot:
         await until(pilot, lambda: app.session.rows[0].report.changed)
+        assert threads[0].daemon  # the end of the program does not wait for it
         await until(pilot, lambda: app.session.problems)
         assert "too large to be compared" in app.session.problems[0].message
         assert not [worker for worker in app.workers if worker.group == "follow"]
