@@ -52,12 +52,14 @@ class Operation:
         weights: names of the parameters and buffers that it reads, or of what it reads is made.
         is_whole: whether it depends on token ids or other integers of the input alone.
         size: entries of its result.
+        is_vector: whether that is one vector per sample, without tokens or pixels.
         call: place of the module's call, in `Flow.calls`, that ran it.
     """
 
     name: str
     size: int
     call: int
+    is_vector: bool = False
     reads: tuple[int, ...] = ()
     parts: tuple[int, ...] = ()
     adds: bool = False
@@ -200,8 +202,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         parts = [into for into in written if into.numel() < entries(into)]
         rest = [into.as_strided((entries(into),), (1,), 0) for into in parts]
         size = max([*map(Tensor.numel, fresh), *map(entries, written)])
-        gives_whole = _is_whole([*fresh, *written][0])
-        node = self._operation(name, [*read, *rest], gives_whole, size)
+        node = self._operation(name, [*read, *rest], [*fresh, *written][0], size)
         if node == ROOT and (names := self._weights(read)):
             self._names |= dict.fromkeys(map(_key, [*fresh, *written]), names)
         if node != ROOT:
@@ -242,7 +243,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             node = self.operations[node].reads[0]
         return node
 
-    def _operation(self, name: str, read: list[Tensor], gives_whole: bool, size: int) -> int:
+    def _operation(self, name: str, read: list[Tensor], given: Tensor, size: int) -> int:
         """Append an operation; ROOT if what it reads is no function of the input."""
         found = [(tensor, self.made(tensor)) for tensor in read]
         reads = {node: self.operations[node] for _, node in found if node != ROOT}
@@ -251,7 +252,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         is_whole = all(one.is_whole for one in reads.values())
         others = [tensor for tensor, node in found if node == ROOT]
         names = self._weights(others)
-        if is_whole and not gives_whole and _LOOKUPS.fullmatch(name):
+        if is_whole and not _is_whole(given) and _LOOKUPS.fullmatch(name):
             node = self._append("lookup", size, weights=names)
             self._looked_up.append(node)
             return node
@@ -270,6 +271,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             weighted=weighted,
             weights=names,
             is_whole=is_whole,
+            is_vector=sum(length > 1 for length in given.shape[1:]) < 2,
         )
 
     def _result(self, node: int, tensor: Tensor, of: list[Tensor]) -> int:

@@ -19,7 +19,7 @@ from torch.autograd.graph import GradientEdge
 
 from fa_core.errors import MeasureError, TapError
 from fa_core.measure.batch_input import IGNORED
-from fa_core.measure.flow import ROOT, Flow, Operation, behind, dominators, entries
+from fa_core.measure.flow import ROOT, Flow, Operation, behind, dominators, entries, path_to
 from fa_core.measure.isolate import Inputs, RngState, first_of, select_samples
 from fa_core.measure.norms import agree, wrong_axis
 
@@ -176,9 +176,10 @@ def prove(flow: Flow, stream: Stream) -> Proof:
                 "or GRU out[:, -1], not h_n; where it reads two, return one that has both and run "
                 "the blocks on its parts",
             )
-    if flow.origin(logits, states[-1:]) == states[-1]:
+    if _is_readout(flow, states, logits):
         raise TapError(
-            f"the last tap, {stream.names[-1]}, gives the logits, which are no hidden state",
+            f"the last tap, {stream.names[-1]}, gives the logits, or what a function without a "
+            "layer makes them of, which is no hidden state",
             hint="leave it out: the last block's output is h_L",
         )
     said = [f"h_{l} ({name})" if name != f"h_{l}" else name for l, name in enumerate(stream.names)]
@@ -187,6 +188,24 @@ def prove(flow: Flow, stream: Stream) -> Proof:
     sides = _side_inputs(flow, states[0], used)
     before, last = (acting(flow, nodes, used) for nodes in outer)
     return Proof(states, logits, outer, before, last, sides)
+
+
+def _is_readout(flow: Flow, states: Sequence[int], logits: int) -> bool:
+    """Whether the last tap is the logits, or lies behind the layer that they are made of.
+
+    That is the last one of all, before which the state before lies and past which no path leads.
+    Distances to weights, as to prototypes, are a readout of their own: no map entry by entry.
+    """
+    if flow.origin(logits, states[-1:]) == states[-1]:
+        return True
+    last = max(flow.layers(behind(flow, [logits])), default=ROOT)
+    if not max(states[:-1], default=ROOT) < last <= states[-1]:
+        return False
+    behind_it = (flow.operations[node] for node in behind(flow, [logits], states[-1:]))
+    reads = ((one, flow.operations[max(one.reads)].size) for one in behind_it if one.weighted)
+    return last in path_to(dominators(flow, flow.sources), logits) and all(
+        one.is_product or one.size == size for one, size in reads
+    )
 
 
 def _check_links(flow: Flow, states: Sequence[int], said: Sequence[str]) -> None:

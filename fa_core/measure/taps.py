@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from fa_core.errors import TapError
-from fa_core.measure.flow import ROOT, Flow, recording
+from fa_core.measure.flow import ROOT, Flow, Operation, recording
 from fa_core.measure.gradients import Layers, first_without_positions, read_by, selects_features
 from fa_core.measure.graph import read_in_another_form
 from fa_core.measure.guess import (
@@ -39,6 +39,7 @@ from fa_core.measure.hooks import (
     tapped,
 )
 from fa_core.measure.isolate import Inputs, call_model, detached_inputs
+from fa_core.measure.norms import Flattening
 from fa_core.measure.stream import Stream, module_of, no_stream, prove
 from fa_core.report.numbers import listed
 
@@ -424,9 +425,11 @@ def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
     l = first_without_positions(stream.hidden)
     read = read_by(stream.hidden)
     node = stream.cuts[l]
-    if not l or node == ROOT or (read is not None and _is_one_or_all(read)):
+    if not l or node == ROOT:
         return None
-    size, pool = stream.hidden[l].numel(), ""
+    if read is not None and Flattening.of(stream.hidden, read).reads_token:
+        return None
+    size, pool = stream.hidden[l].numel(), None
     is_image = stream.hidden[l - 1].dim() > 3
     cuts = {*map(flow.origin, stream.cuts[:l])}
     while flow.operations[node].size <= size:
@@ -440,11 +443,9 @@ def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
             if one.parts:
                 return l, f"{module_of(flow, node)}{READS}"
             size = max(size, flow.operations[largest].size)
-        pool = "" if one.adds else one.name
+        pool = None if one.adds else one
         node = min(one.reads) if one.adds else largest
-    is_transition = is_image and not _POOLS.fullmatch(pool)
-    # every block may end in one
-    if is_transition or any(flow.operations[made].name == pool for made in stream.cuts[:l]):
+    if _is_transition(flow, pool, is_image, stream.cuts[:l]):
         return None
     one = flow.operations[node]
     while not (name := name_of(flow, node)) and len(one.reads) == 1 and not one.is_product:
@@ -465,9 +466,14 @@ def said_of_pool(stream: Stream, pool: tuple[int, str]) -> str:
     )
 
 
-def _is_one_or_all(read: Tensor) -> bool:
-    """Whether one token of each sample is read, or no entry is left out."""
-    return bool(read.all()) or (read.dim() == 3 and bool((read.any(dim=2).sum(dim=1) == 1).all()))
+def _is_transition(flow: Flow, pool: Operation | None, is_image: bool, cuts: Sequence[int]) -> bool:
+    """Whether a pool leaves several places, or every block may end in one; None is a selection."""
+    if pool is None:
+        return is_image
+    if not (pool.is_vector or _POOLS.fullmatch(pool.name)) and (is_image or "pool" in pool.name):
+        return True
+    alike = (one for one in map(flow.operations.__getitem__, cuts) if one.name == pool.name)
+    return any(one.size < flow.operations[max(one.reads)].size for one in alike)
 
 
 def working_taps(model: nn.Module, x: Inputs) -> str:
