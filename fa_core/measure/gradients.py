@@ -263,9 +263,9 @@ def read_by(hidden: Sequence[Tensor]) -> Tensor | None:
     l = first_without_positions(hidden)
     found = None
     for marks, _ in _selected_from(hidden[l], torch.ones_like(hidden[l])) if l else ():
+        is_alike = positions(marks) == positions(hidden[l - 1])
         # else its samples lie along another axis
-        is_each = bool(marks.flatten(1).any(dim=1).all())
-        if is_each and positions(marks) == positions(hidden[l - 1]):
+        if is_alike and bool(marks.flatten(1).any(dim=1).all()):
             found = marks
     return found
 

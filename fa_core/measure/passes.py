@@ -446,6 +446,7 @@ _REMEDIES = (
         "use_reentrant",
         "checkpoint with use_reentrant=False, or switch checkpointing off while measuring",
     ),
+    ("ScriptModules", "give the nn.Module that each TorchScript block was made of"),
     ("inference tensor", "load or copy the network outside torch.inference_mode()"),
     ("same device|device type", "move the network to one device, or give device="),
     (

@@ -124,12 +124,14 @@ class ReturnedStream(Tapped):
         # token ids carry no gradient, so the graph starts at the parameters
         with thawed(self._parameters):
             output = self._function(model, detached_inputs(model, x, gradients=True))
-        if not _is_stream(output):
-            raise TapError(
-                f"{self._name} returned {described(output)}",
-                hint="it must return (logits, [h_0, ..., h_L]), the states as a list",
-            )
-        logits, hidden = output
+        match output:
+            case [logits, [_, *_] as hidden]:
+                pass
+            case _:
+                raise TapError(
+                    f"{self._name} returned {described(output)}",
+                    hint="it must return (logits, [h_0, ..., h_L]), the states as a list",
+                )
         for l, h in enumerate(hidden):
             if not isinstance(h, Tensor) or not h.is_floating_point():
                 raise TapError(
@@ -137,14 +139,6 @@ class ReturnedStream(Tapped):
                     hint="return float tensors, one per layer",
                 )
         return read_logits(logits), list(hidden)
-
-
-def _is_stream(output: object) -> bool:
-    """Whether an output is logits and a list of at least one state."""
-    if not isinstance(output, (tuple, list)) or len(output) != 2:
-        return False
-    _, states = output
-    return isinstance(states, (tuple, list)) and len(states) > 0
 
 
 class _Recorder:
@@ -281,8 +275,8 @@ def _check_ran(modules: Sequence[str], ran: Collection[str]) -> None:
     if idle:
         raise TapError(
             f"tapped modules that the network does not call: {', '.join(idle)}",
-            hint="tap those that it calls as block(h), as block.forward(h) runs no hooks, or give "
-            "a function (model, x) -> (logits, [h_0..h_L])",
+            hint="tap those that it calls as block(h), whatever it draws, as block.forward(h) runs "
+            "no hooks, or give a function (model, x) -> (logits, [h_0..h_L])",
         )
 
 
@@ -443,16 +437,18 @@ def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
             if one.parts:
                 return l, f"{module_of(flow, node)}{READS}"
             size = max(size, flow.operations[largest].size)
-        pool = None if one.adds else one
+        pool = None if one.adds or one.parts else one
         node = min(one.reads) if one.adds else largest
     if _is_transition(flow, pool, is_image, stream.cuts[:l]):
         return None
-    one = flow.operations[node]
-    while not (name := name_of(flow, node)) and len(one.reads) == 1 and not one.is_product:
-        (node,) = one.reads
-        one = flow.operations[node]
     # what a module reads of it may be the part
-    return l, name if name != stream.names[l] else ""
+    known = "", stream.names[l]
+    while (name := name_of(flow, node)) in known:
+        one = flow.operations[node]
+        if one.is_product or len(one.reads) != 1:
+            return l, ""
+        (node,) = one.reads
+    return l, name
 
 
 def said_of_pool(stream: Stream, pool: tuple[int, str]) -> str:
@@ -472,8 +468,7 @@ def _is_transition(flow: Flow, pool: Operation | None, is_image: bool, cuts: Seq
         return is_image
     if not (pool.is_vector or _POOLS.fullmatch(pool.name)) and (is_image or "pool" in pool.name):
         return True
-    alike = (one for one in map(flow.operations.__getitem__, cuts) if one.name == pool.name)
-    return any(one.size < flow.operations[max(one.reads)].size for one in alike)
+    return any(flow.operations[made].name == pool.name for made in cuts)
 
 
 def working_taps(model: nn.Module, x: Inputs) -> str:
