@@ -416,8 +416,14 @@ def as_pass_failed(x: Inputs, where: str) -> Iterator[None]:
         what = first_line(error)
         if not isinstance(error, (RuntimeError, ValueError, IndexError)):
             what = f"{type(error).__name__}: {what}"
+        known = (hint for one, hint in _REMEDIES if re.search(one, what, re.IGNORECASE))
         raise PassFailed(
-            f"the network failed on inputs {_shapes(x)}: {what}", where=where, hint=_remedy(what)
+            f"the network failed on inputs {_shapes(x)}: {what}",
+            where=where,
+            hint=next(
+                known,
+                f"{_RAISED}; where it needs more than x, wrap it in a module that passes that on",
+            ),
         ) from error
 
 
@@ -429,14 +435,6 @@ def _shapes(x: Inputs) -> str:
             dtype = str(tensor.dtype).removeprefix("torch.")
             parts.append(f"{name} of shape {tuple(tensor.shape)}, {dtype}".strip())
     return ", ".join(parts)
-
-
-def _remedy(message: str) -> str:
-    """A remedy for a network's error, by its message."""
-    for pattern, hint in _REMEDIES:
-        if re.search(pattern, message, re.IGNORECASE):
-            return hint
-    return f"{_RAISED}; where it needs more than x, wrap it in a module that passes that on"
 
 
 _ASK = "do these data belong to this network?"

@@ -6,7 +6,6 @@ They are the caller's, the network's own stream, or guessed.
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from fa_core.errors import TapError
-from fa_core.measure.flow import ROOT, Flow, Operation, recording
+from fa_core.measure.flow import Flow, recording
 from fa_core.measure.gradients import Layers, first_without_positions, read_by, selects_features
 from fa_core.measure.graph import read_in_another_form
 from fa_core.measure.guess import (
@@ -51,10 +50,6 @@ Taps: TypeAlias = str | Sequence[str] | StreamFunction | None
 
 States: TypeAlias = tuple[Tensor, list[Tensor]]
 """Logits and h_0..h_L."""
-
-
-_POOLS = re.compile("mean|sum|amax|max")
-"""Names of operations that leave one pixel; those called pools may leave several."""
 
 
 class Tapped:
@@ -391,9 +386,10 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
         names = [name.partition(" ")[0] for name in stream.names]
         if pool is not None:
             l, before = pool
-            why = why if part or before else said_of_pool(stream, pool)
-            names[l:] = [before, *names[l + 1 :]] if before else []
-            names *= len(names) > 1
+            if not before:
+                why = why if part else said_of_pool(stream, pool)
+                continue
+            names[l] = before
         else:
             left = left or outnumber(flow, proof)
             part = in_lists(model, names)
@@ -419,9 +415,7 @@ def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
     l = first_without_positions(stream.hidden)
     read = read_by(stream.hidden)
     node = stream.cuts[l]
-    if not l or node == ROOT:
-        return None
-    if read is not None and Flattening.of(stream.hidden, read).reads_token:
+    if not l or (read is not None and Flattening.of(stream.hidden, read).reads_token):
         return None
     size, pool = stream.hidden[l].numel(), None
     is_image = stream.hidden[l - 1].dim() > 3
@@ -439,7 +433,10 @@ def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
             size = max(size, flow.operations[largest].size)
         pool = None if one.adds or one.parts else one
         node = min(one.reads) if one.adds else largest
-    if _is_transition(flow, pool, is_image, stream.cuts[:l]):
+    # some places are left, or every block may end in one
+    alike = [flow.operations[made].name for made in stream.cuts[:l]]
+    is_step = pool and (("pool" in pool.name and not pool.is_vector) or pool.name in alike)
+    if is_step or (is_image and not pool):
         return None
     # what a module reads of it may be the part
     known = "", stream.names[l]
@@ -460,15 +457,6 @@ def said_of_pool(stream: Stream, pool: tuple[int, str]) -> str:
         "not compare" + "; no module gives the state before (for h_n of an LSTM, read "
         "out[:, -1])" * (not before)
     )
-
-
-def _is_transition(flow: Flow, pool: Operation | None, is_image: bool, cuts: Sequence[int]) -> bool:
-    """Whether a pool leaves several places, or every block may end in one; None is a selection."""
-    if pool is None:
-        return is_image
-    if not (pool.is_vector or _POOLS.fullmatch(pool.name)) and (is_image or "pool" in pool.name):
-        return True
-    return any(flow.operations[made].name == pool.name for made in cuts)
 
 
 def working_taps(model: nn.Module, x: Inputs) -> str:
