@@ -196,10 +196,10 @@ def _is_readout(flow: Flow, stream: Stream, states: Sequence[int], logits: int) 
     That is the last of all, behind the state before and on every path. A block that keeps the
     state's shape is none where the classes are fewer, nor is one before distances to weights.
     """
-    shapes, classes = [h.shape[1:] for h in stream.hidden[-2:]], stream.logits.shape[-1]
+    shapes, classes = [h.shape[1:] for h in stream.hidden[-2:]], {*stream.logits.shape[-1:]}
     last = max(flow.layers(behind(flow, [logits])), default=ROOT)
     after = behind(flow, [logits], states[-1:]) - {states[-1]}
-    is_block = shapes[:-1] == shapes[1:] and classes not in shapes[0]
+    is_block = shapes[:-1] == shapes[1:] and classes.isdisjoint(shapes[0])
     ends_in_layer = [ROOT, *states][-2] < last <= states[-1] and not any(
         one.weighted and {flow.operations[read].size for read in one.reads} != {one.size}
         for one in map(flow.operations.__getitem__, after)

@@ -386,10 +386,9 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
         names = [name.partition(" ")[0] for name in stream.names]
         if pool is not None:
             l, before = pool
-            if not before:
-                why = why if part else said_of_pool(stream, pool)
-                continue
-            names[l] = before
+            why = why if part or before else said_of_pool(stream, pool)
+            names[l:] = [before, *names[l + 1 :]] if before else []
+            names *= len(names) > 1
         else:
             left = left or outnumber(flow, proof)
             part = in_lists(model, names)
