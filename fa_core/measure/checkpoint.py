@@ -35,6 +35,7 @@ from fa_core.formats.checkpoint_file import (
     safetensors_metadata,
     shards,
 )
+from fa_core.report.numbers import listed
 
 WEIGHT_KEYS = ("model", "state_dict", "model_state_dict", "net", "network", "weights", "params")
 """Keys under which training scripts save the network's state dict; preferred to others."""
@@ -48,9 +49,6 @@ FEEDBACK = re.compile(
     re.I,
 )
 """Keys of feedback matrices next to the state dict: ``Bs``, ``feedback``, ``feedback_weights``."""
-
-MOST_NAMED = 6
-"""Most names in a message."""
 
 _JIT = "save its weights: torch.save(torch.jit.load({!r}).state_dict(), 'weights.pt')"
 _EXPORT = "save its weights: torch.save(torch.export.load({!r}).state_dict, 'weights.pt')"
@@ -145,21 +143,13 @@ def _chosen(checkpoint: Checkpoint, weights: str) -> Checkpoint:
     if found:
         chosen = {place: found[place] for place in sorted(found, key=len)}
         return replace(checkpoint, mappings=chosen)
-    hint = f"it holds {listed(sorted(known), MOST_NAMED)}"
+    hint = f"it holds {listed(sorted(known))}"
     raise UsageError(f"holds no --weights {weights}", where=checkpoint.path, hint=hint)
 
 
 def dotted(place: str) -> str:
     """What a place puts before the names in it."""
     return place and f"{place}."
-
-
-def listed(names: list[str], most: int = 3) -> str:
-    """The first names, and "…" if there are more."""
-    text = ", ".join(names[:most])
-    if len(names) > most:
-        text += ", …"
-    return text
 
 
 def _read(path: Path) -> Checkpoint:
@@ -268,7 +258,7 @@ def _no_tensors(path: Path, content: object, found: Mapping[str, State]) -> Unre
         held = "an empty state dict"
         hint = "save it on the process that has the weights, with layers in an nn.ModuleList"
     elif names := [repr(name) for name in root if isinstance(name, str)]:
-        held = f"no state dict (it holds {listed(names, MOST_NAMED)})"
+        held = f"no state dict (it holds {listed(names)})"
     if any(isinstance(one, Placeholder) and one.name.startswith("numpy") for one in root.values()):
         hint = ARRAYS
     return UnreadableInput(f"holds {held}", where=path, hint=hint)

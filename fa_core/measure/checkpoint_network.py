@@ -21,10 +21,11 @@ from torch.overrides import TorchFunctionMode
 
 from fa_core.errors import UnknownNetwork, UnreadableInput, UsageError, first_line
 from fa_core.files.tensor_mappings import EXTRA_STATE, State
-from fa_core.measure.checkpoint import Checkpoint, by_preference, dotted, listed
+from fa_core.measure.checkpoint import Checkpoint, by_preference, dotted
 from fa_core.measure.copies import on_meta
 from fa_core.measure.isolate import HALF, RngState
 from fa_core.report.manifest import MANIFEST, Manifest
+from fa_core.report.numbers import listed
 from fa_core.sanitize import sanitize
 from fa_core.zoo.models import ARCHS, build_on_meta, likely
 from fa_core.zoo.models.hub_config import DEQUANTISE
@@ -119,7 +120,7 @@ def _reduced(checkpoint: Checkpoint, fits: list[Choice]) -> Checkpoint:
         if not holds_one and not name.startswith(places):
             unused.append(name)
     if unused:
-        notes.append(f"not used: {listed(unused, 6)}")
+        notes.append(f"not used: {listed(unused)}")
     taken = sanitize("; ".join(filter(None, notes)))
     return replace(checkpoint, mappings={place: state}, taken=taken)
 
@@ -137,7 +138,7 @@ def _renamings(place: str, state: State, own: Collection[str]) -> Iterator[Choic
     dropped = {part for name in state for part in WRAPPERS.findall(name)}
     kinds = [("", state)]
     if dropped and len(bare) == len(state):
-        kinds.append((f"names without {listed(sorted(map(repr, dropped)))}", bare))
+        kinds.append((f"names without {listed(sorted(map(repr, dropped)), 3)}", bare))
     for note, kind in kinds:
         yield Choice(place, note, kind)
     for note, kind in kinds:
@@ -301,7 +302,7 @@ def _recognised_network(checkpoint: Checkpoint) -> nn.Module:
     folder = hub_folder(checkpoint.path)
     if folder:
         return network_of(f"hf:{folder}", _weights(checkpoint))
-    what = f"tensors of no known network ({listed(list(checkpoint.tensors))})"
+    what = f"tensors of no known network ({listed(checkpoint.tensors, 3)})"
     raise _no_network(checkpoint) or UnknownNetwork(
         min(misfits, key=len, default=what),
         where=checkpoint.path,

@@ -346,13 +346,10 @@ class _Probe:
     def responses(self, signal: Signal, seed: int) -> list[_Response]:
         """ρ and nudge of every layer."""
         draws = torch.Generator().manual_seed(seed)
-        found = []
-        for l, a in enumerate(signal):
-            response = _UNDEFINED
-            if a is not None:
-                response = self._rho(l, a, draws), self._nudge(l, a)
-            found.append(response)
-        return found
+        return [
+            _UNDEFINED if a is None else (self._rho(l, a, draws), self._nudge(l, a))
+            for l, a in enumerate(signal)
+        ]
 
     def _changed(self, l: int, steps: Tensor) -> Tensor:
         """Change of the loss per sample for every step of h_l: (M, B, D) → (M, B)."""
@@ -480,11 +477,7 @@ def null_gamma(
     with _measured(net, batch) as gammas:
         own = gammas(copy.deepcopy(method))
         drawn = [gammas(method.fresh(generator)) for _ in range(draws)]
-    deep = []
-    for layers in drawn:
-        value = _deep(method, layers)
-        if value is not None:
-            deep.append(value)
+    deep = [value for layers in drawn if (value := _deep(method, layers)) is not None]
     averages = [mean_over(layer, first=0) for layer in zip(*drawn, strict=True)]
     return NullGamma(deep, _deep(method, own), averages)
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -52,12 +52,14 @@ class Operation:
         weights: names of the parameters and buffers that it reads, or of what it reads is made.
         is_whole: whether it depends on token ids or other integers of the input alone.
         size: entries of its result.
+        is_vector: whether that is one vector per sample, without tokens or pixels.
         call: place of the module's call, in `Flow.calls`, that ran it.
     """
 
     name: str
     size: int
     call: int
+    is_vector: bool = False
     reads: tuple[int, ...] = ()
     parts: tuple[int, ...] = ()
     adds: bool = False
@@ -149,7 +151,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         named = chain(model.named_parameters(), model.named_buffers())
         self._names: dict[object, tuple[str, ...]] = {_key(t): (name,) for name, t in named}
         for tensor in tensors_of(x):
-            node = self._append("input", tensor.numel(), is_whole=_is_whole(tensor))
+            node = self._append("input", tensor.numel(), is_whole=is_whole(tensor))
             self._write(tensor, node, fresh=True)
 
     @classmethod
@@ -200,8 +202,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         parts = [into for into in written if into.numel() < entries(into)]
         rest = [into.as_strided((entries(into),), (1,), 0) for into in parts]
         size = max([*map(Tensor.numel, fresh), *map(entries, written)])
-        gives_whole = _is_whole([*fresh, *written][0])
-        node = self._operation(name, [*read, *rest], gives_whole, size)
+        node = self._operation(name, [*read, *rest], [*fresh, *written][0], size)
         if node == ROOT and (names := self._weights(read)):
             self._names |= dict.fromkeys(map(_key, [*fresh, *written]), names)
         if node != ROOT:
@@ -242,24 +243,24 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             node = self.operations[node].reads[0]
         return node
 
-    def _operation(self, name: str, read: list[Tensor], gives_whole: bool, size: int) -> int:
+    def _operation(self, name: str, read: list[Tensor], given: Tensor, size: int) -> int:
         """Append an operation; ROOT if what it reads is no function of the input."""
         found = [(tensor, self.made(tensor)) for tensor in read]
         reads = {node: self.operations[node] for _, node in found if node != ROOT}
         if not reads:
             return ROOT
-        is_whole = all(one.is_whole for one in reads.values())
+        of_whole = all(one.is_whole for one in reads.values())
         others = [tensor for tensor, node in found if node == ROOT]
         names = self._weights(others)
-        if is_whole and not gives_whole and _LOOKUPS.fullmatch(name):
+        if of_whole and not is_whole(given) and _LOOKUPS.fullmatch(name):
             node = self._append("lookup", size, weights=names)
             self._looked_up.append(node)
             return node
-        if not is_whole:
+        if not of_whole:
             # integers of the input select
             reads = {node: one for node, one in reads.items() if not one.is_whole}
         parts = [n for t, n in found if n in reads and t.numel() < reads[n].size]
-        weighted = any(not _is_whole(tensor) and tensor.numel() > 1 for tensor in others)
+        weighted = any(not is_whole(tensor) and tensor.numel() > 1 for tensor in others)
         adds = len(reads) > 1 and found[0][1] in reads and bool(_SUMS.fullmatch(name))
         return self._append(
             name,
@@ -269,7 +270,8 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             adds=adds,
             weighted=weighted,
             weights=names,
-            is_whole=is_whole,
+            is_whole=of_whole,
+            is_vector=sum(length > 1 for length in given.shape[1:]) < 2,
         )
 
     def _result(self, node: int, tensor: Tensor, of: list[Tensor]) -> int:
@@ -374,20 +376,13 @@ def dominators(flow: Flow, sources: Collection[int]) -> dict[int, int]:
     """
     above = dict.fromkeys(sources, ROOT)
     for node, operation in enumerate(flow.operations):
-        reads = [read for read in operation.reads if read in above]
+        reads = above.keys() & operation.reads
         if reads and node not in above:
-            above[node] = reduce(partial(meet, above), reads)
+            while len(reads) > 1:
+                last = max(reads)
+                reads = reads - {last} | {above[last]}
+            (above[node],) = reads
     return above
-
-
-def meet(above: Mapping[int, int], one: int, other: int) -> int:
-    """The last operation on all paths to both."""
-    while one != other:
-        if one > other:
-            one = above[one]
-        else:
-            other = above[other]
-    return one
 
 
 def path_to(above: Mapping[int, int], node: int) -> list[int]:
@@ -401,13 +396,9 @@ def path_to(above: Mapping[int, int], node: int) -> list[int]:
 
 def _written(func: OpOverload, args: Args, kwargs: Kwargs) -> list[Tensor]:
     """The tensors that an operation writes into."""
-    found = []
-    if func._schema.is_mutable:
-        for place, argument in enumerate(func._schema.arguments):
-            if argument.alias_info is not None and argument.alias_info.is_write:
-                value = args[place] if place < len(args) else kwargs.get(argument.name)
-                found += _tensors(value)
-    return found
+    places = enumerate(func._schema.arguments if func._schema.is_mutable else ())
+    named = [(place, one.name) for place, one in places if one.is_write]
+    return _tensors([args[n] if n < len(args) else kwargs.get(name) for n, name in named])
 
 
 def _tensors(values: object) -> list[Tensor]:
@@ -440,5 +431,6 @@ def _overlap(one: Tensor, other: Tensor) -> bool:
     return bool(marked.as_strided(other.shape, other.stride(), other.storage_offset()).any())
 
 
-def _is_whole(tensor: Tensor) -> bool:
+def is_whole(tensor: Tensor) -> bool:
+    """Whether a tensor has integers or booleans."""
     return not tensor.is_floating_point() and not tensor.is_complex()

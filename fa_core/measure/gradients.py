@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import torch
@@ -19,8 +21,10 @@ from fa_core.measure.norms import Signal, by_position, positions, vector_norms
 from fa_core.measure.stream import Stream
 from fa_core.zoo.methods.base import output_error
 
-_BY_INDEX = {"IndexBackward0", "IndexSelectBackward0", "GatherBackward0"}
-"""Such nodes that select by tensors of places."""
+_BY_INDEX = re.compile(
+    "(Index|IndexSelect|Gather|MaskedSelect|Flip|Roll|Sort|Topk|Unfold)Backward0"
+)
+"""Names of such nodes that select or order by places."""
 
 _LARGEST_ERROR = 2**24
 """Entries of e_T computed at a time for one e_T per token: 128 MB in float64."""
@@ -218,7 +222,7 @@ def _side_branch_gradient(logits: Tensor, start: Tensor, state: Tensor) -> Tenso
 def _selected_from(state: Tensor, adjoint: Tensor) -> Iterator[tuple[Tensor, GradientEdge]]:
     """The tensors that a state S·h is selected from, the nearest first, each with Sᵀv."""
     node = state.grad_fn
-    while node is not None and node.name() in SELECTIONS | _BY_INDEX:
+    while node and (node.name() in SELECTIONS or _BY_INDEX.fullmatch(node.name())):
         adjoint = node(adjoint)  # type: ignore[operator]
         source, output = node.next_functions[0]
         if source is None:
@@ -228,13 +232,21 @@ def _selected_from(state: Tensor, adjoint: Tensor) -> Iterator[tuple[Tensor, Gra
 
 
 def first_without_positions(hidden: Sequence[Tensor]) -> int:
-    """The first state with one token or pixel after one with several; 0 if there is none."""
-    counts = list(map(positions, hidden))
-    return next((l for l in range(1, len(counts)) if counts[l] == 1 < counts[l - 1]), 0)
+    """The first state with one token or pixel after one with several; 0 if there is none.
+
+    A pool of (B, d, T) leaves (B, d, 1).
+    """
+    for l, (before, h) in enumerate(pairwise(hidden), 1):
+        is_vector = h.dim() == 3 and h.shape[-1] == 1 < before.shape[-1]
+        if positions(before) > 1 and (is_vector or positions(h) == 1):
+            return l
+    return 0
 
 
 def read_by(hidden: Sequence[Tensor]) -> Tensor | None:
     """Which entries of a state of several tokens the first state without tokens is.
+
+    The state has the places of the one before: what flips or rolls them lies behind it.
 
     Args:
         hidden: h_0..h_L, attached to a graph that was not freed.
@@ -249,11 +261,13 @@ def read_by(hidden: Sequence[Tensor]) -> Tensor | None:
              [0., 0., 0.]]])
     """
     l = first_without_positions(hidden)
-    if l:
-        for marks, _ in _selected_from(hidden[l], torch.ones_like(hidden[l])):
-            if positions(marks) > 1 and len(marks) == len(hidden[l]):
-                return marks
-    return None
+    found = None
+    for marks, _ in _selected_from(hidden[l], torch.ones_like(hidden[l])) if l else ():
+        is_alike = positions(marks) == positions(hidden[l - 1])
+        # else its samples lie along another axis
+        if is_alike and bool(marks.flatten(1).any(dim=1).all()):
+            found = marks
+    return found
 
 
 def selects_features(state: Tensor) -> bool:

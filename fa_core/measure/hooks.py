@@ -83,10 +83,10 @@ def match_modules(model: nn.Module, patterns: str | Sequence[str]) -> list[str]:
     for part in split_patterns(patterns):
         pattern = part.removesuffix(READS).removesuffix(":out")
         ending = READS if part.endswith(READS) else ""
-        matches = []
-        for name, module in model.named_modules(remove_duplicate=False):
-            if name and _matches(name, pattern):
-                matches.append(first_name[module] + ending)
+        named = model.named_modules(remove_duplicate=False)
+        matches = [
+            first_name[one] + ending for name, one in named if name and _matches(name, pattern)
+        ]
         if not matches:
             raise TapError(
                 f"no module of {type(model).__name__} is named {pattern!r}",
@@ -292,12 +292,8 @@ def chosen_logits(output: Any, choice: int | str | Callable[[Any], Tensor]) -> T
 
 def _like_logits(*values: object) -> bool:
     """Whether all are float matrices of the same length."""
-    lengths = set()
-    for value in values:
-        if not isinstance(value, Tensor) or value.dim() != 2 or not value.is_floating_point():
-            return False
-        lengths.add(len(value))
-    return len(lengths) == 1
+    known = [v for v in values if isinstance(v, Tensor) and v.is_floating_point() and v.dim() == 2]
+    return len(known) == len(values) and len({*map(len, known)}) == 1
 
 
 def plain_logits(model: nn.Module, x: Inputs) -> Tensor:

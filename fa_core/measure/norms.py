@@ -100,9 +100,15 @@ class Flattening:
         read = (at_head != 0).any(dim=-1).sum(dim=-1).amax()
         if read != 1:
             return cls(FLATTENED)
+        counts = [h.shape[1] for h in whole]
+        if len({*counts}) > 1:
+            raise TapError(
+                f"the states have {counts} tokens, of which the head reads one",
+                hint="tap states that hold the same tokens, or give a function that returns that "
+                "token's states (B, d)",
+            )
         tokens = read_tokens(at_head)
         lowest, highest = tokens.aminmax()
-        _check_same_tokens(whole)
         if highest == 0:
             return cls(CLS_TOKEN, tokens)
         return cls(LAST_TOKEN if lowest == at_head.shape[1] - 1 else READ_TOKEN, tokens)
@@ -153,16 +159,6 @@ class Flattening:
         samples = torch.arange(len(state), device=state.device)
         moved[:, samples, self.tokens] += steps
         return moved
-
-
-def _check_same_tokens(hidden: Sequence[Tensor]) -> None:
-    tokens = [h.shape[1] for h in hidden]
-    if len({*tokens}) > 1:
-        raise TapError(
-            f"the states have {tokens} tokens, of which the head reads one",
-            hint="tap states that hold the same tokens, or give a function that returns that "
-            "token's states (B, d)",
-        )
 
 
 def read_tokens(g_L: Tensor) -> Tensor:

@@ -416,8 +416,14 @@ def as_pass_failed(x: Inputs, where: str) -> Iterator[None]:
         what = first_line(error)
         if not isinstance(error, (RuntimeError, ValueError, IndexError)):
             what = f"{type(error).__name__}: {what}"
+        known = (hint for one, hint in _REMEDIES if re.search(one, what, re.IGNORECASE))
         raise PassFailed(
-            f"the network failed on inputs {_shapes(x)}: {what}", where=where, hint=_remedy(what)
+            f"the network failed on inputs {_shapes(x)}: {what}",
+            where=where,
+            hint=next(
+                known,
+                f"{_RAISED}; where it needs more than x, wrap it in a module that passes that on",
+            ),
         ) from error
 
 
@@ -431,14 +437,6 @@ def _shapes(x: Inputs) -> str:
     return ", ".join(parts)
 
 
-def _remedy(message: str) -> str:
-    """A remedy for a network's error, by its message."""
-    for pattern, hint in _REMEDIES:
-        if re.search(pattern, message, re.IGNORECASE):
-            return hint
-    return f"{_RAISED}; where it needs more than x, wrap it in a module that passes that on"
-
-
 _ASK = "do these data belong to this network?"
 _RAISED = "its forward raised it: run model(x) on this batch by itself"
 _REMEDIES = (
@@ -446,6 +444,7 @@ _REMEDIES = (
         "use_reentrant",
         "checkpoint with use_reentrant=False, or switch checkpointing off while measuring",
     ),
+    ("ScriptModules", "give the nn.Module that each TorchScript block was made of"),
     ("inference tensor", "load or copy the network outside torch.inference_mode()"),
     ("same device|device type", "move the network to one device, or give device="),
     (

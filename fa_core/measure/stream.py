@@ -19,7 +19,7 @@ from torch.autograd.graph import GradientEdge
 
 from fa_core.errors import MeasureError, TapError
 from fa_core.measure.batch_input import IGNORED
-from fa_core.measure.flow import ROOT, Flow, Operation, behind, dominators, entries
+from fa_core.measure.flow import ROOT, Flow, Operation, behind, dominators, entries, path_to
 from fa_core.measure.isolate import Inputs, RngState, first_of, select_samples
 from fa_core.measure.norms import agree, wrong_axis
 
@@ -176,9 +176,10 @@ def prove(flow: Flow, stream: Stream) -> Proof:
                 "or GRU out[:, -1], not h_n; where it reads two, return one that has both and run "
                 "the blocks on its parts",
             )
-    if flow.origin(logits, states[-1:]) == states[-1]:
+    if _is_readout(flow, stream, states, logits):
         raise TapError(
-            f"the last tap, {stream.names[-1]}, gives the logits, which are no hidden state",
+            f"the last tap, {stream.names[-1]}, gives the logits, or what a function without a "
+            "layer makes them of, which is no hidden state",
             hint="leave it out: the last block's output is h_L",
         )
     said = [f"h_{l} ({name})" if name != f"h_{l}" else name for l, name in enumerate(stream.names)]
@@ -187,6 +188,24 @@ def prove(flow: Flow, stream: Stream) -> Proof:
     sides = _side_inputs(flow, states[0], used)
     before, last = (acting(flow, nodes, used) for nodes in outer)
     return Proof(states, logits, outer, before, last, sides)
+
+
+def _is_readout(flow: Flow, stream: Stream, states: Sequence[int], logits: int) -> bool:
+    """Whether the last tap is the logits, or lies behind the layer that they are made of.
+
+    That is the last of all, behind the state before and on every path. A block that keeps the
+    state's shape is none where the classes are fewer, nor is one before distances to weights.
+    """
+    shapes, classes = [h.shape[1:] for h in stream.hidden[-2:]], {*stream.logits.shape[-1:]}
+    last = max(flow.layers(behind(flow, [logits])), default=ROOT)
+    after = behind(flow, [logits], states[-1:]) - {states[-1]}
+    is_block = shapes[:-1] == shapes[1:] and classes.isdisjoint(shapes[0])
+    ends_in_layer = [ROOT, *states][-2] < last <= states[-1] and not any(
+        one.weighted and {flow.operations[read].size for read in one.reads} != {one.size}
+        for one in map(flow.operations.__getitem__, after)
+    )
+    is_on_all = ends_in_layer and last in path_to(dominators(flow, flow.sources), logits)
+    return (is_on_all and not is_block) or flow.origin(logits, states[-1:]) == states[-1]
 
 
 def _check_links(flow: Flow, states: Sequence[int], said: Sequence[str]) -> None:
@@ -228,7 +247,9 @@ def _side_inputs(flow: Flow, first: int, used: set[int]) -> list[str]:
     beside = behind(flow, entering, before)
     fork = max(filter(flow.is_activation, beside & before), default=ROOT)
     if fork != ROOT:
-        if _in_parts(flow, fork, used):
+        readers = (flow.operations[node] for node in used)
+        # as a cell reads its time step
+        if all(fork in one.parts for one in readers if fork in one.reads):
             return []
         what = module_of(flow, fork) or flow.operations[fork].name
         raise no_stream(f"past h_0, the states after it depend on what it is made of ({what})")
@@ -239,12 +260,6 @@ def _side_inputs(flow: Flow, first: int, used: set[int]) -> list[str]:
     if not entering or (names and all(map(flow.is_activation, entering))):
         return names
     return [*names, "the input"]
-
-
-def _in_parts(flow: Flow, fork: int, nodes: Iterable[int]) -> bool:
-    """Whether all that read an activation read a part of it, as a cell reads its time step."""
-    operations = (flow.operations[node] for node in nodes)
-    return all(fork in one.parts for one in operations if fork in one.reads)
 
 
 def acting(flow: Flow, nodes: Iterable[int], used: Collection[int]) -> list[str]:
@@ -267,7 +282,7 @@ def acting(flow: Flow, nodes: Iterable[int], used: Collection[int]) -> list[str]
 def _weights_of(flow: Flow, node: int) -> Sequence[str]:
     """The weights of an operation: parameters by name, else the module of a layer."""
     one = flow.operations[node]
-    return one.weights or [module_of(flow, node) or "the network itself"] * one.is_product
+    return one.weights or [module_of(flow, node) or "a tensor without a name"] * one.is_product
 
 
 def _parts_of(name: str) -> Sequence[str]:
@@ -405,7 +420,9 @@ class Trials:
         if not agree(self.first.logits[kept], stream.logits[to]):
             self._check_state(stream.logits, self._run(x).logits)
             raise MeasureError(
-                "samples along axis 0 of a batch depend on each other, also in eval mode",
+                "samples along axis 0 of a batch depend on each other"
+                + (", or on how many random numbers others draw" if self.draws else "")
+                + ", also in eval mode",
                 hint="where the batch is axis 1, give x.transpose(0, 1) and y.transpose(0, 1), and "
                 "wrap the network in a module that turns x, logits and states back; else fix what "
                 "is computed over the batch, as statistics of a norm are",
@@ -418,9 +435,9 @@ class Trials:
         """Refuse other logits than before for the same inputs, or than at first for the batch."""
         if not agree(logits, again) or not agree(self.first.logits, self._run(self.x).logits):
             raise MeasureError(
-                "the network keeps state between calls: the first batch, run again, gives other "
-                "logits",
-                hint="call its reset in its forward, e.g. in a module around it",
+                "the network keeps state between calls, or draws past torch's seed: the first "
+                "batch, run again, gives other logits",
+                hint="call its reset in its forward, e.g. in a module around it; draw by torch",
             )
 
     def _check_past(self) -> bool:

@@ -6,7 +6,6 @@ They are the caller's, the network's own stream, or guessed.
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from fa_core.errors import TapError
-from fa_core.measure.flow import ROOT, Flow, recording
+from fa_core.measure.flow import Flow, recording
 from fa_core.measure.gradients import Layers, first_without_positions, read_by, selects_features
 from fa_core.measure.graph import read_in_another_form
 from fa_core.measure.guess import (
@@ -39,6 +38,7 @@ from fa_core.measure.hooks import (
     tapped,
 )
 from fa_core.measure.isolate import Inputs, call_model, detached_inputs
+from fa_core.measure.norms import Flattening
 from fa_core.measure.stream import Stream, module_of, no_stream, prove
 from fa_core.report.numbers import listed
 
@@ -50,10 +50,6 @@ Taps: TypeAlias = str | Sequence[str] | StreamFunction | None
 
 States: TypeAlias = tuple[Tensor, list[Tensor]]
 """Logits and h_0..h_L."""
-
-
-_POOLS = re.compile("mean|sum|amax|max")
-"""Names of operations that leave one pixel; those called pools may leave several."""
 
 
 class Tapped:
@@ -123,12 +119,14 @@ class ReturnedStream(Tapped):
         # token ids carry no gradient, so the graph starts at the parameters
         with thawed(self._parameters):
             output = self._function(model, detached_inputs(model, x, gradients=True))
-        if not _is_stream(output):
-            raise TapError(
-                f"{self._name} returned {described(output)}",
-                hint="it must return (logits, [h_0, ..., h_L]), the states as a list",
-            )
-        logits, hidden = output
+        match output:
+            case [logits, [_, *_] as hidden]:
+                pass
+            case _:
+                raise TapError(
+                    f"{self._name} returned {described(output)}",
+                    hint="it must return (logits, [h_0, ..., h_L]), the states as a list",
+                )
         for l, h in enumerate(hidden):
             if not isinstance(h, Tensor) or not h.is_floating_point():
                 raise TapError(
@@ -136,14 +134,6 @@ class ReturnedStream(Tapped):
                     hint="return float tensors, one per layer",
                 )
         return read_logits(logits), list(hidden)
-
-
-def _is_stream(output: object) -> bool:
-    """Whether an output is logits and a list of at least one state."""
-    if not isinstance(output, (tuple, list)) or len(output) != 2:
-        return False
-    _, states = output
-    return isinstance(states, (tuple, list)) and len(states) > 0
 
 
 class _Recorder:
@@ -280,8 +270,8 @@ def _check_ran(modules: Sequence[str], ran: Collection[str]) -> None:
     if idle:
         raise TapError(
             f"tapped modules that the network does not call: {', '.join(idle)}",
-            hint="tap those that it calls as block(h), as block.forward(h) runs no hooks, or give "
-            "a function (model, x) -> (logits, [h_0..h_L])",
+            hint="tap those that it calls as block(h), whatever it draws, as block.forward(h) runs "
+            "no hooks, or give a function (model, x) -> (logits, [h_0..h_L])",
         )
 
 
@@ -410,9 +400,9 @@ def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
     l = first_without_positions(stream.hidden)
     read = read_by(stream.hidden)
     node = stream.cuts[l]
-    if not l or node == ROOT or (read is not None and _is_one_or_all(read)):
+    if not l or (read is not None and Flattening.of(stream.hidden, read).reads_token):
         return None
-    size, pool = stream.hidden[l].numel(), ""
+    size, pool = stream.hidden[l].numel(), None
     is_image = stream.hidden[l - 1].dim() > 3
     cuts = {*map(flow.origin, stream.cuts[:l])}
     while flow.operations[node].size <= size:
@@ -426,18 +416,21 @@ def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
             if one.parts:
                 return l, f"{module_of(flow, node)}{READS}"
             size = max(size, flow.operations[largest].size)
-        pool = "" if one.adds else one.name
+        pool = None if one.adds or one.parts else one
         node = min(one.reads) if one.adds else largest
-    is_transition = is_image and not _POOLS.fullmatch(pool)
-    # every block may end in one
-    if is_transition or any(flow.operations[made].name == pool for made in stream.cuts[:l]):
+    # some places are left, or every block may end in one
+    alike = [flow.operations[made].name for made in stream.cuts[:l]]
+    is_step = pool and (("pool" in pool.name and not pool.is_vector) or pool.name in alike)
+    if is_step or (is_image and not pool):
         return None
-    one = flow.operations[node]
-    while not (name := name_of(flow, node)) and len(one.reads) == 1 and not one.is_product:
-        (node,) = one.reads
-        one = flow.operations[node]
     # what a module reads of it may be the part
-    return l, name if name != stream.names[l] else ""
+    known = "", stream.names[l]
+    while (name := name_of(flow, node)) in known:
+        one = flow.operations[node]
+        if one.is_product or len(one.reads) != 1:
+            return l, ""
+        (node,) = one.reads
+    return l, name
 
 
 def said_of_pool(stream: Stream, pool: tuple[int, str]) -> str:
@@ -449,11 +442,6 @@ def said_of_pool(stream: Stream, pool: tuple[int, str]) -> str:
         "not compare" + "; no module gives the state before (for h_n of an LSTM, read "
         "out[:, -1])" * (not before)
     )
-
-
-def _is_one_or_all(read: Tensor) -> bool:
-    """Whether one token of each sample is read, or no entry is left out."""
-    return bool(read.all()) or (read.dim() == 3 and bool((read.any(dim=2).sum(dim=1) == 1).all()))
 
 
 def working_taps(model: nn.Module, x: Inputs) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from fa_core.errors import MeasureError, first_line
+from fa_core.measure.flow import is_whole
 from fa_core.measure.gradients import Layers
 from fa_core.measure.hooks import Args, Kwargs
 from fa_core.measure.isolate import (
@@ -254,16 +256,12 @@ def _operators(graph: fx.GraphModule) -> list[OpOverload]:
     Raises:
         MeasureError: an operator that is not torch's.
     """
-    found = []
-    for node in graph.graph.nodes:
-        operator = node.target
-        if not isinstance(operator, OpOverload):
-            continue
+    found = [one.target for one in graph.graph.nodes if isinstance(one.target, OpOverload)]
+    for operator in found:
         if operator.namespace not in _TORCHS:
             raise MeasureError(
                 f"{operator.namespace}::{operator._opname} may have a derivative of its own"
             )
-        found.append(operator)
     return found
 
 
@@ -315,9 +313,7 @@ def _steps(graph: fx.GraphModule) -> list[str]:
             name = node.target._opname
         if _STEPS.fullmatch(name):
             found.append(name)
-        joined: list[str] = []
-        for source in read:
-            joined += causes.get(source, [])
+        joined = list(chain(*(causes.get(source, ()) for source in read)))
         if all(source in causes for source in read):
             causes[node] = joined
         elif _is_whole(node) and not all(map(_is_whole, read)):
@@ -332,9 +328,7 @@ def _steps(graph: fx.GraphModule) -> list[str]:
 def _is_whole(node: fx.Node) -> bool:
     """Whether a node of a trace gives integers or booleans."""
     value = node.meta.get("val")
-    if not isinstance(value, Tensor):
-        return False
-    return not value.is_floating_point() and not value.is_complex()
+    return isinstance(value, Tensor) and is_whole(value)
 
 
 def _check_same(found: Tensor, expected: Tensor) -> None:

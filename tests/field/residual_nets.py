@@ -41,6 +41,14 @@ class Residual(Net):
         return self.head(self.norm(hidden[-1])), hidden
 
 
+class LogProbabilities(Residual):
+    """A function lies behind the head."""
+
+    def states(self, x):
+        logits, hidden = super().states(x)
+        return logits.log_softmax(1), hidden
+
+
 class Bottleneck(Residual):
     """Two plain layers between its residual blocks."""
 
@@ -374,11 +382,21 @@ class ViTNormedLast(ViT):
         return self.norm(h[:, 0])
 
 
-class ViTPooled(ViT):
-    """The final norm reads the mean token."""
+class ViTTurned(ViT):
+    """The final norm reads the last token, as the first one of tokens that are turned."""
 
     def readout(self, h):
-        return self.norm(h.mean(1))
+        return self.norm(h.flip(1)[:, 0])
+
+    def seen(self, h):
+        return h[:, -1]
+
+
+class ViTPooled(ViT):
+    """The final norm reads the mean token, which a pool of (B, d, T) gives."""
+
+    def readout(self, h):
+        return self.norm(F.adaptive_avg_pool1d(h.transpose(1, 2), 1).squeeze(-1))
 
     def seen(self, h):
         return h

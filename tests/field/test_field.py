@@ -25,6 +25,7 @@ TABLE = [
     # network, options of `diagnose`, what comes out, words of the report or of the refusal
     (res.Residual, {}, "numbers", "taps guessed: 'blocks.*:in,norm:in'"),
     (res.Residual, {"taps": "embed:out, blocks.1:in, blocks.2:in, norm:in"}, "numbers", ""),
+    (res.LogProbabilities, {"taps": "blocks.*:in,norm:in,head"}, "refusal", "tap, head, gives"),
     (res.InPlace, {}, "numbers", ""),
     (res.Distances, {}, "numbers", "taps guessed: 'embed,blocks.*'"),
     (res.NumberedStem, {}, "numbers", "before h_0: fc1, fc2; behind h_L: prototypes"),
@@ -56,6 +57,7 @@ TABLE = [
     (res.ResNet, {}, "numbers", ""),
     (res.ViT, {}, "numbers", "weights before h_0: embed, cls, pos; behind h_L: norm, head"),
     (res.ViTNormedLast, {}, "numbers", "taps guessed: 'blocks.*:in,norm:in'"),
+    (res.ViTTurned, {"taps": "blocks.*:in,norm:in"}, "numbers", ""),
     (res.ViTPooled, {}, "numbers", "taps guessed: 'blocks.0:in,blocks.*'"),
     (res.ViTPooled, {"taps": "blocks.*:in,norm:in"}, "refusal", "tap the state before: blocks.2"),
     (res.PooledThenAdds, {}, "refusal", "would leave out"),
