@@ -237,7 +237,7 @@ class Following:
             if self._folders is None:
                 columns = {} if session.log is None else session.log.given
                 self._folders = Folders(
-                    tuple(app.paths),
+                    app.paths,  # grows as paths are opened beside others
                     [row.source for row in session.rows],
                     since=self._since,
                     read=lambda place: scan_again(place, columns=columns),

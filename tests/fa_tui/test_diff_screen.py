@@ -67,6 +67,7 @@ async def test_a_second_file_is_opened_beside_the_first_and_compared(
 ) -> None:
     app = explorer(published_table)
     async with running(app) as pilot:
+        await app.following.look()
         await pilot.press("D")
         await shows(pilot, "O opens a second one beside it")
         await pilot.press("O")
