@@ -45,7 +45,7 @@ SHOTS = (
         "timeline",
         SAMPLES / "main",
         ("down", "down", "T"),
-        ("runs stopped", "walk-back"),
+        ("would stop", "walk-back"),
     ),
     Shot(
         "analysis",

@@ -209,7 +209,7 @@ async def _measured_on(app: ExplorerApp, what: str, folder: Path) -> MeasureAnsw
     both for their folder; the data also where the second question is closed."""
     before = remembered_answer(folder)
     wrong_data = partial(_fault_of, check_data_set, empty=_DATA)
-    hint = "enter goes on to the network; kept for the folder"
+    hint = "module:make returns test batches, or (train_x, train_y, test_x, test_y)"
     question = EntryScreen(f"data of {what}", text=before.data, hint=hint, check=wrong_data)
     data = (await ask(app, question)).strip()
     remember_answer(folder, MeasureAnswer(data, before.model))

@@ -299,7 +299,7 @@ def _method_record(one: MethodTimeline, headings: Mapping[str, str]) -> Record:
     record = {"method": full_name(one), "seeds": "/".join(map(_epoch, one.seeds))}
     for letter, heading in headings.items():
         record[heading] = _first_fires(one, letter)
-    record["runs stopped"] = f"{one.stopped}/{len(one.seeds)}"
+    record["would stop"] = f"{one.stopped}/{len(one.seeds)}"
     return record | _ends(one.saved, one.acc_at_stop, one.final_acc)
 
 
@@ -317,14 +317,14 @@ def _timeline_record(one: Timeline, headings: Mapping[str, str]) -> Record:
     record = {"run": one.key, "epochs" if one.unit == EPOCH else "records": count}
     for letter, heading in headings.items():
         record[heading] = _fire_text(one, letter)
-    record["stop"] = stop
+    record["would stop"] = stop
     return record | _ends(saved, acc, one.final_acc)
 
 
 def _ends(saved: float | None, acc: float | None, final_acc: float | None) -> Record:
     text = BY_NAME["acc"].text
     return {
-        "epochs saved": _share(saved),
+        "would save": _share(saved),
         "acc at stop": text(acc),
         "final acc": text(final_acc),
     }
