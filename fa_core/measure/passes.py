@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import _disable_current_modes
 
 from fa_core.errors import FaError, MeasureError, TapError, UsageError, first_line
 from fa_core.measure.batch_input import to_device
@@ -109,6 +110,31 @@ class _Batch:
     mean_error_at: LayerOf | None
 
 
+class _Copies(torch.autograd.graph.saved_tensors_hooks):
+    """Gives backward passes what they save as it was.
+
+    Attributes:
+        written: whether the network wrote into any of it.
+    """
+
+    def __init__(self) -> None:
+        self.written = False
+        super().__init__(self._pack, self._unpack)
+
+    def _pack(self, saved: Tensor) -> tuple[Tensor, Tensor]:
+        # unseen by the record of operations
+        with _disable_current_modes():
+            return saved.detach(), saved.clone()
+
+    def _unpack(self, packed: tuple[Tensor, Tensor]) -> Tensor:
+        own, copy = packed
+        with _disable_current_modes():
+            if own.layout != torch.strided or torch.equal(own, copy):
+                return own
+        self.written = True
+        return copy
+
+
 class PassRunner:
     """Runs a network forward and back, batch by batch.
 
@@ -130,7 +156,7 @@ class PassRunner:
         self._model = model
         self._own: OwnBackward | None = None
         self._dtype = ""
-        self._saving: Callable[[], AbstractContextManager[object]] = nullcontext
+        self._copies = True
         self.proof: Proof | None = None
         self.drew = False
         self._trials: Trials | None = None
@@ -160,18 +186,23 @@ class PassRunner:
         batch = _Batch(x, y, where, layers, mean_error_at)
         with as_pass_failed(x, where):
             try:
-                with self._saving():
-                    done = self._run(batch)
+                done = self._run_copying(batch) if self._copies else self._run(batch)
             except RuntimeError as error:
-                if IN_PLACE not in str(error):
+                if self._copies or IN_PLACE not in str(error):
                     raise
-                # its stream is updated in place: from now on, copy what backward passes need;
-                # allow_mutation_on_saved_tensors takes a tensor for a freed one of its address
-                copying = (torch.clone, torch.Tensor.detach)
-                self._saving = partial(torch.autograd.graph.saved_tensors_hooks, *copying)
-                with self._saving():
-                    done = self._run(batch)
+                self._copies = True
+                done = self._run_copying(batch)
         return replace(done, dtype=self._dtype)
+
+    def _run_copying(self, batch: _Batch) -> Pass:
+        """Run the first batch, and all of a network that writes into what its backward pass needs,
+        with copies of it. (`allow_mutation_on_saved_tensors` sees no write through ``.data``, and
+        takes a tensor for a freed one of its address.)"""
+        is_first, copies = self.proof is None, _Copies()
+        with copies:
+            done = self._run(batch)
+        self._copies = copies.written or not is_first
+        return done
 
     def _run(self, batch: _Batch) -> Pass:
         if self.proof is None:

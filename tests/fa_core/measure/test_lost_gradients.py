@@ -155,6 +155,18 @@ def test_many_in_place_blocks_have_the_gradient_of_plain_ones():
         assert taken.bp_grad_norms == pytest.approx(plain.bp_grad_norms, rel=1e-9)
 
 
+def test_weights_written_through_data_and_put_back_have_the_gradient_of_the_forward():
+    def quantised(block, h):
+        weight, full = block.f[0].weight, block.f[0].weight.data.clone()
+        weight.data.copy_(full.sign())
+        u = block.f(h)
+        weight.data.copy_(full)
+        return u
+
+    report, expected = measured(quantised)
+    assert report.bp_grad_norms == pytest.approx(expected, rel=1e-6)
+
+
 def logged(block, h):
     """Statistics that reach nothing, and a branch that depends on a batch."""
     with torch.no_grad():
