@@ -280,6 +280,10 @@ def build_report(
     for text in _remarks(loaded, len(samples.batches)):
         note(text)
     report = diagnosis.report()
+    if loaded.manifest is None and not options.model and isinstance(loaded.network, StreamNet):
+        # names and shapes do not tell what a forward does
+        known = f"taken to be a {loaded.network.arch} by the names of its tensors (or --model)"
+        report = replace(report, notes="; ".join(filter(None, [known, report.notes])))
     if report.notes:
         note(report.notes)
     if options.precision or needs_precision(report):

@@ -236,6 +236,7 @@ def test_an_average_and_how_to_take_it_are_said(net, plain, tmp_path):
     assert numbers(report) == plain
     said = "weights from 'state.model'; 'state.ema' fits too (--weights state.ema)"
     assert report.provenance["weights_taken"] == said
+    assert report.notes.startswith("taken to be a resmlp by the names of its tensors")
     chosen = measured(path, weights="ema")
     assert numbers(chosen) != plain
     assert chosen.provenance["weights_taken"] == "weights from 'state.ema'"
