@@ -7,7 +7,7 @@ import json
 import os
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def write_bytes(path: Path, content: bytes) -> None:
         with folder_of(path) as (folder, prefix):
             temporary = f"{prefix}.{path.name}.{os.urandom(8).hex()}.tmp"
             try:
-                _fill(temporary, content, folder)
+                _fill(temporary, [content], folder)
                 os.replace(temporary, prefix + path.name, src_dir_fd=folder, dst_dir_fd=folder)
             finally:
                 with contextlib.suppress(OSError):
@@ -74,12 +74,20 @@ def folder_of(path: Path) -> Iterator[tuple[int | None, str]]:
         os.close(folder)
 
 
-def _fill(name: str, content: bytes, folder: int | None, mode: int = 0o666) -> None:
-    """Write a new file to disk; without room for all of it, remove the file."""
+_PART = 1 << 20
+_HOLE = bytes(_PART)
+
+
+def _fill(name: str, parts: Iterable[bytes], folder: int | None, mode: int = 0o666) -> None:
+    """Write a new file to disk, a part of zeros as a hole; without room for it, remove the file."""
     with open(name, "xb", opener=partial(os.open, mode=mode, dir_fd=folder)) as file:
         try:
-            file.write(content)
-            file.flush()
+            for part in parts:
+                if part == _HOLE:
+                    file.seek(_PART, os.SEEK_CUR)
+                else:
+                    file.write(part)
+            file.truncate()
             os.fsync(file.fileno())
         except OSError:
             os.unlink(name, dir_fd=folder)
@@ -102,14 +110,14 @@ def keep_old(path: Path) -> Path | None:
         with folder_of(path) as (folder, prefix):
             descriptor = os.open(prefix + path.name, _READ, dir_fd=folder)
             with open(descriptor, "rb") as file:  # noqa: PTH123
-                content, mode = file.read(), os.fstat(descriptor).st_mode
-            number = 1
-            while True:
-                kept = path.with_name(f"{path.name}.~{number}~")
-                with contextlib.suppress(FileExistsError):
-                    _fill(prefix + kept.name, content, folder, mode)
-                    return kept
-                number += 1
+                parts, mode = iter(partial(file.read, _PART), b""), os.fstat(descriptor).st_mode
+                number = 1
+                while True:
+                    kept = path.with_name(f"{path.name}.~{number}~")
+                    with contextlib.suppress(FileExistsError):
+                        _fill(prefix + kept.name, parts, folder, mode)
+                        return kept
+                    number += 1
     except FileNotFoundError:
         return None
     except OSError as error:

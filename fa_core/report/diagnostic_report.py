@@ -174,8 +174,8 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
         Raises:
             InvalidReport: unequal numbers of layers or too many, a negative norm, an accuracy
                 outside [0, 1], a cosine outside [-1, 1], an interval with its ends out of order, a
-                negative bound, fields of ``credit`` or ``provenance`` of another type than in
-                `Credit` and `Provenance`.
+                negative bound, other numbers of batches, fields of ``credit`` or ``provenance`` of
+                another type than in `Credit` and `Provenance`.
         """
         _check_layers(self, where)
         for name in NORMS:
@@ -193,6 +193,9 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
         for found, kind in ((self.credit, Credit), (self.provenance, Provenance)):
             if found:
                 _check_members(found, kind, where)
+        if len(self.batch_sizes) not in {0, 1, self.n_batches}:
+            what = f"provenance.batch_sizes has {len(self.batch_sizes)} numbers"
+            raise InvalidReport(what, where=where, hint=f"n_batches is {self.n_batches}")
         return _with_cosine(self, where)
 
     def to_dict(self) -> Json:

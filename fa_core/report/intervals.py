@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import binascii
 import math
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 
@@ -352,10 +353,12 @@ def noise_scale(drift: float, sizes: Sequence[int]) -> float:
     """
     if drift <= 0:
         return math.inf
-    low, high = (size * (1 / drift - 1) for size in (min(sizes), max(sizes)))
+    counts = Counter(sizes)
+    low, high = (size * (1 / drift - 1) for size in (min(counts), max(counts)))
     while low < (middle := (low + high) / 2) < high:
-        shares = [1 / math.sqrt(1 + middle / size) for size in sizes]
-        pairs = math.fsum(shares) ** 2 - math.fsum(share**2 for share in shares)
+        shares = [(many, 1 / math.sqrt(1 + middle / size)) for size, many in counts.items()]
+        total = math.fsum(many * share for many, share in shares)
+        pairs = total**2 - math.fsum(many * share**2 for many, share in shares)
         if pairs > drift * len(sizes) * (len(sizes) - 1):
             low = middle
         else:

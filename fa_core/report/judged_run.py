@@ -278,7 +278,7 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
             ascii_only=ascii_only,
         )
 
-    @property
+    @cached_property
     def noise_scale(self) -> float | None:
         """N in samples, from (c) and B (`fa_core.report.intervals.noise_scale`); None if (c)
         shows no shared direction."""

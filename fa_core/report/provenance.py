@@ -35,6 +35,9 @@ GRADIENT_BY = "gradient_by"
 BATCH_SIZES = "batch_sizes"
 """B of every eval batch; absent: all have ``batch_size``."""
 
+MOST_BATCHES = 2**14
+"""Maximum K of batches that differ in size."""
+
 LOSS = "loss"
 """Name of the loss whose gradients were measured; absent: `CE`."""
 
@@ -78,7 +81,7 @@ class Credit(TypedDict, total=False):
 class Provenance(TypedDict, total=False):
     """The ``provenance`` fields the program reads, with their types."""
 
-    batch_sizes: Annotated[list[Count], msgspec.Meta(min_length=2)]
+    batch_sizes: Annotated[list[Count], msgspec.Meta(min_length=2, max_length=MOST_BATCHES)]
     checkpoint: object
     classes: object
     fan_in: Annotated[float, msgspec.Meta(gt=0)]

@@ -43,7 +43,7 @@ from fa_core.training.plan import Recipe, RunPlan, stopping_letters, there_alrea
 from fa_core.training.run_files import ResumeState, RunWriter, load_state, save_state
 from fa_core.zoo.data import DataSet, eval_batches
 from fa_core.zoo.methods import make_method, method_class
-from fa_core.zoo.methods.base import OPTIMIZERS
+from fa_core.zoo.methods.base import OPTIMIZERS, restore_optimizer
 from fa_core.zoo.models import ARCHS, build, build_on_meta
 
 
@@ -364,9 +364,7 @@ class Training:
             self.method.load_state_dict(state["method"])
             self.method.load_training_state(state["training"])
             if self.optimizer:
-                # rates and the like are the recipe's
-                own = self.optimizer.state_dict()["param_groups"]
-                self.optimizer.load_state_dict({**state["optimizer"], "param_groups": own})
+                restore_optimizer(self.optimizer, state["optimizer"])
             done = state["epochs_done"]
             if done:
                 lines = read_file(path.with_name(TRACE)).splitlines()

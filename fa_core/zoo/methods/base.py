@@ -252,6 +252,19 @@ class Method(nn.Module, ABC):
         return
 
 
+def restore_optimizer(optimizer: torch.optim.Optimizer, saved: StateDict) -> None:
+    """Load what an optimizer has accumulated; its rates and the like stay the recipe's.
+
+    A step of a copy fails, however it may, where that is of other shapes or types.
+    """
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": saved["state"]})
+    twin = copy.deepcopy(optimizer)
+    for group in twin.param_groups:
+        for parameter in group["params"]:
+            parameter.grad = torch.zeros_like(parameter)
+    twin.step()
+
+
 def feedback_generator(seed: int) -> torch.Generator:
     """A CPU generator for a method's own draws.
 

@@ -11,6 +11,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import index
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -25,6 +26,7 @@ from fa_core.zoo.methods.base import (
     TrainingState,
     mean_square_norm,
     output_error,
+    restore_optimizer,
 )
 from fa_core.zoo.methods.bp import summed_ce
 from fa_core.zoo.models.base import StreamNet
@@ -134,8 +136,8 @@ class BridgeMethod(Method):
         return {"steps": self.steps, "optimizer": self._bridge_optimizer().state_dict()}
 
     def load_training_state(self, state: TrainingState) -> None:
-        self.steps = state["steps"]
-        self._bridge_optimizer().load_state_dict(state["optimizer"])
+        self.steps = index(state["steps"])
+        restore_optimizer(self._bridge_optimizer(), state["optimizer"])
 
     def _bridge_optimizer(self) -> torch.optim.AdamW:
         if self._optimizer is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any
 
 import torch
@@ -150,7 +151,7 @@ class RandomTargets(Control):
 
     def load_training_state(self, state: TrainingState) -> None:
         super().load_training_state(state)
-        self._steps = state["steps"]
+        self._steps = index(state["steps"])
 
 
 class Shallow(Control):

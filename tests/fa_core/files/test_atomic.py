@@ -82,11 +82,13 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
 def test_an_old_file_keeps_a_numbered_name_that_no_later_one_takes(tmp_path):
     file = tmp_path / "audit.json"
     assert keep_old(file) is None
-    for content in (b"first", b"second", b"third"):
+    long = b"1" + b"\0" * 5_000_000
+    for content in (long, b"second", b"third"):
         keep_old(file)
         write_bytes(file, content)
     kept = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert kept == {"audit.json": b"third", "audit.json.~1~": b"first", "audit.json.~2~": b"second"}
+    assert kept == {"audit.json": b"third", "audit.json.~1~": long, "audit.json.~2~": b"second"}
+    assert (tmp_path / "audit.json.~1~").stat().st_blocks * 512 < 3_000_000, "zeros take no room"
 
 
 def test_what_becomes_a_link_after_the_look_is_not_followed(tmp_path, monkeypatch):

@@ -156,6 +156,8 @@ def test_a_report_comes_back_from_json_as_it_went(measured):
         ({"cross_batch_stability": 1.5}, "cross_batch_stability is 1.5"),
         ({"residual_norms": ["big"]}, "$.residual_norms[0]"),
         ({"evidence": {"d": "exact"}}, "Invalid enum value 'exact'"),
+        ({"provenance": {"batch_sizes": [1] * 8}, "n_batches": 9}, "8 numbers; n_batches is 9"),
+        ({"provenance": {"batch_sizes": [1] * 20_000}, "n_batches": 20_000}, "length <= 16384"),
         ({"thresholds": {"stability_drift_ceiling": math.nan}}, "stability_drift_ceiling is NaN"),
         (
             {"thresholds": {"g_norm_floor": math.nan}},

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -111,6 +112,34 @@ def test_no_more_epochs_are_done_than_the_trace_has(data, tmp_path, done):
     torch.save(saved, tmp_path / RESUME)
     with pytest.raises(UnreadableInput, match="cannot resume from it"):
         train_run(plan(), data, tmp_path, resume=True)
+
+
+def test_an_optimizer_goes_on_by_the_recipe_and_from_its_own_state_alone(data, tmp_path):
+    def changed(**fields):
+        return lambda saved: saved["optimizer"]["state"][0].update(fields)
+
+    folders = [tmp_path / name for name in ("whole", "cut", "text", "shape", "type", "less")]
+    train_run(plan("state_bridge"), data, folders[0])
+    for folder, change in zip(
+        folders[1:],
+        [
+            lambda saved: saved["optimizer"]["param_groups"][0].update(lr=9.0, betas=(2, "x")),
+            lambda saved: saved.update(steps="x"),
+            changed(exp_avg=torch.ones(3)),
+            changed(step="x"),
+            lambda saved: saved["optimizer"]["state"][0].pop("exp_avg"),
+        ],
+        strict=True,
+    ):
+        with pytest.raises(KeyboardInterrupt):
+            train_run(plan("state_bridge"), data, folder, progress=Interrupt(2))
+        saved = torch.load(folder / RESUME, weights_only=False)
+        change(saved["state"]["training"])
+        torch.save(saved, folder / RESUME)
+        refused = folder != folders[1]
+        with pytest.raises(UnreadableInput, match="cannot resume") if refused else nullcontext():
+            train_run(plan("state_bridge"), data, folder, resume=True)
+    assert_same_run(*folders[:2])
 
 
 @pytest.mark.parametrize("broken", [b"", b"PK\x03\x04cut", None])

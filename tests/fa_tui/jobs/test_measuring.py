@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
 
+from fa_core.errors import FaError
 from fa_core.formats import scan
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import AUDIT, MANIFEST, RESULTS
 from fa_tui.app import ExplorerApp
-from fa_tui.jobs.measuring import Measured
+from fa_tui.jobs.measuring import Measured, Results
 from fa_tui.screens.questions import SureScreen
 from fa_tui.session import Session, with_rows
 from tests.fa_tui.looks import running, screen_text, shows
@@ -127,14 +129,15 @@ async def test_leaving_while_jobs_run_asks_first(
     app.close_jobs()
 
 
+@pytest.mark.parametrize("error", [FaError("no room"), MemoryError()])
 async def test_a_file_that_cannot_be_written_is_told_and_the_numbers_are_kept(
-    measuring_app: MakeApp, tmp_path: Path
+    measuring_app: MakeApp, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    (tmp_path / RESULTS).mkdir()
+    monkeypatch.setattr(Results, "save", Mock(side_effect=error))
     app = measuring_app("one")
     async with running(app) as pilot:
         await pilot.press("m")
-        await shows(pilot, "not saved")
+        await shows(pilot, f"not saved: {str(error) or 'more than memory holds'}")
         assert app.session.counts().walked == 1
     app.close_jobs()
 
