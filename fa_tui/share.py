@@ -214,8 +214,7 @@ def hand_to_tmux(text: str) -> None:
         subprocess.run(
             ["tmux", "load-buffer", "-w", "-"],
             input=text.encode(),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            capture_output=True,
             timeout=_TMUX_SECONDS,
             check=False,
         )

@@ -34,8 +34,8 @@ SAFETY = 8.0
 USUAL_FAN_IN = 1024
 """Assumed longest sum of reports without one."""
 
-NEAR_ZERO = 0.01
-"""A cosine nearer to 0 counts as this large where its tolerance is compared with it."""
+FINE = 2.5e-4
+"""Relative rounding error up to which cosines near 0, too, are compared."""
 
 COARSE = 0.05
 """Part of a value that may be rounding, above which numbers that differ prove nothing."""
@@ -323,9 +323,9 @@ def excess(old: float, new: float, tolerance: float) -> float:
 def _judged(name: str, was: object, now: object, rule: Rule, relative: float) -> Difference | float:
     """A value's difference over its tolerance, at most 1, or the `Difference` of more.
 
-    A tolerance above `COARSE` of the value, as of half precision or of intervals of many blocks, or
-    above the value itself agrees with nearly everything: a value that is not equal and within such
-    a tolerance counts as not compared.
+    A tolerance above `COARSE` of the value, as of half precision, of intervals of many blocks or of
+    a small cosine of a deep network, agrees with nearly everything: a value that is not equal and
+    within such a tolerance counts as not compared.
     """
     found = Difference(kind="fact", name=name, recorded=was, measured=now)
     if was is None:
@@ -343,8 +343,7 @@ def _judged(name: str, was: object, now: object, rule: Rule, relative: float) ->
     over = excess(was, now, tolerance)
     if over > 1:
         return replace(found, tolerance=tolerance or None)
-    is_near_zero = tolerance > max(abs(was), abs(now), NEAR_ZERO * rule.size)
-    if over > 0 and (is_near_zero or rule.times * relative > COARSE):
+    if over > 0 and relative > FINE and tolerance > COARSE * max(abs(was), abs(now)):
         why = f"rounding may change it by {tolerance:.1e}"
         return replace(found, kind=UNCHECKED, decides=False, why=why)
     return over

@@ -90,7 +90,7 @@ def verify(
         UsageError: an unknown device.
         MeasureError: a cluster that does not answer.
     """
-    records = [row for row in rows if row.report.coverage]
+    records = [row for row in rows if not says_nothing(row.report)]
     if not records:
         raise UnreadableInput(
             "nothing recorded to verify", hint="`fa-tui audit` measures and records"
@@ -122,6 +122,18 @@ def verify(
     return VerifyResult(
         runs=verifications(pairs), failures=failures, skipped=skipped, interrupted=interrupted
     )
+
+
+def says_nothing(report: DiagnosticReport) -> bool:
+    """Whether a report has names and reasons only: no number, and no verdict.
+
+    >>> says_nothing(DiagnosticReport(seed=1)), says_nothing(DiagnosticReport(headline_acc=0.9))
+    (True, False)
+    """
+    return report == DiagnosticReport(**{name: getattr(report, name) for name in _NO_NUMBERS})
+
+
+_NO_NUMBERS = ("method_name", "seed", "axes", "notes", "thresholds", "unmeasured", "provenance")
 
 
 def find_checkpoint(row: AuditRow) -> Path:

@@ -53,17 +53,19 @@ def csv_text(rows: Iterable[Iterable[object]]) -> str:
 
 def _no_formula(cell: object) -> object:
     """A cell of one line that no spreadsheet evaluates: what looks like a formula gets an
-    apostrophe.
+    apostrophe, also behind a semicolon, which parts cells in many languages, quoted or not.
 
-    >>> _no_formula("＝1+1"), _no_formula("-4.3 ± 0.8"), _no_formula("-1+cmd")
-    ("'＝1+1", '-4.3 ± 0.8', "'-1+cmd")
+    >>> _no_formula("＝1+1"), _no_formula("-4.3 ± 0.8"), _no_formula("a;=1;b")
+    ("'＝1+1", '-4.3 ± 0.8', "a;'=1;b")
     """
     if not isinstance(cell, str):
         return cell
-    text = one_line(cell)
-    if normalize("NFKC", cell[:1]) in (*"=+-@\t\r",) and not _NUMBER.fullmatch(cell):
-        return f"'{text}"
-    return text
+    parts = []
+    for part in cell.split(";"):
+        start = normalize("NFKC", part.lstrip('"')[:1])
+        is_formula = start in (*"=+-@\t\r",) and not _NUMBER.fullmatch(part)
+        parts.append("'" * is_formula + one_line(part))
+    return ";".join(parts)
 
 
 _NUMBER = re.compile(

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 def results_file(source: str, paths: Iterable[Path]) -> Path:
     """Where `RESULTS` is found again with a source: in the folder of the open path that it was
     found in; in the current one, if nothing can be written there."""
-    found = [path for path in paths if Path(source).is_relative_to(path)]
+    found = filter(Path(source).is_relative_to, paths)
     folders = [path if path.is_dir() else path.parent for path in found]
     usable = (folder for folder in folders if os.access(folder, os.W_OK))
     return real_path(next(usable, Path())) / RESULTS
@@ -97,12 +97,12 @@ class Measured:
 
 
 class Results:
-    """Saves reports: `audit.json` in a run folder, or one audit table for bare checkpoints.
+    """Saves reports: `audit.json` in a run folder that was opened; all others in one audit table.
 
     Several explorers may save into one table. Thread-safe; call `flush` after the last report.
 
     Args:
-        out: results file for bare checkpoints; its rows are kept.
+        out: results file for all others; its rows are kept.
     """
 
     def __init__(self, out: Path) -> None:
@@ -115,10 +115,12 @@ class Results:
         """Write a measured run atomically; returns the path. One that cannot be written is tried
         again with the next one."""
         checkpoint = Path(row.checkpoint or "")
-        if is_run(checkpoint):
-            keep_old(checkpoint / AUDIT)
-            write_json(checkpoint / AUDIT, printable_drift(row.report))
-            return checkpoint / AUDIT
+        # a record elsewhere may name another run than the manifest, and folders that are not open
+        if row.source == row.checkpoint and is_run(checkpoint):
+            own = checkpoint / AUDIT
+            keep_old(own)
+            write_json(own, printable_drift(row.report))
+            return own
         with self._lock:
             self._unsaved.append(row)
             self._append()

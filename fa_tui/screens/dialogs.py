@@ -63,11 +63,14 @@ async def copy_shared(app: ExplorerApp, *, command: bool = False) -> None:
     By the terminal, over SSH too (OSC 52); tmux takes only what it is handed.
     """
     shared = app.explorer.page.shared()
-    text = shared.value
-    if command or not text:
-        text = typed(shared.command) if shared.command else ""
+    text = "" if command else shared.value
+    if not text and shared.command:
+        text = typed(shared.command)
     if not text:
         app.say("nothing to copy here", "dim")
+        return
+    if text.encode(errors="ignore").decode() != text:
+        app.say("not copied: a path in it is no UTF-8", "bad")
         return
     app.copy_to_clipboard(text)
     if os.environ.get("TMUX"):

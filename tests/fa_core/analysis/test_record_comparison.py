@@ -124,6 +124,13 @@ def test_a_value_below_its_tolerance_is_not_checked_but_a_falsified_one_is_found
     comparison = compare(record, measured(**{**half, "credit": {"gamma": [1.0, None, -0.1]}}))
     assert (comparison.agrees, comparison.unchecked) == (True, 1)
     assert deciding(record, measured(**{**half, "credit": {"gamma": [1.0, None, -0.9]}}))
+    # each cosine by its own size: a small one of a deep network is none
+    facts = {"fan_in": 1 << 18}
+    gamma = {"gamma": [0.9, 0.03, 0.03]}
+    record = replace(RECORD, credit=gamma, provenance=facts)
+    again = measured(credit={"gamma": [g + 1e-3 for g in gamma["gamma"]]}, provenance=facts)
+    found = [each.name for each in compare(record, again).differences if "may" in each.why]
+    assert found == ["credit.gamma[1]", "credit.gamma[2]"]
     # an interval may differ by fifty times as much: of long sums by most of its value
     for fan_in, unchecked in ((256, 0), (1 << 18, 1)):
         facts = {"fan_in": fan_in}

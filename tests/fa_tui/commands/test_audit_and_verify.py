@@ -182,12 +182,14 @@ def test_a_users_own_network_is_measured_by_its_taps(tmp_path):
         ("train --method bp --out bare_s1.safetensors --data synthetic", 2, "is a file, not a fol"),
         ("audit bare_s1.safetensors --out o.json", 2, "--data SPEC"),
         ("verify bare_s1.safetensors", 3, "nothing recorded"),
+        ("verify without_norms.json", 3, "1 record with no checkpoint"),
     ],
 )
 def test_what_cannot_be_meant_is_one_line_and_an_exit_code(
     campaign, monkeypatch, capsys, words, code, said
 ):
     save_file(small_net(1).state_dict(), campaign / "bare_s1.safetensors")
+    (campaign / "without_norms.json").write_text('{"reports": {"dfa_s1": {"headline_acc": 0.9}}}')
     monkeypatch.chdir(campaign)
     assert main(words.split()) == code
     out, err = capsys.readouterr()

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from fa_core.errors import UsageError
 from fa_core.formats import scan
@@ -111,6 +112,8 @@ def test_the_report_of_a_run_folder_can_be_read_by_whoever_may_read_its_other_fi
     run = tmp_path / "run"
     run.mkdir()
     (run / MANIFEST).write_text("{}")
+    named_elsewhere = replace(row(str(run)), source="audit.json")
+    assert results.save(named_elsewhere) == results.out
     assert results.save(row(str(run), 3.0)) == run / AUDIT
     assert json.loads((run / AUDIT).read_text())["residual_norms"] == [1.0, 3.0]
     assert (run / AUDIT).stat().st_mode == (run / MANIFEST).stat().st_mode
