@@ -246,7 +246,8 @@ def first_without_positions(hidden: Sequence[Tensor]) -> int:
 def read_by(hidden: Sequence[Tensor]) -> Tensor | None:
     """Which entries of a state of several tokens the first state without tokens is.
 
-    The state has the places of the one before: what flips or rolls them lies behind it.
+    The state has the places of the one before: what flips or rolls them lies behind it, and what
+    moves them otherwise is refused.
 
     Args:
         hidden: h_0..h_L, attached to a graph that was not freed.
@@ -255,6 +256,9 @@ def read_by(hidden: Sequence[Tensor]) -> Tensor | None:
         Not 0 at these entries, (B, T, d); None if all states have tokens, none has, or it is
         computed from the tokens.
 
+    Raises:
+        TapError: what gave the tokens moves or mixes them.
+
     >>> h = torch.ones(1, 2, 3, requires_grad=True).exp()
     >>> read_by([h, h.exp()[:, 0]])
     tensor([[[1., 1., 1.],
@@ -262,12 +266,35 @@ def read_by(hidden: Sequence[Tensor]) -> Tensor | None:
     """
     l = first_without_positions(hidden)
     found = None
-    for marks, _ in _selected_from(hidden[l], torch.ones_like(hidden[l])) if l else ():
+    selected = [*_selected_from(hidden[l], torch.ones_like(hidden[l]))] if l else []
+    for marks, _ in selected:
         is_alike = positions(marks) == positions(hidden[l - 1])
         # else its samples lie along another axis
         if is_alike and bool(marks.flatten(1).any(dim=1).all()):
             found = marks
+    if found is not None and not _keeps_places(*selected[-1]):
+        raise TapError(
+            f"h_{l} is a token of a sequence that {selected[-1][1].node.name()} made of others",
+            hint="in its place, tap what the last block gives, before tokens are moved",
+        )
     return found
+
+
+def _keeps_places(marks: Tensor, edge: GradientEdge) -> bool:
+    """Whether what an operation gives at marked tokens, (B, T, d), is of these tokens of some
+    tensor that it reads, as of a norm or sum; yes if it reads none with tokens."""
+    node: Any = edge.node
+    if not callable(node) or len(node._input_metadata) > 1:
+        return True
+    # a norm takes a constant off
+    given = node(marks * torch.linspace(1, 2, marks.shape[-1]).to(marks))
+    tensors = given if isinstance(given, tuple) else (given,)
+    read = [g for g in tensors if g is not None and g.dim() == marks.dim() > 2]
+    alike = [g for g in read if g.shape[:-1] == marks.shape[:-1]]
+    others = (marks == 0).all(-1)
+    is_moved = all(g[others].any() for g in alike)
+    # a token that is written over reads none of them
+    return not read or (not is_moved and all(map(Tensor.any, alike)))
 
 
 def selects_features(state: Tensor) -> bool:

@@ -52,6 +52,9 @@ _LEAVING = {"__array__", "__dlpack__", "numpy", "tolist"}
 NODE_HOOK = "node hook"
 """Reported if a forward reads a node of the graph: it may register a hook there."""
 
+# of torch 2.8 on
+_saving = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", lambda _: None)
+
 # at run time a descriptor; a mode receives its getter
 _GRAD_FN = cast(GetSetDescriptorType, Tensor.grad_fn)
 
@@ -166,7 +169,8 @@ class HookRecorder(TorchFunctionMode):
     `backward_hooks`); what torch's own sharding does around a module is not recorded.
 
     Attributes:
-        hooks: kinds of hooks on tensors or nodes of the graph; keys of a dict, in order.
+        hooks: kinds of hooks on tensors or nodes of the graph, or on what is saved for the backward
+            pass, but torch's own; keys of a dict, in order.
         read: functions that read a tensor outside of torch → whether one was a float computed from
             the input, which `Flow` then loses.
     """
@@ -179,6 +183,8 @@ class HookRecorder(TorchFunctionMode):
     def __torch_function__(
         self, func: Operation, types: object, args: Args = (), kwargs: Kwargs | None = None
     ) -> object:
+        if (kept := _saving(True)) and kept[1].__module__.split(".")[0] not in ("torch", "fa_core"):
+            self.hooks["saved tensors hook"] = None
         if func is Tensor.register_hook and not _is_of_sharding():
             self.hooks["tensor hook"] = None
         elif func.__name__ in _LEAVING:

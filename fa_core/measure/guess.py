@@ -202,6 +202,15 @@ def _changes(flow: Flow, merges: Merges, start: int, stop: int, only_blocks: boo
     return False
 
 
+def read_last(flow: Flow, proof: Proof) -> str:
+    """What reads the last state behind an activation, for the readout; "" where nothing does."""
+    whole, last = Merges(flow, flow.sources), proof.states[-1]
+    readout = whole.readout(path_to(whole.above, proof.logits))
+    read = whole.before_norm(flow.origin(whole.above[readout]))
+    is_behind = read > last and not _changes(flow, whole, last, read, only_blocks=True)
+    return name_of(flow, read) * is_behind
+
+
 def no_guess(model: nn.Module, why: str, taps: Sequence[str] = ()) -> TapError:
     """The error for a network whose stream is not found, but for a part of it."""
     part = f"to measure that part alone: --taps '{','.join(taps)}'; else " if taps else ""

@@ -52,6 +52,8 @@ from fa_core.measure.tracing import STRAIGHT_THROUGH, OwnBackward, agreeing
 IN_PLACE = "modified by an inplace operation"
 """In torch's message if the backward pass needs a value that was overwritten."""
 
+UNSEEN = "its own backward pass reads values that the forward wrote over through .data"
+"""Why the gradient by copies of them, where torch notices no write, has no Γ beside it."""
 
 CreditFunction: TypeAlias = Callable[[nn.Module, Any, Tensor], Signal]
 """``(model, x, y) -> [a_0..a_L]``."""
@@ -115,23 +117,25 @@ class _Copies(torch.autograd.graph.saved_tensors_hooks):
 
     Attributes:
         written: whether the network wrote into any of it.
+        unseen: whether torch, which then gives another gradient, did not notice.
     """
 
     def __init__(self) -> None:
-        self.written = False
+        self.written = self.unseen = False
         super().__init__(self._pack, self._unpack)
 
-    def _pack(self, saved: Tensor) -> tuple[Tensor, Tensor]:
+    def _pack(self, saved: Tensor) -> tuple[Tensor, Tensor, int]:
         # unseen by the record of operations
         with _disable_current_modes():
-            return saved.detach(), saved.clone()
+            return saved.detach(), saved.clone(), saved._version
 
-    def _unpack(self, packed: tuple[Tensor, Tensor]) -> Tensor:
-        own, copy = packed
+    def _unpack(self, packed: tuple[Tensor, Tensor, int]) -> Tensor:
+        own, copy, version = packed
         with _disable_current_modes():
             if own.layout != torch.strided or torch.equal(own, copy):
                 return own
         self.written = True
+        self.unseen |= own._version == version
         return copy
 
 
@@ -202,6 +206,8 @@ class PassRunner:
         with copies:
             done = self._run(batch)
         self._copies = copies.written or not is_first
+        if copies.unseen:
+            return replace(done, credit=[], no_credit=done.no_credit or UNSEEN)
         return done
 
     def _run(self, batch: _Batch) -> Pass:

@@ -26,6 +26,7 @@ from fa_core.measure.guess import (
     no_guess,
     outnumber,
     possible_taps,
+    read_last,
 )
 from fa_core.measure.hooks import (
     READS,
@@ -379,7 +380,9 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
             left = left or outnumber(flow, proof)
             part = in_lists(model, names)
             if not left:
-                return part
+                # a longer guess has what the layers give
+                last = taps not in found and read_last(flow, proof)
+                return in_lists(model, [*names[:-1], last]) if last else part
             why = f"'{','.join(part)}' would leave out {listed(left)}"
             # a module whose output is tapped is left out by what it reads
             names += [f"{name}{READS}" if name in names else name for name in left]

@@ -392,6 +392,21 @@ class ViTTurned(ViT):
         return h[:, -1]
 
 
+class ViTShifted(ViT):
+    """The final norm reads the last token, as the first one behind it."""
+
+    def readout(self, h):
+        return self.norm(torch.cat([h[:, -1:], h[:, :-1]], 1)[:, 0])
+
+
+class ViTWritten(ViT):
+    """The final norm reads the last token, written over the first one."""
+
+    def readout(self, h):
+        first = torch.arange(h.shape[1])[:, None] == 0
+        return self.norm(torch.where(first, h[:, -1:], h)[:, 0])
+
+
 class ViTPooled(ViT):
     """The final norm reads the mean token, which a pool of (B, d, T) gives."""
 

@@ -58,6 +58,8 @@ TABLE = [
     (res.ViT, {}, "numbers", "weights before h_0: embed, cls, pos; behind h_L: norm, head"),
     (res.ViTNormedLast, {}, "numbers", "taps guessed: 'blocks.*:in,norm:in'"),
     (res.ViTTurned, {"taps": "blocks.*:in,norm:in"}, "numbers", ""),
+    (res.ViTShifted, {"taps": "blocks.*:in,norm:in"}, "refusal", "CatBackward0 made of others"),
+    (res.ViTWritten, {"taps": "blocks.*:in,norm:in"}, "refusal", "WhereBackward0 made of others"),
     (res.ViTPooled, {}, "numbers", "taps guessed: 'blocks.0:in,blocks.*'"),
     (res.ViTPooled, {"taps": "blocks.*:in,norm:in"}, "refusal", "tap the state before: blocks.2"),
     (res.PooledThenAdds, {}, "refusal", "would leave out"),

@@ -112,9 +112,28 @@ class Notebook(nn.Module):
         return self.head(h + self.res2(h))
 
 
-def test_what_a_guess_leaves_out_is_added():
-    expected = ["conv2:in", "conv2", "conv3:in", "conv3", "head:in"]
-    assert guess(Notebook(), torch.randn(2, 5)) == expected
+class Activated(Notebook):
+    """Plain layers behind the block, and the last state behind an activation."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc1, self.fc2, self.fc3, self.fc4 = (nn.Linear(5, 5) for _ in range(4))
+
+    def forward(self, x):
+        h = self.fc1(x).relu()
+        h = self.fc3(h + self.fc2(h).relu()).relu()
+        return self.head(self.fc4(h).relu())
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (Notebook, ["conv2:in", "conv2", "conv3:in", "conv3", "head:in"]),
+        (Activated, ["fc2:in", "fc3:in", "fc3", "head:in"]),
+    ],
+)
+def test_what_a_guess_leaves_out_is_added(kind, expected):
+    assert guess(kind(), torch.randn(2, 5)) == expected
 
 
 class Recurrent(nn.Module):

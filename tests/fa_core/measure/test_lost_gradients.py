@@ -108,6 +108,11 @@ def normed(block, h):
     return block.f(h * scale)
 
 
+def unpacked_otherwise(block, h):
+    with torch.autograd.graph.saved_tensors_hooks(lambda kept: kept, lambda kept: -kept):
+        return block.f(h)
+
+
 def masked(block, h):
     """A mask is no step."""
     u = block.f(h)
@@ -132,6 +137,7 @@ TRACED = {
         masked,
     ],
     "node hook": [node_hook],
+    "saved tensors hook": [unpacked_otherwise],
 }
 CASES = [(name, branch) for name, branches in TRACED.items() for branch in branches]
 
@@ -165,6 +171,7 @@ def test_weights_written_through_data_and_put_back_have_the_gradient_of_the_forw
 
     report, expected = measured(quantised)
     assert report.bp_grad_norms == pytest.approx(expected, rel=1e-6)
+    assert "through .data" in report.unmeasured["gamma"]
 
 
 def logged(block, h):
