@@ -31,7 +31,6 @@ from fa_core.audit.devices import (
 from fa_core.audit.jobs import MeasureOptions, job_for
 from fa_core.errors import FaError, UsageError
 from fa_core.files.atomic import keep_old, write_json
-from fa_core.files.decode import reason_of
 from fa_core.files.opening import real_path
 from fa_core.formats.audit_table import Journal, printable_drift
 from fa_core.formats.frozen_runs import with_baselines
@@ -380,5 +379,5 @@ class Measuring:
             saved = self._results.setdefault(out, Results(out)).save(row)
             done = Measured(index, row, saved=str(saved))
         except Exception as problem:
-            done = Measured(index, row, problem=str(problem) or reason_of(problem))
+            done = Measured(index, row, problem=str(problem) or repr(problem))
         self._on_measured(done)

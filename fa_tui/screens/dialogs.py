@@ -204,7 +204,6 @@ async def ask_measure(app: ExplorerApp) -> None:
 
 
 _DATA = "type one of synthetic, digits, cifar10:DIR, imagefolder:DIR, npz:FILE or module:make"
-_NETWORK = "empty: by its weights; resmlp(input_dim=128), timm:NAME, hf:FOLDER, module:Net"
 
 
 async def _measured_on(app: ExplorerApp, what: str, folder: Path) -> MeasureAnswer:
@@ -212,12 +211,21 @@ async def _measured_on(app: ExplorerApp, what: str, folder: Path) -> MeasureAnsw
     both for their folder; the data also where the second question is closed."""
     before = remembered_answer(folder)
     wrong_data = partial(_fault_of, check_data_set, empty=_DATA)
-    hint = "module:make returns test batches, or (train_x, train_y, test_x, test_y)"
-    question = EntryScreen(f"data of {what}", text=before.data, hint=hint, check=wrong_data)
+    question = EntryScreen(
+        f"data of {what}",
+        text=before.data,
+        hint="module:make returns test batches, or (train_x, train_y, test_x, test_y)",
+        check=wrong_data,
+    )
     data = (await ask(app, question)).strip()
     remember_answer(folder, MeasureAnswer(data, before.model))
     asks, wrong = f"network of {what}", partial(_fault_of, network_spec)
-    question = EntryScreen(asks, text=before.model, hint=_NETWORK, check=wrong)
+    question = EntryScreen(
+        asks,
+        text=before.model,
+        hint="empty: by its weights; resmlp(input_dim=128), timm:NAME, hf:FOLDER, module:Net",
+        check=wrong,
+    )
     answer = MeasureAnswer(data, (await ask(app, question)).strip())
     remember_answer(folder, answer)
     return answer

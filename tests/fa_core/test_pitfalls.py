@@ -22,11 +22,7 @@ from fa_core.pitfalls import (
 )
 from fa_core.zoo.methods import restore_method
 from fa_core.zoo.models import build
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    torch.set_num_threads(1)
+from tests.fa_core.zoo.methods.conftest import one_thread  # noqa: F401 (a fixture)
 
 
 def test_norm_axis_gives_the_published_numbers():

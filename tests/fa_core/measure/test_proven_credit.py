@@ -6,21 +6,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from fa_core import diagnose
+from tests.field.credit_nets import FeedbackLinear, Instead
 
 WIDTH, CLASSES, DEPTH = 6, 4, 3
-
-
-class Say(torch.autograd.Function):
-    """Nothing forward; backward another vector, whatever comes."""
-
-    @staticmethod
-    def forward(ctx, h, a):
-        ctx.save_for_backward(a)
-        return h.view_as(h)
-
-    @staticmethod
-    def backward(ctx, g):
-        return ctx.saved_tensors[0], None
 
 
 class Direct(nn.Module):
@@ -76,9 +64,9 @@ class Block(nn.Module):
         if self.how in ("hook", "stored", "tied") and h.requires_grad:
             h.register_hook(lambda g: 1 * self.a)
         if self.how == "Function":
-            h = Say.apply(h, self.a)
+            h = Instead.apply(h, self.a)
         if self.how == "copied":
-            h = Say.apply(h.clone(), self.a).clone()
+            h = Instead.apply(h.clone(), self.a).clone()
         if self.how == "module hook":
             h = self.out(h)
         if self.how == "partly":
@@ -199,23 +187,9 @@ def test_a_vector_that_is_thrown_away_is_none_and_the_layers_are_named():
     assert "h_1, h_2" in report.unmeasured["gamma"]
 
 
-class Back(torch.autograd.Function):
-    """W·h; backward through another matrix, as feedback alignment is written."""
-
-    @staticmethod
-    def forward(ctx, h, weight):
-        ctx.save_for_backward(h, weight)
-        return h @ weight.T
-
-    @staticmethod
-    def backward(ctx, g):
-        h, weight = ctx.saved_tensors
-        return g @ torch.sin(weight), g.T @ h
-
-
 class Fed(nn.Linear):
     def forward(self, h):
-        return Back.apply(h, self.weight)
+        return FeedbackLinear.apply(h, self.weight, torch.sin(self.weight))
 
 
 def test_rows_of_layers_hand_credit_through_those_without_parameters():

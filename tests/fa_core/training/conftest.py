@@ -1,21 +1,13 @@
 """A task small enough to train in a tenth of a second."""
 
 import pytest
-import torch
 
 from fa_core.audit.jobs import JobProgress
 from fa_core.training.plan import Recipe, RunPlan
 from fa_core.zoo.data import load_data
+from tests.fa_core.zoo.methods.conftest import one_thread  # noqa: F401 (a fixture)
 
 SPEC = "synthetic:input=6,train=320,test=300"
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="session")

@@ -137,7 +137,7 @@ async def test_a_file_that_cannot_be_written_is_told_and_the_numbers_are_kept(
     app = measuring_app("one")
     async with running(app) as pilot:
         await pilot.press("m")
-        await shows(pilot, f"not saved: {str(error) or 'more than memory holds'}")
+        await shows(pilot, f"not saved: {str(error) or 'MemoryError'}")
         assert app.session.counts().walked == 1
     app.close_jobs()
 
