@@ -209,6 +209,7 @@ def compare(
         summary: what its file's summary says of the record, and what it would have to say.
     """
     said, own = summary
+    recorded = recorded.as_recorded()
     before = _values(recorded, said)
     after = _values(measured, own)
     elsewhere = _elsewhere(before, after)

@@ -305,7 +305,8 @@ def _with_baseline(
     audit: DiagnosticReport | None,
     assumed: FrozenBaseline,
 ) -> DiagnosticReport:
-    """The last epoch's report with its baseline, unless it records one."""
+    """The last epoch's report with its baseline, unless it records one; with the audit's interval
+    of (d), if the audit is of this accuracy."""
     acc = None if audit is None else audit.baseline_acc
     if report.frozen_baseline_acc is not None:
         return report
@@ -313,7 +314,11 @@ def _with_baseline(
         return assumed.assumed_in(report, method)
     if audit.assumed_baseline_acc is not None:
         return report.with_assumed_baseline(acc)
-    return report.with_frozen_baseline(acc)
+    judged = report.with_frozen_baseline(acc)
+    ends = audit.intervals.get("margin_pp")
+    if ends is None or audit.headline_acc != report.headline_acc:
+        return judged
+    return replace(judged, intervals={**judged.intervals, "margin_pp": ends})
 
 
 def _final_acc(trace: Trace) -> float | None:

@@ -149,7 +149,7 @@ def outnumber(flow: Flow, proof: Proof) -> list[str]:
     whole, states = Merges(flow, flow.sources), proof.states
     rows = _of_one_step(flow, whole, path_to(whole.above, proof.logits), states)
     outer = [name_of(flow, node) or _UNNAMED for node, step in rows if step in (0, len(states))]
-    return outer * (len(outer) >= len(states))
+    return outer if len(outer) >= len(states) else []
 
 
 def _is_tapped(

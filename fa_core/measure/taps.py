@@ -375,7 +375,8 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
             l, before = pool
             why = why if part or before else said_of_pool(stream, pool)
             names[l:] = [before, *names[l + 1 :]] if before else []
-            names *= len(names) > 1
+            if len(names) < 2:
+                continue
         else:
             left = left or outnumber(flow, proof)
             part = in_lists(model, names)
@@ -440,11 +441,13 @@ def said_of_pool(stream: Stream, pool: tuple[int, str]) -> str:
     """What a pooled state is."""
     l, before = pool
     name = stream.names[l]
-    return (
+    what = (
         f"h_{l} ({name}) is, or is made of, a part or a pool of tokens or pixels, so its norm does "
-        "not compare" + "; no module gives the state before (for h_n of an LSTM, read "
-        "out[:, -1])" * (not before)
+        "not compare"
     )
+    if before:
+        return what
+    return f"{what}; no module gives the state before (for h_n of an LSTM, read out[:, -1])"
 
 
 def working_taps(model: nn.Module, x: Inputs) -> str:

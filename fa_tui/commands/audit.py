@@ -292,13 +292,14 @@ def verify_command(
 
 def verification_lines(run: Verification, name: str) -> Iterator[str]:
     """The outcome for a run (`names_of`) as text: agreement, then all differences."""
-    comparison, row = run.comparison, run.row
-    where, place = row.source, row.checkpoint or ""
-    is_beside = Path(place).is_relative_to(real_path(where).parent)
-    if not is_beside or row.report.provenance.get("checkpoint") != place:
+    row = run.row
+    where, place = row.source, Path(str(row.checkpoint))
+    folder = real_path(where).parent
+    known = real_path(folder / str(row.report.provenance.get("checkpoint")))
+    if known != place or folder not in place.parents:
         where += f", measured {place}"
-    yield f"{name} ({where}): {comparison.headline}"
-    for line in [*comparison.lines(), *other_data(row.report)]:
+    yield f"{name} ({where}): {run.comparison.headline}"
+    for line in chain(run.comparison.lines(), other_data(row.report)):
         yield f"  {line}"
 
 

@@ -49,7 +49,6 @@ _DATA_HELP = (
     "module:callable."
 )
 _TERMINAL_LN = typer.Option("--terminal-ln/--no-terminal-ln", help="LayerNorm before the head.")
-_METHOD_HELP = "Credit rules, e.g. bp,dfa; frozen, one for each of them, gives (d) its baseline."
 _METHOD_ARG = typer.Option(
     metavar="KEY=VALUE", help="An option of the method, e.g. variant=stable."
 )
@@ -58,7 +57,12 @@ _STOP_ON_HELP = "End a run when one of these fires, e.g. ab; (d) is judged at th
 
 
 def train_command(  # noqa: PLR0913 (options of a command)
-    method: Annotated[list[str], typer.Option(help=_METHOD_HELP)],
+    method: Annotated[
+        list[str],
+        typer.Option(
+            help="Credit rules, e.g. bp,dfa; frozen, one for each of them, gives (d) its baseline."
+        ),
+    ],
     out: Annotated[Path, _OUT],
     arch: Annotated[str, typer.Option(help=_ARCH_HELP)] = "resmlp",
     data: Annotated[str, typer.Option(metavar="SPEC", help=_DATA_HELP)] = "synthetic",

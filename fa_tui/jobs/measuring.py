@@ -370,10 +370,9 @@ class Measuring:
             return
         (row,) = with_baselines([measured(row, future.result())])
         # as its file is read again
-        said = msgspec.structs.replace(
-            row.report, recorded_verdict=row.report.as_recorded().verdict
-        )
-        row = msgspec.structs.replace(row, report=said)
+        said = row.report.as_recorded().verdict
+        report = msgspec.structs.replace(row.report, recorded_verdict=said)
+        row = msgspec.structs.replace(row, report=report)
         out = results_file(row.source, self._paths)
         try:
             saved = self._results.setdefault(out, Results(out)).save(row)

@@ -203,14 +203,16 @@ async def ask_measure(app: ExplorerApp) -> None:
     app.jobs.measure(chosen)
 
 
-_DATA = "type one of synthetic, digits, cifar10:DIR, imagefolder:DIR, npz:FILE or module:make"
-
-
 async def _measured_on(app: ExplorerApp, what: str, folder: Path) -> MeasureAnswer:
     """Ask for the data and the network of checkpoints, offering what was typed before, and keep
     both for their folder; the data also where the second question is closed."""
     before = remembered_answer(folder)
-    wrong_data = partial(_fault_of, check_data_set, empty=_DATA)
+    wrong_data = partial(
+        _fault_of,
+        check_data_set,
+        empty="type one of synthetic, digits, cifar10:DIR, imagefolder:DIR, npz:FILE or "
+        "module:make",
+    )
     question = EntryScreen(
         f"data of {what}",
         text=before.data,

@@ -99,6 +99,8 @@ def test_nan_agrees_with_nan_only():
             },
             "verdict by the protocol's thresholds",
         ),
+        # a what-if
+        ({"assumed_baseline_acc": 0.6}, ""),
     ],
 )
 def test_the_verdict_is_that_of_the_numbers_and_of_the_protocols_thresholds(changes, name):

@@ -86,13 +86,14 @@ def test_margin_needs_a_baseline_and_uses_the_one_given():
     assert "d" not in without.first_fire
     assert any("--frozen-baseline" in note for note in without.skipped)
     found = timeline(crossing(epochs=3), frozen_baseline=0.349)
-    assert found.first_fire["d"] == 3 and found.lasting["d"] == 3  # the baseline is of the end
+    assert found.first_fire["d"] == 3  # the baseline is of the end
     assert [point.margin_pp for point in found.points] == [None, None, pytest.approx(-4.14)]
 
 
 def test_an_audit_of_the_same_run_folder_lends_its_baseline_and_no_other_does():
     one = replace(crossing(epochs=3), source="runs/dfa_s42/trace.jsonl")
-    same = row(acc=0.3, baseline=0.349, source="runs/dfa_s42")
+    ends = {"margin_pp": [-9, 3]}
+    same = row(acc=0.3076, baseline=0.349, source="runs/dfa_s42", intervals=ends)
     elsewhere = row(acc=0.3, baseline=0.2), row("bp", acc=0.6, baseline=0.2)
     for rows, assumed, margin in (
         ([same, *elsewhere], FrozenBaseline(), -4.14),
@@ -101,7 +102,10 @@ def test_an_audit_of_the_same_run_folder_lends_its_baseline_and_no_other_does():
     ):
         (found,) = Replay([one], table(*rows), assumed).timelines()
         assert found.points[-1].margin_pp == pytest.approx(margin)
-        assert found.evidence == ({"d": "assumed"} if assumed != FrozenBaseline() else {})
+        is_lent = assumed == FrozenBaseline()
+        assert found.evidence == ({} if is_lent else {"d": "assumed"})
+        # with the interval of (d)
+        assert ("d" in found.undecided) == is_lent
     (found,) = Replay([one], table(*elsewhere)).timelines()
     assert "d" not in found.first_fire
 

