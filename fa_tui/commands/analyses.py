@@ -23,7 +23,7 @@ from fa_core.formats.table import AuditTable
 from fa_core.report.diagnostics import diagnostic_letters
 from fa_core.report.names import canonical_method
 from fa_core.reporting.blocks import Block
-from fa_core.reporting.form import KINDS, Extras, blank_form, write_blocks, write_report
+from fa_core.reporting.form import KINDS, Extras, write_report
 from fa_core.reporting.records import sweep_record, timeline_record
 from fa_core.reporting.sections.analyses import (
     seeds_blocks,
@@ -231,10 +231,7 @@ def report_command(
     out: Annotated[
         Path, typer.Option(metavar="FILE", help=_REPORT_OUT_HELP, parser=options.typed_path)
     ],
-    paths: options.PathsArgument = None,
-    blank: Annotated[
-        bool, typer.Option("--blank", help="The empty form, as .md or .html.")
-    ] = False,
+    paths: options.NamedPaths,
     card: Annotated[bool, _CARD] = False,
     claims: options.ClaimsOption = None,
     *,
@@ -266,17 +263,10 @@ def report_command(
 
         fa-tui report runs/ --out card.html --card --claims claims.toml
 
-        fa-tui report --blank --out form.md
-
         fa-tui report penalty_runs/ --out rescue.pdf --figure rescue
     """
     if out.suffix.lower() in KINDS:
         prepared(out)
-    if blank:
-        print(*map(output.link, write_blocks(out, blank_form())), sep="\n")
-        return
-    if not paths:
-        raise UsageError("Missing argument 'PATH…'", hint="name the runs; only --blank needs none")
     if out.exists():
         output.complain(f"{out} is there already: it is written over")
     chosen = selection.chosen()

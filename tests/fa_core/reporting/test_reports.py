@@ -27,7 +27,7 @@ from fa_core.reporting.blocks import (
     to_markdown,
 )
 from fa_core.reporting.figures import methods_figure, rescue_figure
-from fa_core.reporting.form import Extras, blank_form, reporting_form, write_report
+from fa_core.reporting.form import Extras, reporting_form, write_report
 from fa_core.reporting.panels import rendered
 from fa_core.reporting.records import to_csv
 from tests.fa_core.analysis.runs import row, seeds_of, table, trace
@@ -210,19 +210,6 @@ def test_markdown_links_the_figures_beside_it(published, tmp_path):
     with pytest.raises(UsageError):
         write_report(report, published)
     assert not report.exists()
-
-
-def test_the_blank_form_has_the_parts_and_columns_of_a_report_and_no_number(published):
-    blank, filled = blank_form(), reporting_form(published)
-    grids, known = grids_of(blank), [one for one in grids_of(filled) if one.rows]
-    columns = [set(grid.headings) for grid in grids]
-    assert all(any(set(one.headings) <= headings for headings in columns) for one in known)
-    assert {cell for grid in grids[1:] for row in grid.rows for cell in row} == {""}
-    assert len(grids[0].rows) == 4, "the rules are printed"
-    titles = titles_of(blank)
-    added = [title for title in titles_of(filled) if title not in titles]
-    assert added == [f"Verdicts: {TABLE}", TABLE]
-    assert to_markdown(blank).count("[ ] ") == 7
 
 
 @pytest.mark.parametrize(
