@@ -249,8 +249,9 @@ def gamma_figure(timelines: Sequence[Timeline]) -> Figure:
     """
     drawn = [one for one in timelines if one.gamma_per_layer]
     names, styles = variants((one.method, one.axes) for one in drawn)
+    layers = max((len(point.gamma) for one in drawn for point in one.points), default=0)
     # deep Γ, then Γ_l
-    shown = range(1 + max((len(point.gamma) for one in drawn for point in one.points), default=0))
+    shown = range(1 + layers)
     signs: Signs = {}
     if any(one.null or one.null_gamma for one in drawn):
         signs["under random feedback"] = {"linestyle": ":"}
@@ -262,8 +263,8 @@ def gamma_figure(timelines: Sequence[Timeline]) -> Figure:
         curves = []
         for one in drawn:
             gammas = ((point.deep_gamma, *point.gamma) for point in one.points)
-            curves.append(_numbers(_at(layers, place) for layers in gammas))
-        nulls = _numbers(_at(((one.null or [None])[0], *one.null_gamma), place) for one in drawn)
+            curves.append(_numbers(_at(values, place) for values in gammas))
+        nulls = _numbers(_at(_nulls(one), place) for one in drawn)
         panel.set(title=f"Γ at l = {place - 1}")
         if not place:
             panel.set(title="deep Γ", ylabel="cosine")
@@ -286,6 +287,12 @@ def _over_epochs(
     for one, ys, style in zip(timelines, curves, styles, strict=True):
         xs = [point.epoch for point in one.points]
         plot(panel, xs, ys, style, alpha=panels.FAINT, markevery=slice(-1, None))
+
+
+def _nulls(one: Timeline) -> Sequence[float | None]:
+    """Deep Γ under random feedback, then Γ_l."""
+    deep = one.null[0] if one.null else None
+    return deep, *one.null_gamma
 
 
 def _at(values: Sequence[float | None], place: int) -> float | None:
