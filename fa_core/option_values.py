@@ -267,7 +267,8 @@ def _imported(name: str, wanted: str) -> ModuleType:
     try:
         with redirect_stderr(words):
             module = importlib.import_module(name)
-        paths = [getattr(sys.modules[new], "__file__", None) for new in {*sys.modules} - known]
+        new = (sys.modules[name] for name in {*sys.modules} - known)
+        paths = [getattr(one, "__file__", None) for one in new]
         _SOURCES.update(_times(filter(None, paths)))
         return module
     except ImportError as error:
@@ -281,7 +282,9 @@ def _imported(name: str, wanted: str) -> ModuleType:
         # the first frame is this function's
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame for frame in frames if "importlib" not in frame.filename]
-        where = "".join(f", {frame.filename} line {frame.lineno}" for frame in lines[1:2])
+        where = ""
+        for frame in lines[1:2]:
+            where = f", {frame.filename} line {frame.lineno}"
         said = [str(error)]
         if isinstance(error, SystemExit):
             said += words.getvalue().splitlines()[-1:]

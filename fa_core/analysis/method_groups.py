@@ -161,14 +161,17 @@ def conditions(table: AuditTable, but: str = "") -> list[tuple[Condition, list[i
     facts = [_setup(row) | row.axes for row in table.rows()]
     for own in facts:
         own.pop(but, None)
-    groups, parting = _grouped(list(zip(methods, places, *columns.values(), strict=True)), facts)
+    keys = list(zip(methods, places, *columns.values(), strict=True))
+    groups, parting = _grouped(keys, facts)
     axes = dict.fromkeys([*columns, *parting])
     found = []
     for rows in groups:
         # facts that only some runs record are those of all
         known: Json = {}
         for row in reversed(rows):
-            known |= {x: value for x, value in facts[row].items() if value is not None}
+            for fact, value in facts[row].items():
+                if value is not None:
+                    known[fact] = value
         values = {x: known.get(x) for x in axes}
         first = rows[0]
         found.append((Condition(methods[first], values, places[first]), rows))
@@ -187,7 +190,8 @@ def collections(
     """
     places = homes(sources)
     runs = list(zip(names, seeds, strict=True))
-    if len(set(zip(runs, places, strict=True))) == len(set(runs)):
+    at_places = set(zip(runs, places, strict=True))
+    if len(at_places) == len(set(runs)):
         return [""] * len(runs)
     return places
 
@@ -243,6 +247,7 @@ def families(table: AuditTable) -> list[tuple[Condition, list[int]]]:
     """
     found = []
     for one, rows in conditions(table, but="lam"):
-        if len({repr(table.axes[row].get("lam")) for row in rows}) > 1:
+        penalties = {repr(table.axes[row].get("lam")) for row in rows}
+        if len(penalties) > 1:
             found.append((one, rows))
     return found

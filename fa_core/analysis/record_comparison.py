@@ -239,9 +239,7 @@ def compare(
             differences.append(unchecked)
         else:
             differences.append(found)
-    compared = len(within)
-    for each in differences:
-        compared += each.decides and None not in (each.recorded, each.measured)
+    compared = len(within) + sum(map(_is_compared, differences))
     lost = (measured.credit or {}).get("missing", {}).get("gamma")
     if lost:
         differences = _without_credit(differences, lost)
@@ -254,6 +252,10 @@ def compare(
         elsewhere=elsewhere,
         not_compared=list(skipped),
     )
+
+
+def _is_compared(difference: Difference) -> bool:
+    return difference.decides and None not in (difference.recorded, difference.measured)
 
 
 def _without_credit(differences: list[Difference], why: str) -> list[Difference]:

@@ -111,9 +111,11 @@ def scan(
     # a checkpoint that is opened alone was perhaps measured before, with others
     alone = named.intersection(str(row.checkpoint) for row in found.rows)
     real = {str(real_path(path)) for path in alone}
-    for path in sorted(filter(is_file, {Path(path).with_name(RESULTS) for path in alone})):
+    results = {Path(path).with_name(RESULTS) for path in alone}
+    for path in sorted(filter(is_file, results)):
         beside = _collected(_under(str(path), seen, False, read, homes))
-        found.rows.extend(row for row in with_baselines(beside.rows) if row.checkpoint in real)
+        judged = with_baselines(beside.rows)
+        found.rows.extend(row for row in judged if row.checkpoint in real)
         found.problems.extend(beside.problems)
     found = _one_per_run(found, named)
     if as_recorded:
@@ -151,11 +153,13 @@ def _one_per_run(found: Scan, named: set[str]) -> Scan:
     rows = []
     for row in found.rows:
         if row.source in kept and not row.report.notes:
-            names = [os.path.relpath(other, Path(row.source).parent) for other in kept[row.source]]
-            said = f"not measured, of the same run: {listed([*map(sanitize, names)], 6)}"
+            folder = Path(row.source).parent
+            names = [sanitize(os.path.relpath(other, folder)) for other in kept[row.source]]
+            said = f"not measured, of the same run: {listed(names, 6)}"
             row = msgspec.structs.replace(row, report=DiagnosticReport(notes=said))
         is_bare = row.source == row.checkpoint and is_file(row.source)
-        if row.source not in others and not (is_bare and str(real_path(row.source)) in audited):
+        has_audit = is_bare and str(real_path(row.source)) in audited
+        if row.source not in others and not has_audit:
             rows.append(row)
     traces = [trace for trace in found.traces if trace.source not in others]
     return Scan(rows, traces, found.problems)
@@ -206,7 +210,8 @@ def _comparable(found: Scan) -> Scan:
         axes = known.union(*(row.axes for row in runs))
         count = len(rows) + len(runs)
         if len(axes) * count > MOST_COMPARED:
-            what = f"{path}: {count:,} runs with {len(axes):,} axes are too many to be compared"
+            many = f"{count:,} runs with {len(axes):,} axes"
+            what = f"{path}: {many} are too many to be compared"
             problems.append(Problem(path, f"{what}; name fewer axes, or split it"))
         else:
             rows += runs
@@ -308,7 +313,8 @@ def _in_file(place: Place, given: Given) -> Iterator[Finding]:
             # other texts have commas, too
             if path.lower().endswith(_TABLE_SUFFIXES):
                 names = columns
-        if not _is_ours(place, head) or not (size <= len(start) or given or may_be_known(head)):
+        is_read = size <= len(start) or given or may_be_known(head)
+        if not _is_ours(place, head) or not is_read:
             _refuse_unknown(place, head, names, given)
             return
         data = all_of(file, path)

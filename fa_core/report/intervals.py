@@ -130,10 +130,7 @@ def drift_interval(
     is_line = square >= ON_A_LINE
     if is_line and k < FEWEST_ON_A_LINE:
         return -1.0, 1.0
-    means = []
-    for place, row in enumerate(cosines):
-        of_others = sum(row) - row[place]
-        means.append(of_others / (k - 1))
+    means = _means_with_others(cosines)
     pairs = _pairs(cosines)
     first = 4 * (k - 2) / (k * (k - 1))
     second = 2 / (k * (k - 1)) * _variance(pairs)
@@ -145,19 +142,20 @@ def drift_interval(
         stretched = wide * error / (1 - drift**2)
         ends.append(math.tanh(math.atanh(drift) - stretched))
     if square >= NEAR_A_LINE:
-        # (x − c)² = t²·(first·x·(√q − x) + second)
-        root = math.sqrt(square)
-        spread = first * t**2
-        middle = drift + spread * root / 2
-        factor = 1 + spread
-        constant = drift**2 - second * t**2
-        rest = factor * constant
-        reach = middle + math.sqrt(max(middle**2 - rest, 0.0))
-        ends.append(min(root, reach / factor))
+        ends.append(_end_near_a_line(drift, math.sqrt(square), first * t**2, second * t**2))
     if is_line:
         size = sum(map(abs, pairs)) / len(pairs)
         ends += [size * share for share in _flipped(cosines, z)]
     return max(-1.0, min(ends)), min(1.0, max(ends))
+
+
+def _end_near_a_line(drift: float, root: float, first: float, second: float) -> float:
+    """The largest x ≤ √q with (x − c)² = first·x·(√q − x) + second."""
+    middle = drift + first * root / 2
+    factor = 1 + first
+    rest = factor * (drift**2 - second)
+    reach = middle + math.sqrt(max(middle**2 - rest, 0.0))
+    return min(root, reach / factor)
 
 
 def is_on_a_line(cosines: Sequence[Sequence[float]]) -> bool:
@@ -173,6 +171,15 @@ def _mean_square(cosines: Sequence[Sequence[float]]) -> float:
 
 def _pairs(cosines: Sequence[Sequence[float]]) -> list[float]:
     return [cosine for place, row in enumerate(cosines) for cosine in row[:place]]
+
+
+def _means_with_others(cosines: Sequence[Sequence[float]]) -> list[float]:
+    """c_k, the mean cosine of each batch with the others."""
+    means = []
+    for place, row in enumerate(cosines):
+        of_others = sum(row) - row[place]
+        means.append(of_others / (len(cosines) - 1))
+    return means
 
 
 def _variance(values: Sequence[float]) -> float:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path, PurePath
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from fa_core.files.decode import Json
 from fa_core.report.manifest import HUB_FILES, RUN_FILES, WEIGHTS
@@ -204,6 +204,10 @@ _GENERAL = _ROLES.union(
 _FOLDERS, _PLAIN = 5, (1, 0)
 
 
+_Ranked: TypeAlias = tuple[tuple[int, int], str]
+"""A role's preference, and the path of a file."""
+
+
 def is_file_name(path: str) -> bool:
     """Whether a path has a suffix of files with runs."""
     return _SUFFIX.search(path) is not None
@@ -239,7 +243,7 @@ def one_per_run(paths: Iterable[str]) -> dict[str, list[str]]:
     >>> one_per_run(["dfa/best.pt", "dfa/old/epoch_1.pt", "dfa/last.pt", "dfa/step_2/model.pt"])
     {'dfa/best.pt': ['dfa/last.pt', 'dfa/step_2/model.pt']}
     """
-    runs: defaultdict[tuple[str, str], list[tuple[tuple[int, int], str]]] = defaultdict(list)
+    runs: defaultdict[tuple[str, str], list[_Ranked]] = defaultdict(list)
     for path in paths:
         folder, name = os.path.split(path)
         suffix = _SUFFIX.search(name)
@@ -300,7 +304,8 @@ def name_of(path: str) -> Name:
 
 def _place_of_method(parts: Sequence[str], said: Sequence[tuple[str, int | None, Json]]) -> int:
     """Which part of a path names the method: the file, or a folder."""
-    named = [i for i, (method, _, _) in enumerate(said) if not _is_general(method)]
+    methods = [method for method, _, _ in said]
+    named = [i for i, method in enumerate(methods) if not _is_general(method)]
     stated = [i for i in named if _METHOD.search(parts[i])]
     if stated:
         return stated[0]

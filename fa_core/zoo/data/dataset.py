@@ -320,10 +320,8 @@ def made_data(spec: str, made: object) -> DataSet | GivenBatches:
         made = tuple(made[name] for name in NAMES)
     if isinstance(made, Iterable) and not isinstance(made, _NO_BATCHES):
         items = list(made)
-        pairs = [one for one in items if isinstance(one, tuple | list) and len(one) == 2]
-        mappings = [one for one in items if isinstance(one, Mapping)]
         may_be_train_and_test = isinstance(made, tuple) and len(items) == 2
-        if len(pairs) + len(mappings) == len(items) > 0 and not may_be_train_and_test:
+        if items and all(map(_is_batch, items)) and not may_be_train_and_test:
             return GivenBatches(spec, items)
         if isinstance(made, tuple | list) and len(items) == len(NAMES):
             return from_arrays(spec, *items)
@@ -332,6 +330,11 @@ def made_data(spec: str, made: object) -> DataSet | GivenBatches:
         where=spec,
         hint=f"return ({', '.join(NAMES)}), or test batches: a DataLoader, a list of (x, y)",
     )
+
+
+def _is_batch(value: object) -> bool:
+    is_pair = isinstance(value, tuple | list) and len(value) == 2
+    return is_pair or isinstance(value, Mapping)
 
 
 _NO_BATCHES = (str, bytes, Mapping, Tensor, np.ndarray)
