@@ -1,5 +1,5 @@
 """Typed option values: hints for unknown names, specs, import of code by name; and
-what other packages add to their names: methods, networks, data sets, formats."""
+training methods of other packages."""
 
 from __future__ import annotations
 
@@ -25,21 +25,13 @@ from fa_core.files.opening import is_file
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-METHODS, MODELS, DATA, FORMATS = (
-    "fa_core.methods",
-    "fa_core.models",
-    "fa_core.data",
-    "fa_core.formats",
-)
-"""The entry-point groups, described in docs/extend.md."""
 
-
-def plugins(group: str) -> dict[str, EntryPoint]:
-    """Name → entry point of the installed packages."""
+def plugins() -> dict[str, EntryPoint]:
+    """Name → entry point of the methods that installed packages bring (docs/extend.md)."""
     # 8 ms, which the explorer's start does not need
     from importlib.metadata import entry_points
 
-    return {point.name: point for point in entry_points(group=group)}
+    return {point.name: point for point in entry_points(group="fa_core.methods")}
 
 
 def load_plugin(point: EntryPoint) -> Any:
@@ -177,8 +169,8 @@ def network_spec(text: str) -> tuple[str, str, Json]:
         raise UsageError(
             f"{text!r}: its arguments are no key=value pairs of literals", hint=hint
         ) from None
-    if not (kind or is_callable_name(name) or name in ARCHS or name in plugins(MODELS)):
-        known = [*ARCHS, *plugins(MODELS), *(f"{library}:…" for library in LIBRARIES)]
+    if not (kind or is_callable_name(name) or name in ARCHS):
+        known = [*ARCHS, *(f"{library}:…" for library in LIBRARIES)]
         raise UsageError(
             f"{name!r} is neither a known network nor module:callable", hint=nearest(name, known)
         )
@@ -188,7 +180,7 @@ def network_spec(text: str) -> tuple[str, str, Json]:
 LOSSES = ("ce", "bce", "mse")
 """Names of losses, as in `fa_core.measure.loss`, without importing torch."""
 
-DATA_SETS = ("synthetic", "cifar10", "cifar100", "imagefolder", "digits", "npz")
+DATA_SETS = ("synthetic", "cifar10", "cifar100", "digits", "npz")
 """Names of data specs, as in `fa_core.zoo.data.DATA_LOADERS`, without importing torch."""
 
 
@@ -214,14 +206,13 @@ def check_known_or_code(kind: str, text: str, known: Iterable[str]) -> None:
 
 
 def check_data_set(spec: str) -> None:
-    """Refuse a data SPEC that is neither one of `DATA_SETS`, a plugin, nor ``module:callable``.
+    """Refuse a data SPEC that is neither one of `DATA_SETS` nor ``module:callable``.
 
     Raises:
         UsageError: with a similar name in the hint.
     """
     if not is_callable_name(spec):
-        known = [*DATA_SETS, *plugins(DATA), "module:callable"]
-        check_known("data set", spec.partition(":")[0], known)
+        check_known("data set", spec.partition(":")[0], [*DATA_SETS, "module:callable"])
 
 
 def import_callable(text: str) -> Callable[..., Any]:
@@ -276,7 +267,8 @@ def _imported(name: str, wanted: str) -> ModuleType:
     try:
         with redirect_stderr(words):
             module = importlib.import_module(name)
-        paths = [getattr(sys.modules[new], "__file__", None) for new in {*sys.modules} - known]
+        new = (sys.modules[name] for name in {*sys.modules} - known)
+        paths = [getattr(one, "__file__", None) for one in new]
         _SOURCES.update(_times(filter(None, paths)))
         return module
     except ImportError as error:
@@ -290,7 +282,9 @@ def _imported(name: str, wanted: str) -> ModuleType:
         # the first frame is this function's
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame for frame in frames if "importlib" not in frame.filename]
-        where = "".join(f", {frame.filename} line {frame.lineno}" for frame in lines[1:2])
+        where = ""
+        for frame in lines[1:2]:
+            where = f", {frame.filename} line {frame.lineno}"
         said = [str(error)]
         if isinstance(error, SystemExit):
             said += words.getvalue().splitlines()[-1:]

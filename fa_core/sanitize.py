@@ -49,7 +49,13 @@ def one_line(text: str) -> str:
     """
     if "::" not in text and "##[" not in text:
         return sanitize(text)
-    return _STEERING.sub(lambda found: f"{found[1] or ''}\\x{ord(found[0][-1]):x}", sanitize(text))
+    return _STEERING.sub(_escaped_sign, sanitize(text))
+
+
+def _escaped_sign(found: re.Match[str]) -> str:
+    before = found[1] or ""
+    code = ord(found[0][-1])
+    return f"{before}\\x{code:x}"
 
 
 _ODD = re.compile(r"[^ -~\n]|#(?=#\[)")

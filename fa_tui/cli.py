@@ -36,7 +36,6 @@ COMMANDS = (
     "timeline",
     "report",
     "train",
-    "replicate",
     "verify",
     "pitfalls",
     "doctor",

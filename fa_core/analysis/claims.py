@@ -218,7 +218,10 @@ def check_claim(claim: Claim, rows: Sequence[AuditRow]) -> ClaimResult:
     """
     runs = list(_runs_of(claim, rows))
     times = Counter(row.seed for row in runs if row.seed is not None)
-    found = [_said(claim, row) for row in runs if row.seed is None or times[row.seed] == 1]
+    found = []
+    for row in runs:
+        if row.seed is None or times[row.seed] == 1:
+            found.append(_said(claim, row))
     for seed, count in times.items():
         if count > 1:
             why = "the seed is there twice: an axis, or a filter, chooses one"
@@ -232,10 +235,11 @@ def check_claim(claim: Claim, rows: Sequence[AuditRow]) -> ClaimResult:
 def _runs_of(claim: Claim, rows: Sequence[AuditRow]) -> Iterator[AuditRow]:
     """The runs that a claim is about."""
     seeds = set(claim.seeds)
+    axes = claim.axes.items()
     for row in rows:
         if row.method != claim.method or (seeds and row.seed not in seeds):
             continue
-        if all(row.axes.get(name) == value for name, value in claim.axes.items()):
+        if all(row.axes.get(name) == value for name, value in axes):
             yield row
 
 

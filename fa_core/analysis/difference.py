@@ -74,31 +74,20 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
         lacks d`` (the letters that both measured say the same)."""
         if self.state != CHANGED or self.before is None or self.after is None:
             return []
-        both = self.before.report, self.after.report
-        old, new = map(settings_of, (self.before, self.after))
-        others = [
-            f"{axis_sign(name)} {plain(value)} → {plain(new[name])}"
-            for name, value in old.items()
-            if name in new and value != new[name]
-        ]
-        notes = [sanitize(f"with {listed(others, 6)}")] if others else []
-        notes += _other_inputs(*both)
-        common = set(both[0].measured).intersection(both[1].measured)
-        said, says = ((common & report.flags, common & report.undecided) for report in both)
-        why = "only because" if said == says and self.verdict_changed else "where"
-        for side, (own, other) in zip("AB", (both, both[::-1]), strict=True):
-            notes += [f"in {side} {own.changed}"] if own.changed else []
-            unknown = {*other.provenance} - {*own.provenance} if own.coverage else ()
-            inputs = {"arch": "of a network", "data_hash": "on data"}
-            notes += [f"{what} unknown in {side}" for x, what in inputs.items() if x in unknown]
-            lacks = sorted({*other.measured} - {*own.measured})
-            if lacks:
-                notes.append(f"{why} {side} lacks {''.join(lacks)}")
-        was, now = (_said(row, self.numbers) for row in (self.before, self.after))
-        unlike = [x for x in JUDGED if x in was and was[x] != now[x]]
-        return notes + [
-            f"interval of ({x}) {was[x] or 'none'} → {now[x] or 'none'}" for x in unlike
-        ]
+        before, after = self.before, self.after
+        why = "where"
+        if self.verdict_changed and _agree_where_both_measured(before.report, after.report):
+            why = "only because"
+        notes = _other_settings(before, after)
+        notes += _other_inputs(before.report, after.report)
+        notes += _lacking("A", before.report, after.report, why)
+        notes += _lacking("B", after.report, before.report, why)
+        was, now = (_said(row, self.numbers) for row in (before, after))
+        for letter in JUDGED:
+            if letter in was and was[letter] != now[letter]:
+                ends = f"{was[letter] or 'none'} → {now[letter] or 'none'}"
+                notes.append(f"interval of ({letter}) {ends}")
+        return notes
 
     def to_dict(self) -> Json:
         """Names, state, and what each audit says, for JSON."""
@@ -115,14 +104,57 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
+def _other_settings(before: AuditRow, after: AuditRow) -> list[str]:
+    """``with λ 0 → 0.01``: the settings that both record, and that differ."""
+    new = settings_of(after)
+    others = []
+    for name, value in settings_of(before).items():
+        if name in new and value != new[name]:
+            others.append(f"{axis_sign(name)} {plain(value)} → {plain(new[name])}")
+    if others:
+        return [sanitize(f"with {listed(others, 6)}")]
+    return []
+
+
+def _agree_where_both_measured(before: DiagnosticReport, after: DiagnosticReport) -> bool:
+    common = set(before.measured).intersection(after.measured)
+    for was, now in ((before.flags, after.flags), (before.undecided, after.undecided)):
+        if common & was != common & now:
+            return False
+    return True
+
+
+def _lacking(side: str, own: DiagnosticReport, other: DiagnosticReport, why: str) -> list[str]:
+    """What one of the audits lacks or does not know, and what changed in it."""
+    notes = []
+    if own.changed:
+        notes.append(f"in {side} {own.changed}")
+    if own.coverage:
+        unknown = other.provenance.keys() - own.provenance.keys()
+        for fact, what in (("arch", "of a network"), ("data_hash", "on data")):
+            if fact in unknown:
+                notes.append(f"{what} unknown in {side}")
+    lacks = set(other.measured).difference(own.measured)
+    if lacks:
+        letters = "".join(sorted(lacks))
+        notes.append(f"{why} {side} lacks {letters}")
+    return notes
+
+
 def _other_inputs(before: DiagnosticReport, after: DiagnosticReport) -> list[str]:
     """``on other data``, ``of other weights``: by the hashes that both record."""
-    both = [
-        (facts.get("data_hash"), facts.get("hashes", {}).get("weights"))
-        for facts in (before.provenance, after.provenance)
-    ]
-    pairs = zip(("on other data", "of other weights"), *both, strict=True)
-    return [note for note, was, now in pairs if None not in (was, now) and was != now]
+    now = _inputs(after)
+    notes = []
+    for note, was in _inputs(before).items():
+        if None not in (was, now[note]) and was != now[note]:
+            notes.append(note)
+    return notes
+
+
+def _inputs(report: DiagnosticReport) -> Json:
+    facts = report.provenance
+    weights = facts.get("hashes", {}).get("weights")
+    return {"on other data": facts.get("data_hash"), "of other weights": weights}
 
 
 def _side(row: AuditRow | None) -> Json | None:
@@ -203,9 +235,13 @@ def _compared(before: AuditRow, after: AuditRow) -> RunDifference:
 
 def _said(row: AuditRow, numbers: Sequence[NumberChange]) -> dict[str, str]:
     """A run's judgement, and the intervals of the numbers that did not change, as text."""
-    report, changed = row.report, {one.quantity.letter for one in numbers}
-    ends = {x: range_text(report, x).replace(",", " to") for x in JUDGED if x not in changed}
-    return {"cell": report.cell(), "words": report.words, **ends}
+    report = row.report
+    said = {"cell": report.cell(), "words": report.words}
+    changed = {one.quantity.letter for one in numbers}
+    for letter in JUDGED:
+        if letter not in changed:
+            said[letter] = range_text(report, letter).replace(",", " to")
+    return said
 
 
 def _over(was: float | None, now: float | None, quantity: Quantity, relative: float) -> float:

@@ -124,7 +124,8 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     def change(self) -> str:
         """``bp_grad_norms[4] 1.2e-9 → 3.4e-9``; of a list of samples, how many differ."""
         if self.name == RIGHT:
-            return f"{RIGHT}: {unlike(str(self.recorded or ''), str(self.measured or ''))}"
+            right, now_right = (str(bits or "") for bits in (self.recorded, self.measured))
+            return f"{RIGHT}: {unlike(right, now_right)}"
         was = _short(self.recorded, "not in the record")
         absent = "measured now" if self.name.startswith("unmeasured.") else "not measured"
         return f"{self.name} {was} → {_short(self.measured, absent)}"
@@ -238,7 +239,7 @@ def compare(
             differences.append(unchecked)
         else:
             differences.append(found)
-    both = [None not in (each.recorded, each.measured) and each.decides for each in differences]
+    compared = len(within) + sum(map(_is_compared, differences))
     lost = (measured.credit or {}).get("missing", {}).get("gamma")
     if lost:
         differences = _without_credit(differences, lost)
@@ -246,11 +247,15 @@ def compare(
     differences.sort(key=_order)
     return Comparison(
         differences=differences,
-        compared=len(within) + sum(both),
+        compared=compared,
         largest=max(within, default=0.0),
         elsewhere=elsewhere,
         not_compared=list(skipped),
     )
+
+
+def _is_compared(difference: Difference) -> bool:
+    return difference.decides and None not in (difference.recorded, difference.measured)
 
 
 def _without_credit(differences: list[Difference], why: str) -> list[Difference]:
@@ -344,7 +349,8 @@ def _judged(name: str, was: object, now: object, rule: Rule, relative: float) ->
     over = excess(was, now, tolerance)
     if over > 1:
         return replace(found, tolerance=tolerance or None)
-    if over > 0 and relative > FINE and tolerance > COARSE * max(abs(was), abs(now)):
+    proves = COARSE * max(abs(was), abs(now))
+    if over > 0 and relative > FINE and tolerance > proves:
         why = f"rounding may change it by {tolerance:.1e}"
         return replace(found, kind=UNCHECKED, decides=False, why=why)
     return over
@@ -379,7 +385,7 @@ def _values(report: DiagnosticReport, summary: object) -> dict[str, object]:
     """
     data = msgspec.to_builtins(report.as_recorded()) | {"verdict": None, SUMMARY: summary}
     found: dict[str, object] = {}
-    waiting: list[tuple[str, object]] = list(data.items())[::-1]
+    waiting: list[tuple[str, object]] = [*reversed(data.items())]
     while waiting:
         name, value = waiting.pop()
         if isinstance(value, Mapping):

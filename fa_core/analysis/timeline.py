@@ -435,7 +435,8 @@ def by_condition(timelines: Sequence[Timeline]) -> list[tuple[str, list[Timeline
 
     Files and folders are told apart, and named, only if the same run is in two of them.
     """
-    names = [(one.method, repr(sorted(one.axes.items(), key=str))) for one in timelines]
+    axes = (repr(sorted(one.axes.items(), key=str)) for one in timelines)
+    names = [(one.method, own) for one, own in zip(timelines, axes, strict=True)]
     seeds = [one.seed for one in timelines]
     sources = [one.source for one in timelines]
     places = collections(names, seeds, sources)
@@ -443,13 +444,17 @@ def by_condition(timelines: Sequence[Timeline]) -> list[tuple[str, list[Timeline
     for place, name, one in zip(places, names, timelines, strict=True):
         members[place, name].append(one)
     for group in members.values():
-        group.sort(key=lambda one: (one.seed is None, one.seed or 0))
+        group.sort(key=_by_seed)
     return [(place, group) for (place, _), group in members.items()]
+
+
+def _by_seed(one: Timeline) -> tuple[bool, int]:
+    return one.seed is None, one.seed or 0
 
 
 def _method(collection: str, group: list[Timeline]) -> MethodTimeline:
     stops = [one.stop for one in group if one.stop is not None]
-    with_acc = [stop for stop in stops if stop.acc is not None and stop.final_acc is not None]
+    with_acc = [stop for stop in stops if None not in (stop.acc, stop.final_acc)]
     first_fire = {}
     for letter in LETTERS:
         if any(letter in one.first_fire for one in group):

@@ -222,7 +222,9 @@ def audit(
         hint = "audit files are shown by `fa-tui show`"
         raise UnreadableInput("nothing to measure: no checkpoint and no run folder", hint=hint)
     checkpoints = [str(row.checkpoint) for row in targets]
-    without_data = {path for path in checkpoints if options.data is None and not is_run(Path(path))}
+    without_data = set()
+    if options.data is None:
+        without_data = {path for path in checkpoints if not is_run(Path(path))}
     if len(without_data) == len(targets):
         raise no_data(checkpoints[0])
     how.check()
@@ -286,7 +288,8 @@ def measurable(rows: Iterable[AuditRow]) -> list[AuditRow]:
             continue
         path = run_of(path) or path
         known = found.get(str(path))
-        if known is None or (known.source != known.checkpoint and row.source == row.checkpoint):
+        is_itself = row.source == row.checkpoint
+        if known is None or (is_itself and known.source != known.checkpoint):
             found[str(path)] = replace(row, checkpoint=str(path))
     return list(found.values())
 
@@ -359,7 +362,8 @@ def finished_before(
     left: defaultdict[str, list[AuditRow]] = defaultdict(list)
     for row in recorded:
         row = replace(row, report=_as_measured(row.report))
-        left[_identity(row, _settings(row), row.report.provenance.get("hashes"))].append(row)
+        hashes = row.report.provenance.get("hashes")
+        left[_identity(row, _settings(row), hashes)].append(row)
     found: dict[int, DiagnosticReport] = {}
     for index, row in enumerate(rows):
         alike = left[_identity(row, options, _hashes(row))]

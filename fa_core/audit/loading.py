@@ -186,7 +186,8 @@ def resolve_plan(options: MeasureOptions, manifest: Manifest | None, where: Path
         usual = (manifest.eval_batches, manifest.eval_batch_size, manifest.eval_seed)
     else:
         usual = (BATCHES, BATCH_SIZE, 0)
-    batches, batch_size, seed = (b if a is None else a for a, b in zip(given, usual, strict=True))
+    pairs = zip(given, usual, strict=True)
+    batches, batch_size, seed = (b if a is None else a for a, b in pairs)
     check_counts(batches=batches, batch_size=batch_size)
     return Plan(data, options.data is not None and options.data_typed, batches, batch_size, seed)
 
@@ -203,9 +204,11 @@ def evaluation(plan: Plan, device: str) -> Evaluation:
         none = torch.empty(0)
         return Evaluation(none, none, data.batches[: plan.batches], data.hash, given=data.batches)
     order, batched = eval_order(len(data.test_y), plan.batches, plan.batch_size, plan.eval_seed)
-    x, y = (samples[order].to(device) for samples in (data.test_x, data.test_y))
+    x = data.test_x[order].to(device)
+    y = data.test_y[order].to(device)
     size = min(plan.batch_size, batched)
-    batches = list(zip(*(torch.split(part[:batched], size) for part in (x, y)), strict=True))
+    parts = (torch.split(part[:batched], size) for part in (x, y))
+    batches = list(zip(*parts, strict=True))
     return Evaluation(x, y, batches, data.hash, order, scaling=data.scaling)
 
 
@@ -242,8 +245,10 @@ def check_asked(loaded: Loaded) -> None:
         asked = count
     if not (options.data_typed and options.batches and options.batch_size):
         asked = max(asked, STATES * batch, batches * max(batch, PASS))
-    wide = sum(max(len(t), NARROWEST) for t in loaded.network.parameters() if t.dim() > 1)
-    values = wide * data.test_x.shape[2:].numel() * max(0, asked - USUAL_SAMPLES)
+    layers = (t for t in loaded.network.parameters() if t.dim() > 1)
+    wide = sum(max(len(layer), NARROWEST) for layer in layers)
+    positions = data.test_x.shape[2:].numel()
+    values = wide * positions * max(0, asked - USUAL_SAMPLES)
     if 4 * values > TIMES * size + SLACK:
         raise UnreadableInput(
             f"names {batches:,} batches of {batch:,} of {count:,} samples, for {size >> 10:,} KiB "

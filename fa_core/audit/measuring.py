@@ -372,8 +372,8 @@ def _network_facts(loaded: Loaded) -> Json:
     if (run := loaded.manifest) is not None:
         facts |= {TRAINED_ON: run.data_hash, "epochs_done": run.epochs_done}
         facts |= {"recipe": run.recipe, "method_args": run.method_args}
-    kinds = sorted({str(t.dtype).removeprefix("torch.") for t in tensors if t.is_floating_point()})
-    return {**facts, "weights_dtype": "+".join(kinds)}
+    kinds = {str(t.dtype).removeprefix("torch.") for t in tensors if t.is_floating_point()}
+    return {**facts, "weights_dtype": "+".join(sorted(kinds))}
 
 
 @lru_cache(maxsize=8)

@@ -238,8 +238,10 @@ class ChildProcess:
         code = self._wait(EXIT_TIMEOUT)
         cause = self._nonsense or f"exited with status {code}"
         if code < 0 and not self._nonsense:
-            known = -code in {*signal.Signals}
-            cause = f"was killed by {signal.Signals(-code).name if known else f'signal {-code}'}"
+            name = f"signal {-code}"
+            if -code in {*signal.Signals}:
+                name = signal.Signals(-code).name
+            cause = f"was killed by {name}"
         words = "".join(log_tail(self.log, 1)).strip()
         hints = []
         if words:

@@ -169,7 +169,8 @@ class Pool(AbstractContextManager["Pool"]):
         if threading.current_thread() is not self._notifier:
             self._notifier.join()
         has_failed = any(view.state is JobState.FAILED for view in self.jobs())
-        if not has_failed or not any(log.stat().st_size for log in self.log_dir.glob("*.log")):
+        sizes = (log.stat().st_size for log in self.log_dir.glob("*.log"))
+        if not has_failed or not any(sizes):
             shutil.rmtree(self.log_dir, ignore_errors=True)
 
     def __exit__(self, *_: object) -> None:
@@ -178,7 +179,8 @@ class Pool(AbstractContextManager["Pool"]):
     def start_worker(self, device: str) -> ChildProcess:
         """Start a worker process for a device."""
         number = next(self._worker_numbers)
-        log = self.log_dir / f"worker-{number}-{device.replace(':', '')}.log"
+        plain = device.replace(":", "")
+        log = self.log_dir / f"worker-{number}-{plain}.log"
         threads = self._threads or threads_per_worker(self._devices)
         module = ["fa_core.audit.worker", device, str(Path.cwd())]
         return ChildProcess(module, log=log, environment=messages.environment(threads))
@@ -284,7 +286,8 @@ class Pool(AbstractContextManager["Pool"]):
         """Leave a worker's share of the queue to the others; False if it is the last one, which
         stays."""
         with self.changed:
-            worker.retired = any(not (other is worker or other.retired) for other in self._workers)
+            others = (other for other in self._workers if other is not worker)
+            worker.retired = not all(other.retired for other in others)
             self.changed.notify_all()
             return worker.retired
 

@@ -217,7 +217,8 @@ class Storage:
         """
         if len(size) > MOST_DIMENSIONS:
             raise ValueError(f"a tensor of {len(size):,} dimensions")
-        are_counts = all(type(n) is int and n >= 0 for n in (offset, *size, *stride))
+        layout = (offset, *size, *stride)
+        are_counts = all(type(n) is int and n >= 0 for n in layout)
         if len(size) != len(stride) or not are_counts:
             raise ValueError("a tensor's sizes or strides are no counts")
         own = STORAGES[self._archive.kinds[self._key]]

@@ -196,7 +196,8 @@ def mappings(content: object, size: int) -> dict[str, State]:
                 waiting += [(name, one, depth + 1) for name, one in deeper]
         if isinstance(value, SafeDict):
             state.versions = value.versions
-        if sum(tensor.nbytes for tensor in state.tensors.values()) > REPEATS * size + SLACK:
+        taken = sum(tensor.nbytes for tensor in state.tensors.values())
+        if taken > REPEATS * size + SLACK:
             state = State(dict.fromkeys(state, OtherKind("larger than its file")))
         if state:
             found[place] = state
@@ -376,7 +377,8 @@ def _own_tensors(module: Contents, budget: StepBudget) -> State:
     if not isinstance(passing, list):
         passing = []
     held = {**module["_parameters"], **module["_buffers"]}
-    budget.spend(STEPS_A_TENSOR * len(held) + len(passing) + len(module["_modules"]))
+    budget.spend(STEPS_A_TENSOR * len(held))
+    budget.spend(len(passing) + len(module["_modules"]))
     unsaved = {name for name in passing if isinstance(name, str)}
     found = State()
     for number, (name, value) in enumerate(held.items()):

@@ -39,7 +39,8 @@ def sniff(document: Document) -> bool:
 
 def names_in(document: Document) -> list[str]:
     """The names in a log's entries."""
-    return list(dict.fromkeys(chain.from_iterable(fields for _, fields in _entries(document))))
+    entries = (fields for _, fields in _entries(document))
+    return list(dict.fromkeys(chain.from_iterable(entries)))
 
 
 def _entries(document: Document) -> list[Entry]:
@@ -100,7 +101,9 @@ def sniff_penalty(document: Document) -> bool:
     log = document.members.get("log")
     if not {"final_test_acc", "lam"}.isdisjoint(document.members):
         return log is not None
-    return isinstance(log, list) and any(isinstance(one, dict) and "epoch" in one for one in log)
+    if not isinstance(log, list):
+        return False
+    return any(isinstance(one, dict) and "epoch" in one for one in log)
 
 
 def read_penalty(document: Document) -> Iterator[Finding]:
@@ -131,7 +134,8 @@ def read_penalty(document: Document) -> Iterator[Finding]:
     entries = [(log.place(index), entry) for index, entry in log.objects()]
     trace, problems = trace_of(row, entries, document.columns)
     if not trace.epochs:
-        hint = "; ".join([*(problem.message for problem in problems[:1]), *trace.notes])
+        first = [problem.message for problem in problems[:1]]
+        hint = "; ".join([*first, *trace.notes])
         raise UnreadableInput("no epoch can be read", where=where, hint=hint)
     yield from problems
     notes = trace.notes
@@ -196,7 +200,8 @@ def read_csv(path: str, file: BinaryIO, given: Given) -> Iterator[Trace | Proble
             where = f"{path}: line {rows.line_num}"
             row = [cell.strip() for cell in row]
             # a log that is begun again repeats its headings
-            if not names or len(known.intersection(row)) * 2 > len(row):
+            repeated = known.intersection(row)
+            if not names or len(repeated) * 2 > len(row):
                 names = _checked(row, given, where)
                 known = {*names} - {""}
             elif any(row[len(names) :]):

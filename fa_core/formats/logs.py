@@ -165,8 +165,9 @@ def _remarks(
     merged: Mapping[int, Values], replaced: Iterable[tuple[int, Place]], unused: Iterable[str]
 ) -> Iterator[str]:
     """What of a log does not count, and which columns are not read."""
+    again = {at for at, (field, _) in replaced if field in JUDGED}
     remarks: dict[str, list[Any]] = {
-        _AGAIN: sorted({at for at, (field, _) in replaced if field in JUDGED}),
+        _AGAIN: sorted(again),
         _BACK: sorted(at for at, values in merged.items() if not values),
         _UNUSED: list(map(sanitize, unused)),
     }
@@ -241,7 +242,8 @@ def _placed(fields: Json, columns: Mapping[str, Place], where: str) -> Values:
 
 def _is_measured(values: Values) -> bool:
     """Whether an entry has a number to judge."""
-    return any(field in JUDGED and value == value for (field, _), value in values.items())
+    judged = (value for (field, _), value in values.items() if field in JUDGED)
+    return any(value == value for value in judged)
 
 
 def _unit(columns: Mapping[str, Place], measured: Iterable[Values]) -> str:
@@ -259,7 +261,10 @@ def _unit(columns: Mapping[str, Place], measured: Iterable[Values]) -> str:
 
 
 def _is_whole(position: object) -> bool:
-    return is_number(position) and min(position % 1.0, -position % 1.0) < _NEAR
+    if not is_number(position):
+        return False
+    off = min(position % 1.0, -position % 1.0)
+    return off < _NEAR
 
 
 def _at_end(position: object) -> int | None:
@@ -329,7 +334,8 @@ def _stream(listed: object, norms: Mapping[int, object], last: object) -> tuple[
     if listed is not None or (last is None and not norms):
         return [] if listed is None else listed, ""
     deepest = max(norms, default=0)
-    if 0 < deepest == len(norms) - 1 and last in (None, norms[deepest]):
+    has_all = 0 < deepest == len(norms) - 1
+    if has_all and last in (None, norms[deepest]):
         return [norms[layer] for layer in range(len(norms))], ""
     if last is None:
         return [norms[deepest]], str(deepest)

@@ -192,7 +192,11 @@ def read_list(document: Document) -> Iterator[Finding]:
         partial(_entry_row, node, document.path, document.place(index))
         for index, node in document.items
     )
-    yield from keyed(document.path, parts, "entry", lambda rows: numbered(row.key for row in rows))
+    yield from keyed(document.path, parts, "entry", _numbered_keys)
+
+
+def _numbered_keys(rows: list[AuditRow]) -> list[str]:
+    return numbered(row.key for row in rows)
 
 
 def keyed(
@@ -212,7 +216,8 @@ def keyed(
     found = [attempt(path, read, what) for read in parts]
     yield from (one for one in found if isinstance(one, Problem))
     rows = [one for one in found if isinstance(one, AuditRow)]
-    yield [replace(row, key=key) for row, key in zip(rows, keys(rows), strict=True)]
+    keyed_rows = zip(rows, keys(rows), strict=True)
+    yield [replace(row, key=key) for row, key in keyed_rows]
 
 
 def _entry_row(node: Node, source: str, where: str) -> AuditRow:
@@ -250,7 +255,8 @@ _LAST = {"h_L": "residual_norms", "g_L": "bp_grad_norms"}
 
 def _is_measured(fields: Json) -> bool:
     """Whether an entry has an accuracy, norms of the stream or their growth."""
-    named = {_SPELLED.get(name, name) for name, value in fields.items() if value is not None}
+    there = (name for name, value in fields.items() if value is not None)
+    named = {_SPELLED.get(name, name) for name in there}
     return not named.isdisjoint((*MEASURED, "growth_bound", *_LAST))
 
 
@@ -262,7 +268,8 @@ def _report(fields: Json, axes: Json, where: str) -> DiagnosticReport:
     for name, value in fields.items():
         field = _SPELLED.get(name, name)
         if field in _REPORTED and value is not None:
-            if str(found.get(field, value)) != str(value) and field != "method_name":
+            before = found.get(field, value)
+            if str(before) != str(value) and field != "method_name":
                 raise InvalidReport(f"{name} is {field}, which has another value", where=where)
             found[field] = value
         elif field not in {*_LAST, *_REPORTED, *axes, "key"}:

@@ -30,7 +30,7 @@ from fa_core.formats.checkpoint_file import HASHED, marked_changed, with_places
 from fa_core.formats.frozen_runs import with_baselines
 from fa_core.formats.json_document import Finding, open_document
 from fa_core.formats.log_columns import Given, is_log, may_be_log, no_known_column
-from fa_core.formats.readers import HEAD, KNOWN, format_of, may_be_known, plugin_readers
+from fa_core.formats.readers import HEAD, KNOWN, format_of, may_be_known
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.formats.trace import Trace
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -111,9 +111,11 @@ def scan(
     # a checkpoint that is opened alone was perhaps measured before, with others
     alone = named.intersection(str(row.checkpoint) for row in found.rows)
     real = {str(real_path(path)) for path in alone}
-    for path in sorted(filter(is_file, {Path(path).with_name(RESULTS) for path in alone})):
+    results = {Path(path).with_name(RESULTS) for path in alone}
+    for path in sorted(filter(is_file, results)):
         beside = _collected(_under(str(path), seen, False, read, homes))
-        found.rows.extend(row for row in with_baselines(beside.rows) if row.checkpoint in real)
+        judged = with_baselines(beside.rows)
+        found.rows.extend(row for row in judged if row.checkpoint in real)
         found.problems.extend(beside.problems)
     found = _one_per_run(found, named)
     if as_recorded:
@@ -151,11 +153,13 @@ def _one_per_run(found: Scan, named: set[str]) -> Scan:
     rows = []
     for row in found.rows:
         if row.source in kept and not row.report.notes:
-            names = [os.path.relpath(other, Path(row.source).parent) for other in kept[row.source]]
-            said = f"not measured, of the same run: {listed([*map(sanitize, names)], 6)}"
+            folder = Path(row.source).parent
+            names = [sanitize(os.path.relpath(other, folder)) for other in kept[row.source]]
+            said = f"not measured, of the same run: {listed(names, 6)}"
             row = msgspec.structs.replace(row, report=DiagnosticReport(notes=said))
         is_bare = row.source == row.checkpoint and is_file(row.source)
-        if row.source not in others and not (is_bare and str(real_path(row.source)) in audited):
+        has_audit = is_bare and str(real_path(row.source)) in audited
+        if row.source not in others and not has_audit:
             rows.append(row)
     traces = [trace for trace in found.traces if trace.source not in others]
     return Scan(rows, traces, found.problems)
@@ -206,7 +210,8 @@ def _comparable(found: Scan) -> Scan:
         axes = known.union(*(row.axes for row in runs))
         count = len(rows) + len(runs)
         if len(axes) * count > MOST_COMPARED:
-            what = f"{path}: {count:,} runs with {len(axes):,} axes are too many to be compared"
+            many = f"{count:,} runs with {len(axes):,} axes"
+            what = f"{path}: {many} are too many to be compared"
             problems.append(Problem(path, f"{what}; name fewer axes, or split it"))
         else:
             rows += runs
@@ -308,8 +313,9 @@ def _in_file(place: Place, given: Given) -> Iterator[Finding]:
             # other texts have commas, too
             if path.lower().endswith(_TABLE_SUFFIXES):
                 names = columns
-        if not _is_ours(place, head) or not (size <= len(start) or given or may_be_known(head)):
-            yield from _from_plugin(place, head, names, given)
+        is_read = size <= len(start) or given or may_be_known(head)
+        if not _is_ours(place, head) or not is_read:
+            _refuse_unknown(place, head, names, given)
             return
         data = all_of(file, path)
     yield from _in_json(place, data, head, given)
@@ -330,22 +336,15 @@ def _in_json(place: Place, data: bytes, head: bytes, given: Given) -> Iterator[F
         if form:
             yield from form.read(document)
             return
-    yield from _from_plugin(place, head, log_files.unread(document, place.named), given)
+    _refuse_unknown(place, head, log_files.unread(document, place.named), given)
 
 
-def _from_plugin(
-    place: Place, head: bytes, names: Sequence[str], given: Given
-) -> Iterator[Finding]:
-    """Findings of a plugin in a file of unknown format; raises for a named file without any, and
-    for a log whose columns have none of the names that are read."""
-    found, broken = plugin_readers()
-    while broken:
-        yield Problem(place.path, broken.pop())
-    with reading(place.path, "a plugin could not read it"):
-        for reader in found:
-            if reader.sniff(place.path, head):
-                yield from reader.read(place.path)
-                return
+def _refuse_unknown(place: Place, head: bytes, names: Sequence[str], given: Given) -> None:
+    """Pass over a file of unknown format.
+
+    Raises:
+        UnreadableInput: it is named, or a log whose columns have none of the names that are read.
+    """
     other = checkpoint_file.foreign(place.path, head)
     is_meant = place.named or place.path.endswith((".bin", ".ckpt")) or _OF_LOGGERS.search(head)
     if other and is_meant:

@@ -104,11 +104,12 @@ class AuditTable:
     def classes(self) -> Floats:
         """C per row; NaN where a report does not say."""
         found = [row.report.provenance.get("classes") for row in self._rows]
-        return np.array([c if isinstance(c, int) and c > 0 else math.nan for c in found])
+        known = [c if isinstance(c, int) and c > 0 else math.nan for c in found]
+        return np.array(known)
 
     @cached_property
     def credit(self) -> Floats:
-        """The numbers of `CREDIT` per row, (n, 6)."""
+        """The numbers of `CREDIT` per row, (n, 5)."""
         numbers = np.full((len(self), len(CREDIT)), np.nan)
         for place, row in enumerate(self._rows):
             if row.report.credit:
@@ -237,7 +238,8 @@ class AuditTable:
         """
         where = self.assumed
         methods: dict[float, list[str]] = {}
-        pairs = zip(self.baseline[where].tolist(), self.method[where].tolist(), strict=True)
+        baselines = self.baseline[where].tolist()
+        pairs = zip(baselines, self.method[where].tolist(), strict=True)
         for acc, method in dict.fromkeys(pairs):
             methods.setdefault(acc, []).append(method)
         if not methods:

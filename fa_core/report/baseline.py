@@ -107,9 +107,9 @@ def rule_of(method: str, args: Mapping[str, object]) -> str:
         rule = options.pop("of", TRAINED_BY[method])
     else:
         rule = method
-    listed = ", ".join(f"{name}={value}" for name, value in sorted(options.items()))
-    if listed:
-        return f"{rule}({listed})"
+    pairs = [f"{name}={value}" for name, value in sorted(options.items())]
+    if pairs:
+        return f"{rule}({', '.join(pairs)})"
     return str(rule)
 
 

@@ -117,7 +117,7 @@ def failure_mode(run: JudgedRun) -> str:
     """
     if run.no_claim:
         return ""
-    floored = "b" in run.flags and run.loss == CE and cause_of_floor(run) != "converged"
+    floored = run.loss == CE and cause_of_floor(run) not in (None, "converged")
     decided = set(run.coverage) - run.undecided
     failure = ""
     if "a" in run.flags or floored:
@@ -252,7 +252,9 @@ def stream_scale(norms: Sequence[float]) -> StreamScale | None:
     >>> stream_scale([0.01, 5.0, 10.0])
     StreamScale(block=0, largest=500.0, deep=2.0, total=1000.0)
     """
-    if len(norms) < 3 or not all(map(math.isfinite, norms)) or min(norms) < NORM_RATIO_EPS:
+    if len(norms) < 3 or not all(map(math.isfinite, norms)):
+        return None
+    if min(norms) < NORM_RATIO_EPS:
         return None
     growths = block_growths(norms)
     largest = max(growths)

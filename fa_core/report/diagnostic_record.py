@@ -66,14 +66,16 @@ class DiagnosticRecord(msgspec.Struct, frozen=True, kw_only=True):
         state = self.state
         if state == FIRES:
             state = state.upper()
-        return "; ".join([f"({self.letter}) {state}: {self.text}", *self.beside])
+        whole = f"({self.letter}) {state}: {self.text}"
+        return "; ".join([whole, *self.beside])
 
     @property
     def text(self) -> str:
         """The line without letter, state and what stands beside."""
         if self.reason:
             return self.reason
-        return "; ".join([f"{self.number} ({self.limit})", *self.remarks])
+        number = f"{self.number} ({self.limit})"
+        return "; ".join([number, *self.remarks])
 
 
 def records_of(run: JudgedRun) -> list[DiagnosticRecord]:
@@ -171,8 +173,11 @@ def report_text(run: JudgedRun) -> str:
     lines += [f"to flip: {flip}" for flip in flips_texts(run)]
     lines += _layers("‖h_l‖", run.by_layer("residual_norms"))
     lines += _layers("‖g_l‖", run.by_layer("bp_grad_norms"))
-    gammas = enumerate(per_layer(run.credit))
-    lines += _layers("Γ_l", {str(l): gamma for l, gamma in gammas if gamma is not None})
+    gammas = {}
+    for l, gamma in enumerate(per_layer(run.credit)):
+        if gamma is not None:
+            gammas[str(l)] = gamma
+    lines += _layers("Γ_l", gammas)
     lines += filter(None, [reduction_text(run), own_backward_text(run), run.notes])
     name = run.method_name or "run"
     if run.seed is not None:
@@ -185,5 +190,5 @@ def _layers(name: str, norms: dict[str, float]) -> list[str]:
     """A line with the numbers of all layers; none without numbers."""
     if not norms:
         return []
-    listed = ", ".join(f"{layer}: {brief(norm)}" for layer, norm in norms.items())
-    return [f"{name}: {listed}"]
+    numbers = [f"{layer}: {brief(norm)}" for layer, norm in norms.items()]
+    return [f"{name}: {', '.join(numbers)}"]

@@ -279,7 +279,8 @@ def verdict_text(flags: Iterable[str], coverage: Collection[str]) -> str:
     """
     fired = set(flags)
     if fired:
-        return WALK_BACK + "; ".join(d.phrase for d in DIAGNOSTICS.values() if d.letter in fired)
+        phrases = [one.phrase for one in DIAGNOSTICS.values() if one.letter in fired]
+        return WALK_BACK + "; ".join(phrases)
     if coverage:
         return TRUSTWORTHY
     return NOT_MEASURED

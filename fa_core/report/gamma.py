@@ -107,7 +107,8 @@ def deep_gamma(credit: Credit, method: str = "", metric: str = "gamma") -> float
     values = per_layer(credit, metric)
     if lost_layers(credit, method) or not layers or len(values) <= layers[-1]:
         return math.nan
-    numbers = [math.nan if values[l] is None else as_float(values[l]) for l in layers]
+    deep = (values[l] for l in layers)
+    numbers = [math.nan if value is None else as_float(value) for value in deep]
     return sum(numbers) / len(layers)
 
 
@@ -253,7 +254,9 @@ def within_null(report: JudgedRun) -> bool | None:
     if not math.isfinite(deep + mean + std):
         return None
     draws = null_draws(report.credit)
-    reach = t_quantile(draws - 1) * math.sqrt(1 + 1 / draws) if draws > 1 else Z_OF_ONE
+    reach = Z_OF_ONE
+    if draws > 1:
+        reach = t_quantile(draws - 1) * math.sqrt(1 + 1 / draws)
     return abs(deep - mean) <= reach * std
 
 

@@ -123,13 +123,14 @@ def drift_interval(
     (0.5, 0.5)
     """
     k = len(cosines)
-    if k < 3 or not math.isfinite(drift + sum(map(sum, cosines))):
+    whole = drift + sum(map(sum, cosines))
+    if k < 3 or not math.isfinite(whole):
         return None
     square = _mean_square(cosines)
     is_line = square >= ON_A_LINE
     if is_line and k < FEWEST_ON_A_LINE:
         return -1.0, 1.0
-    means = [(sum(row) - row[place]) / (k - 1) for place, row in enumerate(cosines)]
+    means = _means_with_others(cosines)
     pairs = _pairs(cosines)
     first = 4 * (k - 2) / (k * (k - 1))
     second = 2 / (k * (k - 1)) * _variance(pairs)
@@ -137,20 +138,24 @@ def drift_interval(
     t = t_quantile(k - 1, z)
     ends = [drift, drift - t * error, drift + t * error]
     if error and abs(drift) < 1:
-        stretched = t_quantile((k - 1) / 3, z) * error / (1 - drift**2)
+        wide = t_quantile((k - 1) / 3, z)
+        stretched = wide * error / (1 - drift**2)
         ends.append(math.tanh(math.atanh(drift) - stretched))
     if square >= NEAR_A_LINE:
-        # (x − c)² = t²·(first·x·(√q − x) + second)
-        root = math.sqrt(square)
-        spread = first * t**2
-        middle = drift + spread * root / 2
-        rest = (1 + spread) * (drift**2 - second * t**2)
-        reach = middle + math.sqrt(max(middle**2 - rest, 0.0))
-        ends.append(min(root, reach / (1 + spread)))
+        ends.append(_end_near_a_line(drift, math.sqrt(square), first * t**2, second * t**2))
     if is_line:
         size = sum(map(abs, pairs)) / len(pairs)
         ends += [size * share for share in _flipped(cosines, z)]
     return max(-1.0, min(ends)), min(1.0, max(ends))
+
+
+def _end_near_a_line(drift: float, root: float, first: float, second: float) -> float:
+    """The largest x ≤ √q with (x − c)² = first·x·(√q − x) + second."""
+    middle = drift + first * root / 2
+    factor = 1 + first
+    rest = factor * (drift**2 - second)
+    reach = middle + math.sqrt(max(middle**2 - rest, 0.0))
+    return min(root, reach / factor)
 
 
 def is_on_a_line(cosines: Sequence[Sequence[float]]) -> bool:
@@ -168,10 +173,20 @@ def _pairs(cosines: Sequence[Sequence[float]]) -> list[float]:
     return [cosine for place, row in enumerate(cosines) for cosine in row[:place]]
 
 
+def _means_with_others(cosines: Sequence[Sequence[float]]) -> list[float]:
+    """c_k, the mean cosine of each batch with the others."""
+    means = []
+    for place, row in enumerate(cosines):
+        of_others = sum(row) - row[place]
+        means.append(of_others / (len(cosines) - 1))
+    return means
+
+
 def _variance(values: Sequence[float]) -> float:
     """The sample variance."""
     mean = sum(values) / len(values)
-    return sum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    squares = [(value - mean) ** 2 for value in values]
+    return sum(squares) / (len(values) - 1)
 
 
 def _flipped(cosines: Sequence[Sequence[float]], z: float) -> Interval:
@@ -179,9 +194,22 @@ def _flipped(cosines: Sequence[Sequence[float]], z: float) -> Interval:
     k = len(cosines)
     # the batch that is most on the line
     row = max(cosines, key=lambda row: sum(map(abs, row)))
-    low, high = share_interval(sum(cosine > 0 for cosine in row), k, z)
-    squares = (2 * low - 1) ** 2, (2 * high - 1) ** 2
-    return 0.0 if low <= 0.5 <= high else min(squares), max(squares)
+    same_side = sum(cosine > 0 for cosine in row)
+    ends = share_interval(same_side, k, z)
+    squares = [(2 * share - 1) ** 2 for share in ends]
+    least = min(squares)
+    if ends[0] <= 0.5 <= ends[1]:
+        least = 0.0
+    return least, max(squares)
+
+
+_T_TERMS: Sequence[tuple[int, dict[int, int]]] = (
+    (4, {3: 1, 1: 1}),
+    (96, {5: 5, 3: 16, 1: 3}),
+    (384, {7: 3, 5: 19, 3: 17, 1: -15}),
+    (92160, {9: 79, 7: 776, 5: 1482, 3: -1920, 1: -945}),
+)
+"""Polynomials of z, per order in 1/freedom: a divisor, and power → factor."""
 
 
 @cache
@@ -199,15 +227,13 @@ def t_quantile(freedom: float, z: float = Z_OF_ONE) -> float:
     2.262
     """
     v = float(freedom)
-    terms = (
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
-    )
     correction = 0.0
-    for power, term in enumerate(terms, start=1):
-        correction += term / v**power
+    for order, (divisor, factors) in enumerate(_T_TERMS, start=1):
+        total = 0.0
+        for power, factor in factors.items():
+            total += factor * z**power
+        term = total / divisor
+        correction += term / v**order
     return z + correction
 
 
@@ -228,7 +254,8 @@ def share_interval(hits: float, samples: int, z: float = Z_OF_ONE) -> Interval:
     p = hits / samples
     z2 = z**2 / samples
     middle = (p + z2 / 2) / (1 + z2)
-    variance = z2 * p * (1 - p) + z2**2 / 4
+    of_share = z2 * p * (1 - p)
+    variance = of_share + z2**2 / 4
     half = math.sqrt(variance) / (1 + z2)
     # at 0 and n hits an end is p itself, up to rounding
     low = min(p, middle - half)
@@ -288,15 +315,18 @@ def _score_bound(b: int, c: int, n: int) -> float:
     bisection."""
     low = (b - c) / n
     high = 1.0
+    slope = 2 * n - b + c
     for _ in range(_HALVINGS):
         delta = (low + high) / 2
         # q solves 2n·q² + linear·q − c·δ(1 − δ) = 0
-        linear = (2 * n - b + c) * delta - b - c
-        root = math.sqrt(linear**2 + 8 * n * c * delta * (1 - delta))
+        linear = slope * delta - b - c
+        constant = 8 * n * c * delta * (1 - delta)
+        root = math.sqrt(linear**2 + constant)
         q = (root - linear) / (4 * n)
         share = 2 * q + delta * (1 - delta)
         beyond = max(n * delta - b + c - 0.5, 0.0)
-        if beyond**2 <= Z_OF_ONE**2 * n * share:
+        allowed = Z_OF_ONE**2 * n * share
+        if beyond**2 <= allowed:
             low = delta
         else:
             high = delta
@@ -354,12 +384,16 @@ def noise_scale(drift: float, sizes: Sequence[int]) -> float:
     if drift <= 0:
         return math.inf
     counts = Counter(sizes)
-    low, high = (size * (1 / drift - 1) for size in (min(counts), max(counts)))
+    batches = len(sizes)
+    wanted = drift * batches * (batches - 1)
+    per_sample = 1 / drift - 1
+    low = min(counts) * per_sample
+    high = max(counts) * per_sample
     while low < (middle := (low + high) / 2) < high:
-        shares = [(many, 1 / math.sqrt(1 + middle / size)) for size, many in counts.items()]
-        total = math.fsum(many * share for many, share in shares)
-        pairs = total**2 - math.fsum(many * share**2 for many, share in shares)
-        if pairs > drift * len(sizes) * (len(sizes) - 1):
+        shares = {size: 1 / math.sqrt(1 + middle / size) for size in counts}
+        total = math.fsum(many * shares[size] for size, many in counts.items())
+        own = math.fsum(many * shares[size] ** 2 for size, many in counts.items())
+        if total**2 - own > wanted:
             low = middle
         else:
             high = middle

@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path, PurePath
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from fa_core.files.decode import Json
 from fa_core.report.manifest import HUB_FILES, RUN_FILES, WEIGHTS
@@ -65,10 +65,13 @@ def control_of(name: str) -> tuple[str, Json]:
     """
     method = canonical_method(name)
     found = _CONTROL.fullmatch(method)
-    if found is None or (found["rule"] and known_method(found["rule"]) != found["rule"]):
+    if found is None:
+        return method, {}
+    before = found["rule"]
+    if before and known_method(before) != before:
         return method, {}
     control = found["of"] or found["control"]
-    rule = found["trained_by"] or found["rule"]
+    rule = found["trained_by"] or before
     if rule == TRAINED_BY[control]:
         return control, {}
     return control, {"of": rule}
@@ -147,7 +150,8 @@ def _around_seed(*sides: str) -> tuple[str, Json]:
     method = names[0] or names[1]
     network = _ARCH.search(method)
     if network:
-        rest = (method[: network.start()] + method[network.end() :]).strip("_")
+        before, after = method[: network.start()], method[network.end() :]
+        rest = (before + after).strip("_")
         if known_method(rest):
             axes["arch"] = network[1]
             method = rest
@@ -200,6 +204,10 @@ _GENERAL = _ROLES.union(
 _FOLDERS, _PLAIN = 5, (1, 0)
 
 
+_Ranked: TypeAlias = tuple[tuple[int, int], str]
+"""A role's preference, and the path of a file."""
+
+
 def is_file_name(path: str) -> bool:
     """Whether a path has a suffix of files with runs."""
     return _SUFFIX.search(path) is not None
@@ -235,7 +243,7 @@ def one_per_run(paths: Iterable[str]) -> dict[str, list[str]]:
     >>> one_per_run(["dfa/best.pt", "dfa/old/epoch_1.pt", "dfa/last.pt", "dfa/step_2/model.pt"])
     {'dfa/best.pt': ['dfa/last.pt', 'dfa/step_2/model.pt']}
     """
-    runs: defaultdict[tuple[str, str], list[tuple[tuple[int, int], str]]] = defaultdict(list)
+    runs: defaultdict[tuple[str, str], list[_Ranked]] = defaultdict(list)
     for path in paths:
         folder, name = os.path.split(path)
         suffix = _SUFFIX.search(name)
@@ -277,7 +285,8 @@ def name_of(path: str) -> Name:
     parts = [sanitize(name, WHITE_SPACE) for name in names]
     said = [split_key(part) for part in parts]
     at = _place_of_method(parts, said)
-    seeded = next((i for i, (_, seed, _) in enumerate(said) if seed is not None), 0)
+    seeds = [seed for _, seed, _ in said]
+    seeded = next((i for i, seed in enumerate(seeds) if seed is not None), 0)
     stated = (i for i, part in enumerate(parts) if "=" in part)
     top = max(at, seeded, *stated)
     axes: Json = {}
@@ -285,32 +294,38 @@ def name_of(path: str) -> Name:
         axes |= own
     for part in parts[:at]:
         if count := _COUNT.search(part.lower()):
-            axes["epoch" if count[1] == "ep" else count[1]] = int(count[2])
+            counted = "epoch" if count[1] == "ep" else count[1]
+            axes[counted] = int(count[2])
         if network := _ARCH.fullmatch(canonical_method(part)):
             axes["arch"] = network[1]
     key = "/".join(parts[top::-1])
-    return Name(key, said[at][0] or "unknown", said[seeded][1], axes)
+    return Name(key, said[at][0] or "unknown", seeds[seeded], axes)
 
 
 def _place_of_method(parts: Sequence[str], said: Sequence[tuple[str, int | None, Json]]) -> int:
     """Which part of a path names the method: the file, or a folder."""
-    named = [i for i, (method, _, _) in enumerate(said) if not _is_general(method)]
+    methods = [method for method, _, _ in said]
+    named = [i for i, method in enumerate(methods) if not _is_general(method)]
     stated = [i for i in named if _METHOD.search(parts[i])]
-    if stated or not named:
-        if stated:
-            return stated[0]
+    if stated:
+        return stated[0]
+    if not named:
         return 0
     nearest = named[0]
     method, seed, _ = said[nearest]
     if seed is not None or known_method(method) == method:
         return nearest
-    held = [i for i in named if said[i][1] is not None]
-    return next((i for i in held if nearest == 0 or known_method(said[i][0])), nearest)
+    for place in named:
+        method, seed, _ = said[place]
+        if seed is not None and (nearest == 0 or known_method(method)):
+            return place
+    return nearest
 
 
 def _is_general(method: str) -> bool:
     words = set(re.findall(r"[^\W\d_]+", _PAIR.sub("", method)))
-    return bool(words <= _GENERAL or _ARCH.fullmatch(method)) and not known_method(method)
+    is_role = words <= _GENERAL or _ARCH.fullmatch(method) is not None
+    return is_role and not known_method(method)
 
 
 def named_axis(axis: str, value: object) -> str:
@@ -332,7 +347,9 @@ def key_of(method: str, axes: Mapping[str, object], seed: object) -> str:
     >>> key_of("dfa", {"lam": 0.01}, 42), key_of("bp", {}, None)
     ('dfa_lam0.01_s42', 'bp')
     """
-    name = method + "".join(named_axis(axis, value) for axis, value in axes.items())
+    name = method
+    for axis, value in axes.items():
+        name += named_axis(axis, value)
     if seed is None:
         return name
     return f"{name}_s{seed}"
@@ -354,7 +371,9 @@ def differing_axes(
     """
     runs = list(runs)
     sizes = Counter(map(itemgetter(0), runs))
-    held = Counter((run, name, str(axes[name])) for run, axes in runs for name in axes)
+    held: Counter[tuple[str, str, str]] = Counter()
+    for group, axes in runs:
+        held.update((group, name, str(value)) for name, value in axes.items())
     found: dict[str, list[str]] = {group: [] for group in sizes}
     for (group, name, _), count in sorted(held.items()):
         if count < sizes[group] and name not in found[group]:
@@ -411,7 +430,8 @@ def short_paths(paths: Iterable[str]) -> dict[str, str]:
     ends: dict[str, list[str]] = {}
     for path in paths:
         parts = PurePath(path).parts
-        ends[path] = [str(PurePath(*parts[start:])) for start in reversed(range(len(parts)))]
+        starts = reversed(range(len(parts)))
+        ends[path] = [str(PurePath(*parts[start:])) for start in starts]
     seen = Counter(chain.from_iterable(ends.values()))
     shortest = {}
     for path, own in ends.items():

@@ -11,7 +11,6 @@ from fa_core.report.diagnostics import (
     ASSUMED,
     BOUND,
     DIAGNOSTICS,
-    LETTERS,
     PROXY,
 )
 from fa_core.report.gamma import per_layer
@@ -106,7 +105,9 @@ def other_margins_text(run: JudgedRun) -> str:
     'by frozen blocks of other rules: dfa +6.30 pp'
     """
     margins = [f"{rule} {margin:+.2f}" for rule, margin in run.margins_by_rule.items()]
-    return f"by frozen blocks of other rules: {', '.join(margins)} pp" if margins else ""
+    if margins:
+        return f"by frozen blocks of other rules: {', '.join(margins)} pp"
+    return ""
 
 
 def batch_texts(run: JudgedRun, letter: str) -> list[str]:
@@ -250,8 +251,11 @@ def why_unmeasured(run: JudgedRun, letter: str) -> str:
 
 def unmeasured_texts(run: JudgedRun) -> list[str]:
     """Why each diagnostic with a recorded reason was not measured."""
-    letters = [letter for letter in run.unmeasured if letter in {*LETTERS} - {*run.coverage}]
-    return [f"({letter}) not measured: {why_unmeasured(run, letter)}" for letter in letters]
+    texts = []
+    for letter in run.unmeasured:
+        if letter in DIAGNOSTICS and letter not in run.coverage:
+            texts.append(f"({letter}) not measured: {why_unmeasured(run, letter)}")
+    return texts
 
 
 def left_out_text(run: JudgedRun) -> str:

@@ -67,10 +67,11 @@ def on_its_side(
     """
     if limit is None or not math.isfinite(value):
         return write(value, digits)
+    side = value > limit, value < limit
     for more in range(digits, 18):
         text = write(value, more)
         shown = float(text)
-        if (shown > limit, shown < limit) == (value > limit, value < limit):
+        if (shown > limit, shown < limit) == side:
             return text
     return exact(value)
 
@@ -189,7 +190,10 @@ def _significant_beside(value: float | None, limit: float | None, digits: int) -
 
 def _decimals(value: float, digits: int) -> int:
     """Decimals that show so many significant digits; 0 for 0."""
-    return digits - 1 - int(f"{value:e}".split("e")[1]) if value else 0
+    if value == 0:
+        return 0
+    exponent = int(f"{value:e}".split("e")[1])
+    return digits - 1 - exponent
 
 
 def short(value: float, digits: int = 3) -> str:

@@ -107,7 +107,9 @@ def known_text(run: JudgedRun) -> str:
     words = []
     if exact:
         words.append(f"{exact} measured")
-    words += [f"{letter} {by[kinds[letter]]}" for letter in run.coverage if letter in kinds]
+    for letter in run.coverage:
+        if letter in kinds:
+            words.append(f"{letter} {by[kinds[letter]]}")
     return ", ".join(words) or "nothing measured"
 
 
@@ -287,7 +289,8 @@ def _firing(letter: str, end: float) -> tuple[str, float]:
 def _can_be_given(flip: Flip) -> bool:
     """Whether there are such thresholds: finite, and none below 0 that must not be."""
     for letter, (sign, end) in flip.limits.items():
-        below_zero = sign == "<" and end <= 0 and DIAGNOSTICS[letter].threshold in NEVER_NEGATIVE
+        threshold = DIAGNOSTICS[letter].threshold
+        below_zero = sign == "<" and end <= 0 and threshold in NEVER_NEGATIVE
         if below_zero or not math.isfinite(end):
             return False
     return True

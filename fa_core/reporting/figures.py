@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fa_core.analysis.method_groups import conditions, families
+from fa_core.analysis.method_groups import conditions
 from fa_core.analysis.seeds import stat_of
-from fa_core.formats.table import AuditTable, Floats, Indices, Mask, having
+from fa_core.formats.table import AuditTable, Floats, Mask, having
 from fa_core.formats.trace import common_unit
 from fa_core.report.diagnostics import CONTROL
 from fa_core.report.method_style import MethodStyle, published_name
-from fa_core.report.numbers import brief
-from fa_core.report.quantities import BY_NAME, JUDGED, Quantity, named
+from fa_core.report.quantities import JUDGED, Quantity, named
 from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 from fa_core.reporting import panels
 from fa_core.reporting.panels import (
@@ -38,11 +37,6 @@ if TYPE_CHECKING:
 
     from fa_core.analysis.timeline import Timeline
 
-ACCURACY = BY_NAME["acc"]
-
-COURSES = named("acc", "growth", "g_L")
-"""Panels of figures over an axis, conditions or epochs."""
-
 
 class Markers(NamedTuple):
     """Runs as markers.
@@ -50,10 +44,9 @@ class Markers(NamedTuple):
     Attributes:
         table: the runs.
         thresholds: of their verdicts.
-        names: of the drawn runs, by index.
+        names: of the runs, by index.
         styles: by name.
-        xs: horizontal position of every run of the table.
-        rows: indices of the drawn runs.
+        xs: horizontal position of every run.
     """
 
     table: AuditTable
@@ -61,28 +54,16 @@ class Markers(NamedTuple):
     names: Mapping[int, str]
     styles: Mapping[str, MethodStyle]
     xs: Floats
-    rows: Indices
 
     def draw(self, panel: Axes, what: Quantity) -> None:
         """Draw a marker per run: filled if its diagnostic fires, a star if undecided.
 
-        It is grey if the diagnostic was not measured. What the axis cannot show stands at its foot:
-        0, NaN or inf, and n.m. (not measured). Accuracies have marks at the frozen baseline and at
-        the accuracy that passes (d).
+        What the axis cannot show stands at its foot: 0, NaN or inf, and n.m. (not measured).
         """
         table = self.table
-        rows = self.rows
         values = table.column(what)
-        marks = {}
-        if what is ACCURACY:
-            margin = self.thresholds.frozen_acc_margin_pp / 100
-            marks = {panels.MUTED: table.baseline, panels.LIMIT: table.baseline + margin}
         prepare(panel, what, table.kinds)
-        look: Look = {"linestyle": "none", "marker": "_", "markersize": 5, "zorder": 1.5}
-        for colour, mark in marks.items():
-            known = rows[np.isfinite(mark[rows])]
-            panel.plot(self.xs[known], mark[known], **{**look, "color": colour})
-        finite = rows[np.isfinite(values[rows])]
+        finite = np.flatnonzero(np.isfinite(values))
         for name, style in self.styles.items():
             mine = finite[[self.names[i] == name for i in finite.tolist()]]
             for look, are in self._looks(style, what.marks):
@@ -90,8 +71,8 @@ class Markers(NamedTuple):
                 plot(panel, self.xs[some], values[some], style, linestyle="none", **look)
         fires = having(table.flags(self.thresholds), what.marks)
         broken = having(table.nonfinite, what.marks)
-        shown = np.isfinite(panels.drawable(values[rows], what.log))
-        for i in rows[~shown].tolist():
+        shown = np.isfinite(panels.drawable(values, what.log))
+        for i in np.flatnonzero(~shown).tolist():
             text = "n.m."
             if broken[i]:
                 text = "NaN/inf"
@@ -106,10 +87,9 @@ class Markers(NamedTuple):
         """Faces of a method's markers, each with the runs that have it."""
         table = self.table
         fires = having(table.flags(self.thresholds), letter)
-        measured = having(table.coverage, letter)
         undecided = having(table.undecided(self.thresholds), letter)
-        yield {"markerfacecolor": panels.UNMEASURED}, ~measured
-        yield {"markerfacecolor": "white"}, measured & ~fires & ~undecided
+        passes = having(table.coverage, letter) & ~fires & ~undecided
+        yield {"markerfacecolor": "white"}, passes
         yield {"markerfacecolor": style.colour}, fires
         yield panels.STAR, undecided
 
@@ -118,14 +98,6 @@ def claiming_or_all(table: AuditTable) -> tuple[AuditTable, tuple[str, ...]]:
     """The runs that claim something, else the controls; and notes on the others."""
     found = table.claiming()
     return found if len(found[0]) else table.claiming(but=("", CONTROL))
-
-
-def mean_of(values: Floats, log: bool = False) -> float:
-    """The mean of the finite values, on a log axis the geometric one; NaN without one, or if one is
-    not positive there."""
-    stat = stat_of(values, log)
-    mean = stat.geometric_mean if log else stat.mean
-    return math.nan if mean is None else mean
 
 
 _MEAN: Look = {"linestyle": "-", "linewidth": 1.6, "alpha": 0.6, "zorder": 1.5, "marker": ""}
@@ -158,7 +130,7 @@ def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCO
     columns = min(len(drawn), 2)
     shape = math.ceil(len(drawn) / columns), columns
     figure, axes = page("Diagnostics of methods", {}, *shape, signs, len(styles))
-    markers = Markers(table, thresholds, names, styles, xs, np.arange(len(table)))
+    markers = Markers(table, thresholds, names, styles, xs)
     for panel in axes[len(drawn) :]:
         panel.set_visible(False)
     for panel, what in zip(axes, drawn, strict=False):
@@ -175,45 +147,13 @@ def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCO
 
 
 def _mean(table: AuditTable, what: Quantity, mine: Sequence[int]) -> float:
-    """The mean over some runs; NaN if a number is not finite."""
+    """The mean over some runs, on a log axis the geometric one; NaN without one, if a number is not
+    finite, or not positive there."""
     if having(table.nonfinite, what.letter)[mine].any():
         return math.nan
-    return mean_of(table.column(what)[mine], what.log)
-
-
-@fixed_style()
-def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCOL) -> Figure:
-    """Accuracy, growth and ‖g_L‖ against the penalty λ, a marker per seed.
-
-    A line per family joins the means over seeds of runs that differ in λ only (`families`).
-    Families with a single λ are left out. Runs without the penalty are at the left. The accuracies
-    have marks at the frozen baseline and at the accuracy that passes (d).
-    """
-    drawn = families(table)
-    named, styles = variants((one.method, one.all_axes) for one, _ in drawn)
-    names: dict[int, str] = {}
-    for (_, family), name in zip(drawn, named, strict=True):
-        names |= dict.fromkeys(family, name)
-    rows = np.array([*names], dtype=np.intp)
-    levels = [float(axes.get("lam") or 0.0) for axes in table.axes]
-    places = sorted({levels[i] for i in names})
-    xs = np.zeros(len(table))
-    xs[rows] = [places.index(levels[i]) for i in names]
-    markers = Markers(table, thresholds, names, styles, xs, rows)
-    signs: Signs = {**panels.FACES, **panels.BASELINES, "mean over seeds": {"linestyle": "-"}}
-    figure, axes = page("Penalty rescue", styles, 1, 3, signs)
-    for panel, what in zip(axes, COURSES, strict=True):
-        markers.draw(panel, what)
-        panel.set_xlabel("penalty λ")
-        panels.name_places(panel, [brief(place) if place else "none" for place in places])
-        values = table.column(what)
-        for (_, family), name in zip(drawn, named, strict=True):
-            mine = np.array(family)
-            known = mine[np.isfinite(values[mine])]
-            at = np.unique(xs[known])
-            means = [mean_of(values[known[xs[known] == x]]) for x in at]
-            plot(panel, at, means, styles[name], alpha=panels.FAINT, marker="")
-    return laid_out(figure)
+    stat = stat_of(table.column(what)[mine], what.log)
+    mean = stat.geometric_mean if what.log else stat.mean
+    return math.nan if mean is None else mean
 
 
 @fixed_style()
@@ -249,8 +189,9 @@ def gamma_figure(timelines: Sequence[Timeline]) -> Figure:
     """
     drawn = [one for one in timelines if one.gamma_per_layer]
     names, styles = variants((one.method, one.axes) for one in drawn)
+    layers = max((len(point.gamma) for one in drawn for point in one.points), default=0)
     # deep Γ, then Γ_l
-    shown = range(1 + max((len(point.gamma) for one in drawn for point in one.points), default=0))
+    shown = range(1 + layers)
     signs: Signs = {}
     if any(one.null or one.null_gamma for one in drawn):
         signs["under random feedback"] = {"linestyle": ":"}
@@ -262,8 +203,8 @@ def gamma_figure(timelines: Sequence[Timeline]) -> Figure:
         curves = []
         for one in drawn:
             gammas = ((point.deep_gamma, *point.gamma) for point in one.points)
-            curves.append(_numbers(_at(layers, place) for layers in gammas))
-        nulls = _numbers(_at(((one.null or [None])[0], *one.null_gamma), place) for one in drawn)
+            curves.append(_numbers(_at(values, place) for values in gammas))
+        nulls = _numbers(_at(_nulls(one), place) for one in drawn)
         panel.set(title=f"Γ at l = {place - 1}")
         if not place:
             panel.set(title="deep Γ", ylabel="cosine")
@@ -286,6 +227,12 @@ def _over_epochs(
     for one, ys, style in zip(timelines, curves, styles, strict=True):
         xs = [point.epoch for point in one.points]
         plot(panel, xs, ys, style, alpha=panels.FAINT, markevery=slice(-1, None))
+
+
+def _nulls(one: Timeline) -> Sequence[float | None]:
+    """Deep Γ under random feedback, then Γ_l."""
+    deep = one.null[0] if one.null else None
+    return deep, *one.null_gamma
 
 
 def _at(values: Sequence[float | None], place: int) -> float | None:

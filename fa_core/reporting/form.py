@@ -15,7 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from fa_core.analysis.claims import ClaimResult
-from fa_core.analysis.method_groups import PUBLISHED, conditions, families
+from fa_core.analysis.method_groups import conditions
 from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities
 from fa_core.analysis.timeline import Replay
@@ -23,16 +23,12 @@ from fa_core.analysis.utility import decision_utility
 from fa_core.errors import UsageError
 from fa_core.files.atomic import place_of, write_bytes
 from fa_core.formats import Trace
-from fa_core.formats.rows import AuditRow
 from fa_core.formats.table import AuditTable
-from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.names import homes
 from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 from fa_core.reporting.blocks import (
     Block,
-    Bullets,
     Figure,
-    Grid,
     Heading,
     Paragraph,
     to_html,
@@ -42,7 +38,6 @@ from fa_core.reporting.figures import (
     claiming_or_all,
     gamma_figure,
     methods_figure,
-    rescue_figure,
     timeline_figure,
 )
 from fa_core.reporting.panels import FIGURE_KINDS, rendered
@@ -137,43 +132,6 @@ def reporting_form(
     return blocks
 
 
-BLANK_ROWS = 5
-"""Empty rows of a table in the blank form."""
-
-
-def blank_form() -> list[Block]:
-    """The form to fill in by hand: the parts and columns of `reporting_form` without runs."""
-    thresholds = runs.thresholds_table(DiagnosticThresholds())
-    blocks: list[Block] = []
-    for block in reporting_form(_example_runs()):
-        if isinstance(block, Heading) or block == thresholds:
-            blocks.append(block)
-        elif isinstance(block, Grid):
-            empty = ("",) * len(block.headings)
-            blocks.append(replace(block, rows=(empty,) * BLANK_ROWS, marked=frozenset()))
-        elif isinstance(block, Bullets) and block.numbered:
-            blocks.append(Bullets(tuple(f"[ ] {item}" for item in block.items)))
-        elif isinstance(block, Figure):
-            blocks.append(Paragraph(f"Figure: {block.caption}"))
-    return blocks
-
-
-def _example_runs() -> AuditTable:
-    """Runs that fill every table: two methods, with published norms."""
-    rows = []
-    for method in ("bp", "dfa"):
-        _, norms = PUBLISHED[method]
-        for seed, h_L in enumerate(norms[:2]):
-            layers = [1.0, 1.0, 1.0, 1.0, h_L]
-            credit = {"gamma": layers}
-            report = DiagnosticReport("", "", layers, layers, 2, 0.0, 0.5, 0.4, credit=credit)
-            row = AuditRow(
-                source="Runs", key=f"{method}{seed}", method=method, seed=seed, report=report
-            )
-            rows.append(row)
-    return AuditTable.from_rows(rows)
-
-
 def _in_order(table: AuditTable) -> AuditTable:
     """The runs by method (in order of appearance), then seed."""
     order = {method: place for place, method in enumerate(table.methods)}
@@ -199,8 +157,6 @@ CAPTIONS: Mapping[str, str] = {
     "methods": "The four diagnostics by method, a marker per seed; lines: means over seeds. "
     "Dashed: thresholds, the side that fires shaded; filled markers: the panel's diagnostic fires; "
     "n.m.: not measured.",
-    "rescue": "Penalty rescue: accuracy with the frozen baseline and the margin above it; "
-    "growth; ‖g_L‖. Each line joins the means over seeds of runs that differ in λ alone.",
     "timeline": "Accuracy, ‖h_L‖, growth and ‖g_L‖ over epochs; dotted: first fires.",
     "gamma": "Γ over epochs; dotted: the same of each run under random feedback.",
 }
@@ -225,8 +181,6 @@ def figures_of(
     draw: dict[str, Callable[[], Drawing]] = {}
     if len(table):
         draw["methods"] = partial(methods_figure, table, thresholds)
-    if families(table):
-        draw["rescue"] = partial(rescue_figure, table, thresholds)
     points = chain.from_iterable(one.points for one in found)
     if any(point.coverage or point.acc is not None for point in points):
         draw["timeline"] = partial(timeline_figure, found, thresholds)
@@ -271,7 +225,7 @@ def paper_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> str:
 
 
 TEXTS = (".md", ".html")
-"""File endings of the whole form, of its first page and of the blank one."""
+"""File endings of the whole form, and of its first page."""
 
 KINDS = (".tex", *TEXTS, *FIGURE_KINDS, ".csv")
 """Known file endings of reports."""
@@ -308,7 +262,7 @@ def write_report(
             blocks = first_page(table, thresholds, extras)
         else:
             blocks = reporting_form(table, thresholds, traces, extras)
-        return write_blocks(path, blocks)
+        return _write_blocks(path, blocks)
     if kind in FIGURE_KINDS:
         drawing = _figure(table, thresholds, traces, figure)
         content = rendered(drawing.draw(), kind)
@@ -320,21 +274,9 @@ def write_report(
     return [path]
 
 
-def write_blocks(path: Path, blocks: list[Block]) -> list[Path]:
-    """Write blocks; Markdown has its figures in files next to it.
-
-    Args:
-        path: its ending is one of `TEXTS`.
-        blocks: what to write.
-
-    Returns:
-        The files written, the text first.
-
-    Raises:
-        UsageError: an unknown ending.
-        FaError: the file cannot be written.
-    """
-    if known_ending(path, TEXTS) == ".html":
+def _write_blocks(path: Path, blocks: list[Block]) -> list[Path]:
+    """Write blocks as one of `TEXTS`."""
+    if path.suffix.lower() == ".html":
         write_bytes(path, to_html(blocks).encode())
         return [path]
     figures = {

@@ -126,9 +126,11 @@ def _letters(group: SeedGroup) -> str:
 
 def _coverage(group: SeedGroup) -> str:
     """Letters that were measured, on how many seeds if not on all of them; marked if not exact."""
-    seeds = len(group.seeds)
-    measured = group.measured.items()
-    return "".join(_mark(group, x) + _on(x, runs, seeds) for x, runs in measured if runs)
+    found = []
+    for letter, runs in group.measured.items():
+        if runs:
+            found.append(_mark(group, letter) + _on(letter, runs, len(group.seeds)))
+    return "".join(found)
 
 
 def _mark(group: SeedGroup, letter: str) -> str:
@@ -190,8 +192,10 @@ def _with_deviation(value: float, std: float | None, places: int) -> str:
         return fixed(value, places)
     if is_rounding(std, value):
         return f"{fixed(value, places)}(0)"
-    places = max(0, -int(f"{std:.0e}".partition("e")[2]))
-    return f"{fixed(value, places)}({std * 10**places:.0f})"
+    exponent = int(f"{std:.0e}".partition("e")[2])
+    places = max(0, -exponent)
+    deviation = std * 10**places
+    return f"{fixed(value, places)}({deviation:.0f})"
 
 
 def _caption(
@@ -200,7 +204,8 @@ def _caption(
     """What the columns are; what holds of every row is said here once."""
     limits = []
     for letter, one in DIAGNOSTICS.items():
-        limits.append(f"({letter}) {one.sign} {exact(one.limit(thresholds))}")
+        limit = exact(one.limit(thresholds))
+        limits.append(f"({letter}) {one.sign} {limit}")
     seeds = count_text(usual_seeds, "seed")
     said = [
         f"Four-diagnostic audit, {seeds} per method unless said: means, in brackets their standard "

@@ -1,4 +1,4 @@
-"""Plans of training runs, training, and the commands of published experiments.
+"""Plans of training runs, and training.
 
 `train` and `run_files` import torch, the other modules do not. Commands and `reporting` import it.
 """

@@ -1,20 +1,17 @@
-"""Training plans without torch: the recipe, the runs (method × seed × axes), the known names; and
-the published experiments of `replication.toml`, as commands."""
+"""Training plans without torch: the recipe, the runs (method × seed × axes), the known names."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 
 import msgspec
 
-from fa_core import option_values
 from fa_core.errors import UsageError
 from fa_core.files.decode import Json
-from fa_core.option_values import ARCHS, check_data_set, check_known
+from fa_core.option_values import ARCHS, check_data_set, check_known, plugins
 from fa_core.report.diagnostics import diagnostic_letters
 from fa_core.report.method_style import (
     CONTROLS,
@@ -257,7 +254,7 @@ def check_names(method: str, arch: str, data: str) -> None:
         UsageError: an unknown name.
     """
     name = canonical_method(method)
-    known = [*METHODS, *sorted(option_values.plugins(option_values.METHODS))]
+    known = [*METHODS, *sorted(plugins())]
     check_known("method", name, known)
     check_known("network", arch, ARCHS)
     check_data_set(data)
@@ -276,50 +273,3 @@ def stopping_letters(text: str) -> frozenset[str]:
             hint="stop on a, b or c",
         )
     return letters
-
-
-class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One published experiment (fields: see `replication.toml`)."""
-
-    name: str
-    title: str
-    folder: str
-    steps: list[str]
-
-    def commands(self, cifar10: str, cifar100: str, out: str) -> list[list[str]]:
-        """Arguments of `fa-tui`, one list per command; each command resumes an interrupted one.
-
-        Args:
-            cifar10: folder of CIFAR-10.
-            cifar100: folder of CIFAR-100.
-            out: folder of all experiments.
-        """
-        values = {
-            "{cifar10}": f"cifar10:{cifar10}",
-            "{cifar100}": f"cifar100:{cifar100}",
-            "{runs}": str(Path(out, self.folder)),
-            "{audit}": str(Path(out, f"{self.name}.json")),
-        }
-        commands = []
-        for step in self.steps:
-            arguments = [values.get(argument, argument) for argument in step.split()]
-            commands.append([*arguments, "--resume"])
-        return commands
-
-
-@cache
-def experiments() -> list[Experiment]:
-    """All experiments, in the recommended order."""
-    text = Path(__file__).with_name("replication.toml").read_bytes()
-    return msgspec.toml.decode(text, type=dict[str, list[Experiment]])["experiment"]
-
-
-def experiment(name: str) -> Experiment:
-    """The experiment of a name.
-
-    Raises:
-        UsageError: unknown name.
-    """
-    by_name = {one.name: one for one in experiments()}
-    check_known("experiment", name, by_name)
-    return by_name[name]

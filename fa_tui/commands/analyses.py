@@ -23,7 +23,7 @@ from fa_core.formats.table import AuditTable
 from fa_core.report.diagnostics import diagnostic_letters
 from fa_core.report.names import canonical_method
 from fa_core.reporting.blocks import Block
-from fa_core.reporting.form import KINDS, Extras, blank_form, write_blocks, write_report
+from fa_core.reporting.form import KINDS, Extras, write_report
 from fa_core.reporting.records import sweep_record, timeline_record
 from fa_core.reporting.sections.analyses import (
     seeds_blocks,
@@ -219,10 +219,7 @@ def timeline_command(
 _REPORT_OUT_HELP = "A name ending in .md, .html, .tex, .svg, .pdf, .png or .csv."
 
 
-_FIGURE_HELP = (
-    "What .svg, .pdf and .png show: methods, rescue (by the penalty), timeline or gamma "
-    "(over epochs)."
-)
+_FIGURE_HELP = "What .svg, .pdf and .png show: methods, timeline or gamma (over epochs)."
 _FIGURE = typer.Option(metavar="NAME", help=_FIGURE_HELP)
 _CARD = typer.Option("--card", help="The form's first page alone, as .html or .md.")
 
@@ -231,10 +228,7 @@ def report_command(
     out: Annotated[
         Path, typer.Option(metavar="FILE", help=_REPORT_OUT_HELP, parser=options.typed_path)
     ],
-    paths: options.PathsArgument = None,
-    blank: Annotated[
-        bool, typer.Option("--blank", help="The empty form, as .md or .html.")
-    ] = False,
+    paths: options.NamedPaths,
     card: Annotated[bool, _CARD] = False,
     claims: options.ClaimsOption = None,
     *,
@@ -265,18 +259,9 @@ def report_command(
         fa-tui report audit_table.json --out figure.pdf --methods bp,dfa
 
         fa-tui report runs/ --out card.html --card --claims claims.toml
-
-        fa-tui report --blank --out form.md
-
-        fa-tui report penalty_runs/ --out rescue.pdf --figure rescue
     """
     if out.suffix.lower() in KINDS:
         prepared(out)
-    if blank:
-        print(*map(output.link, write_blocks(out, blank_form())), sep="\n")
-        return
-    if not paths:
-        raise UsageError("Missing argument 'PATH…'", hint="name the runs; only --blank needs none")
     if out.exists():
         output.complain(f"{out} is there already: it is written over")
     chosen = selection.chosen()

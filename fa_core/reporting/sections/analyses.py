@@ -230,8 +230,9 @@ def gap_words(one: Sensitivity) -> str:
     if one.gap is None:
         return "separable"
     if JUDGED[one.letter].log:
-        gap = f"{one.gap:,.0f}" if one.gap >= 1000 else brief(one.gap, 5)
-        return f"{gap}×"
+        if one.gap >= 1000:
+            return f"{one.gap:,.0f}×"
+        return f"{brief(one.gap, 5)}×"
     return f"{brief(one.gap)} {one.unit}"
 
 
@@ -239,9 +240,10 @@ def plateau_words(one: Sensitivity) -> str:
     """The plateau as text, ``(11, 694)``; open ends are infinities."""
     if one.plateau is None:
         return MISSING
-    pairs = zip(one.plateau, ("−∞", "∞"), strict=True)
-    ends = (x if end is None else on_its_side(end, one.threshold, brief, 6) for end, x in pairs)
-    return f"({', '.join(ends)})"
+    low, high = one.plateau
+    below = "−∞" if low is None else on_its_side(low, one.threshold, brief, 6)
+    above = "∞" if high is None else on_its_side(high, one.threshold, brief, 6)
+    return f"({below}, {above})"
 
 
 def utility_blocks(analysis: Utility) -> Iterator[Block]:
@@ -276,7 +278,8 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
         return
     unit = common_unit(one.unit for one in timelines)
     headings = {letter: f"({letter})" for letter in LETTERS}
-    if not any("d" in one.coverage for run in timelines for one in run.points[:-1]):
+    early = (one for run in timelines for one in run.points[:-1])
+    if not any("d" in one.coverage for one in early):
         headings["d"] += " last"
     yield Grid.of(
         [_method_record(one, headings) for one in by_method(timelines)],

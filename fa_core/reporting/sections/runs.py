@@ -76,7 +76,10 @@ def thresholds_table(thresholds: DiagnosticThresholds) -> Block:
 def second_readings(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     """The successor's verdict on every run (`fa_core.report.verdict_text`)."""
     runs = shown_runs(table, thresholds)
-    lines = [f"{name}: {second_reading(run)}" for name, run in runs if run.claim != CONTROL]
+    lines = []
+    for name, run in runs:
+        if run.claim != CONTROL:
+            lines.append(f"{name}: {second_reading(run)}")
     yield Heading("Second reading", 2)
     yield Paragraph("The protocol's successor on the same numbers: D1 to D3 are (a), (b) and (d).")
     yield Bullets(tuple(lines))
@@ -123,7 +126,8 @@ def notes_on_runs(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
 def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     """A row per run: the headline numbers with their intervals, and the verdict."""
     runs = shown_runs(table, thresholds)
-    legend = " ".join(cell_legend(controls=any(run.claim == CONTROL for _, run in runs)))
+    has_controls = any(run.claim == CONTROL for _, run in runs)
+    legend = " ".join(cell_legend(controls=has_controls))
     yield Grid.of(
         list(map(_verdict_record, runs)),
         caption="Headline numbers and verdicts. acc: test accuracy, a fraction; growth: largest "
@@ -265,7 +269,8 @@ def provenance(table: AuditTable) -> Iterator[Block]:
     for i in range(len(table)):
         report = table.report(i)
         values = (field(report) for field in _FIELDS.values())
-        settings[tuple(MISSING if each is None else str(each) for each in values)] += 1
+        setting = tuple(MISSING if each is None else str(each) for each in values)
+        settings[setting] += 1
         for name, value in _flat(report.provenance):
             # sizes and times of files say nothing to a reader
             if name != "files":
@@ -344,8 +349,8 @@ def claims_blocks(results: Sequence[ClaimResult]) -> Iterator[Block]:
 def counts_of_claims(results: Sequence[ClaimResult]) -> str:
     """``10 claims: 7 hold, 0 fail, 3 undecided, 0 not measured``."""
     found = Counter(result.outcome for result in results)
-    counts = ", ".join(f"{found[outcome]} {outcome.removesuffix('s')}" for outcome in OUTCOMES)
-    return f"{count_text(len(results), 'claim')}: {counts}"
+    counts = [f"{found[outcome]} {outcome.removesuffix('s')}" for outcome in OUTCOMES]
+    return f"{count_text(len(results), 'claim')}: {', '.join(counts)}"
 
 
 def _by_seed(result: ClaimResult, form: str) -> str:

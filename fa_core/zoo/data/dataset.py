@@ -81,7 +81,7 @@ def _slashed(values: Iterable[float]) -> str:
     return "/".join(f"{value:g}" for value in values)
 
 
-def parse_folder(spec: str, text: str, defaults: Options) -> tuple[Path, Options, str]:
+def parse_folder(spec: str, text: str, defaults: Scaling) -> tuple[Path, Scaling, str]:
     """Parse ``DIR,key=value,raw``; ``raw`` means mean 0, std 1.
 
     Args:
@@ -90,7 +90,7 @@ def parse_folder(spec: str, text: str, defaults: Options) -> tuple[Path, Options
         defaults: as for `parse_options`.
 
     Returns:
-        The folder, the options, and the spec with an absolute path.
+        The folder, the scaling, and the spec with an absolute path.
 
     Raises:
         UsageError: no folder named, or as `parse_options`.
@@ -303,7 +303,7 @@ def _tensor(spec: str, values: object) -> Tensor:
 
 
 def made_data(spec: str, made: object) -> DataSet | GivenBatches:
-    """The data that the user's code or a plugin returned.
+    """The data that the user's code returned.
 
     Args:
         spec: its data spec.
@@ -320,10 +320,8 @@ def made_data(spec: str, made: object) -> DataSet | GivenBatches:
         made = tuple(made[name] for name in NAMES)
     if isinstance(made, Iterable) and not isinstance(made, _NO_BATCHES):
         items = list(made)
-        pairs = [one for one in items if isinstance(one, tuple | list) and len(one) == 2]
-        mappings = [one for one in items if isinstance(one, Mapping)]
         may_be_train_and_test = isinstance(made, tuple) and len(items) == 2
-        if len(pairs) + len(mappings) == len(items) > 0 and not may_be_train_and_test:
+        if items and all(map(_is_batch, items)) and not may_be_train_and_test:
             return GivenBatches(spec, items)
         if isinstance(made, tuple | list) and len(items) == len(NAMES):
             return from_arrays(spec, *items)
@@ -332,6 +330,11 @@ def made_data(spec: str, made: object) -> DataSet | GivenBatches:
         where=spec,
         hint=f"return ({', '.join(NAMES)}), or test batches: a DataLoader, a list of (x, y)",
     )
+
+
+def _is_batch(value: object) -> bool:
+    is_pair = isinstance(value, tuple | list) and len(value) == 2
+    return is_pair or isinstance(value, Mapping)
 
 
 _NO_BATCHES = (str, bytes, Mapping, Tensor, np.ndarray)

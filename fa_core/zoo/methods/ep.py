@@ -105,7 +105,11 @@ class EquilibriumPropagation(Method):
         else:
             with torch.no_grad():
                 moves = prediction_errors(twin, moved, h_0, origin)
-        return [(-move / self.beta).to(h) for move, h in zip(moves, stream, strict=True)]
+        credit: Credit = []
+        for move, h in zip(moves, stream, strict=True):
+            scaled = -move / self.beta
+            credit.append(scaled.to(h))
+        return credit
 
 
 class PredictiveCoding(EquilibriumPropagation):
@@ -229,7 +233,10 @@ def nudged_phase(
     gradients: States
     energy, gradients = energies(net, moved, free[0], y, beta, origin)
     for _ in range(steps):
-        proposed = [m - per_sample(size, m) * g for m, g in zip(moved, gradients, strict=True)]
+        proposed = []
+        for state, gradient in zip(moved, gradients, strict=True):
+            step = per_sample(size, state) * gradient
+            proposed.append(state - step)
         new_energy, new_gradients = energies(net, proposed, free[0], y, beta, origin)
         falls = new_energy <= energy
         moved = _where(falls, proposed, moved)

@@ -26,8 +26,8 @@ from fa_core.reporting.blocks import (
     to_html,
     to_markdown,
 )
-from fa_core.reporting.figures import methods_figure, rescue_figure
-from fa_core.reporting.form import Extras, blank_form, reporting_form, write_report
+from fa_core.reporting.figures import methods_figure
+from fa_core.reporting.form import Extras, reporting_form, write_report
 from fa_core.reporting.panels import rendered
 from fa_core.reporting.records import to_csv
 from tests.fa_core.analysis.runs import row, seeds_of, table, trace
@@ -136,7 +136,7 @@ def test_reports_of_hostile_tables_never_crash_and_stay_well_formed(name):
     # the figures of the report, and those that it leaves out
     svgs = [b64decode(reference.partition(",")[2]) for reference in page.references]
     assert len(svgs) == len({block.name for block in blocks if isinstance(block, Figure)})
-    svgs += [rendered(methods_figure(runs)), rendered(rescue_figure(runs))]
+    svgs.append(rendered(methods_figure(runs)))
     for svg in svgs:
         ElementTree.fromstring(svg)
         words = re.sub(r"<!--.*?-->", "", svg.decode(), flags=re.S)
@@ -212,24 +212,11 @@ def test_markdown_links_the_figures_beside_it(published, tmp_path):
     assert not report.exists()
 
 
-def test_the_blank_form_has_the_parts_and_columns_of_a_report_and_no_number(published):
-    blank, filled = blank_form(), reporting_form(published)
-    grids, known = grids_of(blank), [one for one in grids_of(filled) if one.rows]
-    columns = [set(grid.headings) for grid in grids]
-    assert all(any(set(one.headings) <= headings for headings in columns) for one in known)
-    assert {cell for grid in grids[1:] for row in grid.rows for cell in row} == {""}
-    assert len(grids[0].rows) == 4, "the rules are printed"
-    titles = titles_of(blank)
-    added = [title for title in titles_of(filled) if title not in titles]
-    assert added == [f"Verdicts: {TABLE}", TABLE]
-    assert to_markdown(blank).count("[ ] ") == 7
-
-
 @pytest.mark.parametrize(
     ("file", "figure", "says"),
     [
         ("report.docx", "methods", r"\.tex, \.md, \.html, \.svg, \.pdf, \.png or \.csv"),
-        ("x.svg", "rescue", r"no figure 'rescue' of these runs; there are: methods$"),
+        ("x.svg", "gamma", r"no figure 'gamma' of these runs; there are: methods$"),
     ],
 )
 def test_what_cannot_be_written_is_refused_with_what_there_is(

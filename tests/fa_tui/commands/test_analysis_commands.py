@@ -237,16 +237,6 @@ def test_nothing_to_analyse_is_an_error_and_prints_no_table(
     assert not (tmp_path / "never.html").exists()
 
 
-@pytest.mark.parametrize("ending", ["md", "html"])
-def test_only_the_blank_form_needs_no_path(
-    ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / f"form.{ending}"
-    assert run(capsys, "report", "--out", out)[0] == 2 and not out.exists()
-    code, printed, _ = run(capsys, "report", "--blank", "--out", out)
-    assert (code, printed) == (0, f"{out}\n") and "Pitfalls disclosure" in out.read_text()
-
-
 def test_pitfalls_explain_with_the_installed_versions(capsys: pytest.CaptureFixture[str]) -> None:
     import torch
 

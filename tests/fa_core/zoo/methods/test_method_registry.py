@@ -7,7 +7,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from fa_core import option_values
 from fa_core.errors import MeasureError, UsageError
 from fa_core.report.method_style import CONTROLS
 from fa_core.zoo.methods import METHODS, Method, make_method, method_class, restore_method
@@ -82,8 +81,8 @@ def test_saved_feedback_that_does_not_fit_is_named(net):
 
 
 def test_another_package_brings_a_method(monkeypatch, net):
-    point = EntryPoint("zero", f"{__name__}:Zero", option_values.METHODS)
-    found = {option_values.METHODS: [point]}
+    point = EntryPoint("zero", f"{__name__}:Zero", "fa_core.methods")
+    found = {"fa_core.methods": [point]}
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: found.get(group, []))
     assert method_class("zero") is Zero
     loss, info = make_method("zero", net).loss(net, *batch(net))
