@@ -1,4 +1,4 @@
-"""Groups of runs: healthy and degenerate methods; seeds of one condition."""
+"""Groups of runs: healthy and degenerate methods; families that differ in the penalty λ alone."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class Condition(NamedTuple):
         return {**self.axes, "from": PurePath(self.collection).name or None}
 
 
-def conditions(table: AuditTable) -> list[tuple[Condition, list[int]]]:
+def conditions(table: AuditTable, but: str = "") -> list[tuple[Condition, list[int]]]:
     """Conditions with the rows of their seeds, in order of first appearance.
 
     Runs are seeds of one method if source kind, network, data, recipe and axes agree. A fact that a
@@ -147,6 +147,7 @@ def conditions(table: AuditTable) -> list[tuple[Condition, list[int]]]:
 
     Args:
         table: n runs.
+        but: an axis that does not part runs.
 
     Source: docs/protocol.md §9, seeds.
     """
@@ -156,7 +157,10 @@ def conditions(table: AuditTable) -> list[tuple[Condition, list[int]]]:
         columns[axis] = [repr(own.get(axis)) for own in table.axes]
     names = list(zip(methods, *columns.values(), strict=True))
     places = collections(names, table.seed.tolist(), table.source.tolist())
+    columns.pop(but, None)
     facts = [_setup(row) | row.axes for row in table.rows()]
+    for own in facts:
+        own.pop(but, None)
     keys = list(zip(methods, places, *columns.values(), strict=True))
     groups, parting = _grouped(keys, facts)
     axes = dict.fromkeys([*columns, *parting])
@@ -234,4 +238,16 @@ def _setup(row: AuditRow) -> Json:
         found["source"] = "log" if inexact else "audit" if facts else "record"
     if report.residual_norms and not inexact:
         found["layers"] = len(report.residual_norms) - 1
+    return found
+
+
+def families(table: AuditTable) -> list[tuple[Condition, list[int]]]:
+    """Runs of one method that share everything but seed and λ, of which they have two values or
+    more (none is a value), with their rows, in order of first appearance.
+    """
+    found = []
+    for one, rows in conditions(table, but="lam"):
+        penalties = {repr(table.axes[row].get("lam")) for row in rows}
+        if len(penalties) > 1:
+            found.append((one, rows))
     return found

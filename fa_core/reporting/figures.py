@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fa_core.analysis.method_groups import conditions
+from fa_core.analysis.method_groups import conditions, families
 from fa_core.analysis.seeds import stat_of
-from fa_core.formats.table import AuditTable, Floats, Mask, having
+from fa_core.formats.table import AuditTable, Floats, Indices, Mask, having
 from fa_core.formats.trace import common_unit
 from fa_core.report.diagnostics import CONTROL
 from fa_core.report.method_style import MethodStyle, published_name
-from fa_core.report.quantities import JUDGED, Quantity, named
+from fa_core.report.numbers import brief
+from fa_core.report.quantities import BY_NAME, JUDGED, Quantity, named
 from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 from fa_core.reporting import panels
 from fa_core.reporting.panels import (
@@ -37,6 +38,11 @@ if TYPE_CHECKING:
 
     from fa_core.analysis.timeline import Timeline
 
+ACCURACY = BY_NAME["acc"]
+
+COURSES = named("acc", "growth", "g_L")
+"""Panels of figures over an axis, conditions or epochs."""
+
 
 class Markers(NamedTuple):
     """Runs as markers.
@@ -44,9 +50,10 @@ class Markers(NamedTuple):
     Attributes:
         table: the runs.
         thresholds: of their verdicts.
-        names: of the runs, by index.
+        names: of the drawn runs, by index.
         styles: by name.
-        xs: horizontal position of every run.
+        xs: horizontal position of every run of the table.
+        rows: indices of the drawn runs.
     """
 
     table: AuditTable
@@ -54,16 +61,28 @@ class Markers(NamedTuple):
     names: Mapping[int, str]
     styles: Mapping[str, MethodStyle]
     xs: Floats
+    rows: Indices
 
     def draw(self, panel: Axes, what: Quantity) -> None:
         """Draw a marker per run: filled if its diagnostic fires, a star if undecided.
 
-        What the axis cannot show stands at its foot: 0, NaN or inf, and n.m. (not measured).
+        It is grey if the diagnostic was not measured. What the axis cannot show stands at its foot:
+        0, NaN or inf, and n.m. (not measured). Accuracies have marks at the frozen baseline and at
+        the accuracy that passes (d).
         """
         table = self.table
+        rows = self.rows
         values = table.column(what)
+        marks = {}
+        if what is ACCURACY:
+            margin = self.thresholds.frozen_acc_margin_pp / 100
+            marks = {panels.MUTED: table.baseline, panels.LIMIT: table.baseline + margin}
         prepare(panel, what, table.kinds)
-        finite = np.flatnonzero(np.isfinite(values))
+        look: Look = {"linestyle": "none", "marker": "_", "markersize": 5, "zorder": 1.5}
+        for colour, mark in marks.items():
+            known = rows[np.isfinite(mark[rows])]
+            panel.plot(self.xs[known], mark[known], **{**look, "color": colour})
+        finite = rows[np.isfinite(values[rows])]
         for name, style in self.styles.items():
             mine = finite[[self.names[i] == name for i in finite.tolist()]]
             for look, are in self._looks(style, what.marks):
@@ -71,8 +90,8 @@ class Markers(NamedTuple):
                 plot(panel, self.xs[some], values[some], style, linestyle="none", **look)
         fires = having(table.flags(self.thresholds), what.marks)
         broken = having(table.nonfinite, what.marks)
-        shown = np.isfinite(panels.drawable(values, what.log))
-        for i in np.flatnonzero(~shown).tolist():
+        shown = np.isfinite(panels.drawable(values[rows], what.log))
+        for i in rows[~shown].tolist():
             text = "n.m."
             if broken[i]:
                 text = "NaN/inf"
@@ -87,9 +106,10 @@ class Markers(NamedTuple):
         """Faces of a method's markers, each with the runs that have it."""
         table = self.table
         fires = having(table.flags(self.thresholds), letter)
+        measured = having(table.coverage, letter)
         undecided = having(table.undecided(self.thresholds), letter)
-        passes = having(table.coverage, letter) & ~fires & ~undecided
-        yield {"markerfacecolor": "white"}, passes
+        yield {"markerfacecolor": panels.UNMEASURED}, ~measured
+        yield {"markerfacecolor": "white"}, measured & ~fires & ~undecided
         yield {"markerfacecolor": style.colour}, fires
         yield panels.STAR, undecided
 
@@ -98,6 +118,14 @@ def claiming_or_all(table: AuditTable) -> tuple[AuditTable, tuple[str, ...]]:
     """The runs that claim something, else the controls; and notes on the others."""
     found = table.claiming()
     return found if len(found[0]) else table.claiming(but=("", CONTROL))
+
+
+def mean_of(values: Floats, log: bool = False) -> float:
+    """The mean of the finite values, on a log axis the geometric one; NaN without one, or if one is
+    not positive there."""
+    stat = stat_of(values, log)
+    mean = stat.geometric_mean if log else stat.mean
+    return math.nan if mean is None else mean
 
 
 _MEAN: Look = {"linestyle": "-", "linewidth": 1.6, "alpha": 0.6, "zorder": 1.5, "marker": ""}
@@ -130,7 +158,7 @@ def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCO
     columns = min(len(drawn), 2)
     shape = math.ceil(len(drawn) / columns), columns
     figure, axes = page("Diagnostics of methods", {}, *shape, signs, len(styles))
-    markers = Markers(table, thresholds, names, styles, xs)
+    markers = Markers(table, thresholds, names, styles, xs, np.arange(len(table)))
     for panel in axes[len(drawn) :]:
         panel.set_visible(False)
     for panel, what in zip(axes, drawn, strict=False):
@@ -147,13 +175,45 @@ def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCO
 
 
 def _mean(table: AuditTable, what: Quantity, mine: Sequence[int]) -> float:
-    """The mean over some runs, on a log axis the geometric one; NaN without one, if a number is not
-    finite, or not positive there."""
+    """The mean over some runs; NaN if a number is not finite."""
     if having(table.nonfinite, what.letter)[mine].any():
         return math.nan
-    stat = stat_of(table.column(what)[mine], what.log)
-    mean = stat.geometric_mean if what.log else stat.mean
-    return math.nan if mean is None else mean
+    return mean_of(table.column(what)[mine], what.log)
+
+
+@fixed_style()
+def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCOL) -> Figure:
+    """Accuracy, growth and ‖g_L‖ against the penalty λ, a marker per seed.
+
+    A line per family joins the means over seeds of runs that differ in λ only (`families`).
+    Families with a single λ are left out. Runs without the penalty are at the left. The accuracies
+    have marks at the frozen baseline and at the accuracy that passes (d).
+    """
+    drawn = families(table)
+    named, styles = variants((one.method, one.all_axes) for one, _ in drawn)
+    names: dict[int, str] = {}
+    for (_, family), name in zip(drawn, named, strict=True):
+        names |= dict.fromkeys(family, name)
+    rows = np.array([*names], dtype=np.intp)
+    levels = [float(axes.get("lam") or 0.0) for axes in table.axes]
+    places = sorted({levels[i] for i in names})
+    xs = np.zeros(len(table))
+    xs[rows] = [places.index(levels[i]) for i in names]
+    markers = Markers(table, thresholds, names, styles, xs, rows)
+    signs: Signs = {**panels.FACES, **panels.BASELINES, "mean over seeds": {"linestyle": "-"}}
+    figure, axes = page("Penalty rescue", styles, 1, 3, signs)
+    for panel, what in zip(axes, COURSES, strict=True):
+        markers.draw(panel, what)
+        panel.set_xlabel("penalty λ")
+        panels.name_places(panel, [brief(place) if place else "none" for place in places])
+        values = table.column(what)
+        for (_, family), name in zip(drawn, named, strict=True):
+            mine = np.array(family)
+            known = mine[np.isfinite(values[mine])]
+            at = np.unique(xs[known])
+            means = [mean_of(values[known[xs[known] == x]]) for x in at]
+            plot(panel, at, means, styles[name], alpha=panels.FAINT, marker="")
+    return laid_out(figure)
 
 
 @fixed_style()

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from fa_core.analysis.claims import ClaimResult
-from fa_core.analysis.method_groups import conditions
+from fa_core.analysis.method_groups import conditions, families
 from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities
 from fa_core.analysis.timeline import Replay
@@ -38,6 +38,7 @@ from fa_core.reporting.figures import (
     claiming_or_all,
     gamma_figure,
     methods_figure,
+    rescue_figure,
     timeline_figure,
 )
 from fa_core.reporting.panels import FIGURE_KINDS, rendered
@@ -157,6 +158,8 @@ CAPTIONS: Mapping[str, str] = {
     "methods": "The four diagnostics by method, a marker per seed; lines: means over seeds. "
     "Dashed: thresholds, the side that fires shaded; filled markers: the panel's diagnostic fires; "
     "n.m.: not measured.",
+    "rescue": "Penalty rescue: accuracy with the frozen baseline and the margin above it; "
+    "growth; ‖g_L‖. Each line joins the means over seeds of runs that differ in λ alone.",
     "timeline": "Accuracy, ‖h_L‖, growth and ‖g_L‖ over epochs; dotted: first fires.",
     "gamma": "Γ over epochs; dotted: the same of each run under random feedback.",
 }
@@ -181,6 +184,8 @@ def figures_of(
     draw: dict[str, Callable[[], Drawing]] = {}
     if len(table):
         draw["methods"] = partial(methods_figure, table, thresholds)
+    if families(table):
+        draw["rescue"] = partial(rescue_figure, table, thresholds)
     points = chain.from_iterable(one.points for one in found)
     if any(point.coverage or point.acc is not None for point in points):
         draw["timeline"] = partial(timeline_figure, found, thresholds)

@@ -103,12 +103,20 @@ def rendered(figure: Figure, kind: str = ".svg") -> bytes:
 STAR: Look = {"marker": (6, 2, 0), "markersize": 5.5}
 """Of an undecided run: neither hollow nor filled, at every size."""
 
+UNMEASURED = "#b3b9c0"
+
 FACES: Signs = {
     "hollow: passes": {"marker": "o", "markerfacecolor": "white"},
     "filled: fires": {"marker": "o"},
     "star: undecided": STAR,
 }
 """Faces of markers."""
+
+BASELINES: Signs = {
+    "grey: not measured": {"marker": "o", "markerfacecolor": UNMEASURED},
+    "frozen baseline": {"marker": "_", "color": MUTED},
+    "with the margin of (d)": {"marker": "_", "color": LIMIT},
+}
 
 
 def page(

@@ -219,7 +219,10 @@ def timeline_command(
 _REPORT_OUT_HELP = "A name ending in .md, .html, .tex, .svg, .pdf, .png or .csv."
 
 
-_FIGURE_HELP = "What .svg, .pdf and .png show: methods, timeline or gamma (over epochs)."
+_FIGURE_HELP = (
+    "What .svg, .pdf and .png show: methods, rescue (by the penalty), timeline or gamma "
+    "(over epochs)."
+)
 _FIGURE = typer.Option(metavar="NAME", help=_FIGURE_HELP)
 _CARD = typer.Option("--card", help="The form's first page alone, as .html or .md.")
 
@@ -259,6 +262,8 @@ def report_command(
         fa-tui report audit_table.json --out figure.pdf --methods bp,dfa
 
         fa-tui report runs/ --out card.html --card --claims claims.toml
+
+        fa-tui report penalty_runs/ --out rescue.pdf --figure rescue
     """
     if out.suffix.lower() in KINDS:
         prepared(out)

@@ -47,7 +47,7 @@ from fa_tui.widgets.run_cells import verdict_row
 from tests.fa_core.analysis.runs import timeline
 from tests.fa_tui.looks import stepped
 
-FACES = ("passes", "fires", "undecided")
+FACES = ("not measured", "passes", "fires", "undecided")
 STYLE = method_style("dfa")
 TONES = {"not measured": "dim", "passes": "text", "fires": "bad", "undecided": "warn"}
 MARKS = {"walk-back": "✗", "undecided": "~", "trustworthy": "✓", "not measured": "?"}
@@ -192,12 +192,12 @@ def test_every_surface_has_the_same_letters_counts_and_words(found, limits):
             index = f"$_{own['fires']}$" if 0 < own["fires"] < measured else ""
             shown = r"$\sim$" * bool(own["undecided"]) + letter + index
             assert shown in in_paper or not (own["fires"] or own["undecided"])
-    faces = Markers(table, limits, {}, {}, None)._looks
+    faces = Markers(table, limits, {}, {}, None, None)._looks
     for letter in LETTERS:
-        drawn = ["not measured"] * len(found)
+        drawn = [None] * len(found)
         for name, (_, are) in zip(FACES, faces(STYLE, letter), strict=True):
             for place in are.nonzero()[0]:
-                assert drawn[place] == "not measured"
+                assert drawn[place] is None
                 drawn[place] = name
         assert drawn == [one[letter] for one in states]
         hits = sum(letter in one for one in fires)

@@ -14,15 +14,18 @@ from msgspec.structs import replace
 from fa_core.formats import load_audits
 from fa_core.report.method_style import METHOD_STYLES
 from fa_core.reporting.blocks import Figure
-from fa_core.reporting.figures import gamma_figure, methods_figure
+from fa_core.reporting.figures import gamma_figure, methods_figure, rescue_figure
 from fa_core.reporting.form import reporting_form
-from fa_core.reporting.panels import FIGURE_KINDS, rendered
+from fa_core.reporting.panels import FIGURE_KINDS, UNMEASURED, rendered
 from tests.fa_core.analysis.runs import row, seeds_of, table, timeline, trace
 
 SIGNS = [
     "hollow: passes",
     "filled: fires",
+    "grey: not measured",
     "star: undecided",
+    "frozen baseline",
+    "with the margin of (d)",
     "mean over seeds",
     "first fires",
     "line: mean over seeds",
@@ -66,13 +69,25 @@ def texts(figure):
 
 
 def points(panel, kind):
-    """Heights of the markers without a line that are filled or hollow."""
-    found = {"filled": [], "hollow": []}
+    """Heights of the markers without a line that are filled, hollow or grey."""
+    found = {"filled": [], "hollow": [], "grey": []}
     for line in panel.lines:
-        if line.get_linestyle() == "None":
-            face = {"white": "hollow"}.get(line.get_markerfacecolor(), "filled")
+        if line.get_linestyle() == "None" and line.get_marker() != "_":
+            face = {UNMEASURED: "grey", "white": "hollow"}.get(line.get_markerfacecolor(), "filled")
             found[face] += map(float, line.get_ydata())
     return found[kind]
+
+
+def test_an_accuracy_without_a_baseline_neither_fires_nor_passes():
+    plain, judged = row("bp", acc=0.6, growth=2.0), row("dfa", acc=0.3, baseline=0.35, growth=2.0)
+    penalised = [
+        row("dfa", acc=0.4, baseline=0.35, axes={"lam": 0.1}),
+        row("bp", acc=0.5, axes={"lam": 0.1}),
+    ]
+    drawn = rescue_figure(table(plain, judged, *penalised))
+    panel = drawn.axes[0]
+    assert sorted(points(panel, "grey")) == [0.5, 0.6]
+    assert (points(panel, "filled"), points(panel, "hollow")) == ([0.3], [0.4])
 
 
 def test_a_bound_that_does_not_fire_and_a_proxy_are_named():
@@ -94,6 +109,21 @@ def test_seeds_of_two_networks_have_a_place_and_a_mean_each():
     ]
 
 
+def test_the_penalty_line_starts_at_the_same_network_without_it():
+    others = row(acc=0.30, axes={"arch": "studentnet"}), row(acc=0.20, axes={"ln": "none"})
+    runs = table(row(acc=0.55), *others, row(acc=0.50, axes={"lam": 0.01}))
+    # a pooled mean of 0.35 would say that the penalty raises accuracy
+    assert heights(rescue_figure(runs).axes[0]) == [[0.55, 0.50]]
+
+
+def test_families_of_one_method_are_named_by_what_differs():
+    axes = [{"d": d, "input": 128, **lam} for d in (128, 256) for lam in ({}, {"lam": 0.1})]
+    figure = rescue_figure(table(*(row(acc=0.5, axes=one) for one in axes)))
+    assert list(colours(figure)) == ["dfa d=128", "dfa d=256"]
+    first, second = handles(figure)[:2]
+    assert first.get_color() == second.get_color() and first.get_marker() != second.get_marker()
+
+
 def test_a_method_has_one_colour_in_every_figure_of_a_report():
     runs = table(
         row("bp", acc=0.5, growth=2.0, source="one.json"),
@@ -103,7 +133,7 @@ def test_a_method_has_one_colour_in_every_figure_of_a_report():
     )
     traces = [trace(method, 1, test_acc=[0.3, 0.3]) for method in ("ep", "dfa")]
     figures = [one for one in reporting_form(runs, traces=traces) if isinstance(one, Figure)]
-    names = ["methods-1", "methods-2", "timeline"]
+    names = ["methods-1", "methods-2", "rescue-2", "timeline"]
     assert [one.name for one in figures] == names
     drawn = [colours(one.draw()) for one in figures]
     every = {pair for one in drawn for pair in one.items()}
@@ -123,6 +153,16 @@ def test_names_below_a_panel_are_a_line_apart_and_the_legend_lies_below():
     frame = legend.get_window_extent()
     assert frame.x0 >= 0 and frame.x1 <= figure.bbox.x1 and frame.y0 >= 0
     assert not any(frame.overlaps(one.get_tightbbox()) for one in figure.axes if one.get_visible())
+
+
+def test_the_rescue_has_marks_at_the_baseline_and_the_margin():
+    runs = []
+    for lam in ({}, {"lam": 1e-3}, {"lam": 1e-2}):
+        runs += seeds_of("dfa", 2.0, 2.0, acc=0.3, baseline=0.349, axes=lam)
+    accuracy = rescue_figure(table(*runs)).axes[0]
+    marks = [{round(float(y), 6) for y in line} for line in heights(accuracy, "None", "_")]
+    assert marks == [{0.349}, {0.369}]
+    assert [text.get_text() for text in accuracy.get_xticklabels()] == ["none", "0.001", "0.01"]
 
 
 def test_thresholds_are_dashed_lines_with_their_names(published_figure):

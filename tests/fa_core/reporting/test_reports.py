@@ -26,7 +26,7 @@ from fa_core.reporting.blocks import (
     to_html,
     to_markdown,
 )
-from fa_core.reporting.figures import methods_figure
+from fa_core.reporting.figures import methods_figure, rescue_figure
 from fa_core.reporting.form import Extras, reporting_form, write_report
 from fa_core.reporting.panels import rendered
 from fa_core.reporting.records import to_csv
@@ -136,7 +136,7 @@ def test_reports_of_hostile_tables_never_crash_and_stay_well_formed(name):
     # the figures of the report, and those that it leaves out
     svgs = [b64decode(reference.partition(",")[2]) for reference in page.references]
     assert len(svgs) == len({block.name for block in blocks if isinstance(block, Figure)})
-    svgs.append(rendered(methods_figure(runs)))
+    svgs += [rendered(methods_figure(runs)), rendered(rescue_figure(runs))]
     for svg in svgs:
         ElementTree.fromstring(svg)
         words = re.sub(r"<!--.*?-->", "", svg.decode(), flags=re.S)
@@ -216,7 +216,7 @@ def test_markdown_links_the_figures_beside_it(published, tmp_path):
     ("file", "figure", "says"),
     [
         ("report.docx", "methods", r"\.tex, \.md, \.html, \.svg, \.pdf, \.png or \.csv"),
-        ("x.svg", "gamma", r"no figure 'gamma' of these runs; there are: methods$"),
+        ("x.svg", "rescue", r"no figure 'rescue' of these runs; there are: methods$"),
     ],
 )
 def test_what_cannot_be_written_is_refused_with_what_there_is(
