@@ -1,5 +1,5 @@
 """Typed option values: hints for unknown names, specs, import of code by name; and
-training methods of other packages."""
+what other packages add to their names: methods, networks, data sets, formats."""
 
 from __future__ import annotations
 
@@ -25,13 +25,21 @@ from fa_core.files.opening import is_file
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+METHODS, MODELS, DATA, FORMATS = (
+    "fa_core.methods",
+    "fa_core.models",
+    "fa_core.data",
+    "fa_core.formats",
+)
+"""The entry-point groups, described in docs/extend.md."""
 
-def plugins() -> dict[str, EntryPoint]:
-    """Name → entry point of the methods that installed packages bring (docs/extend.md)."""
+
+def plugins(group: str) -> dict[str, EntryPoint]:
+    """Name → entry point of the installed packages."""
     # 8 ms, which the explorer's start does not need
     from importlib.metadata import entry_points
 
-    return {point.name: point for point in entry_points(group="fa_core.methods")}
+    return {point.name: point for point in entry_points(group=group)}
 
 
 def load_plugin(point: EntryPoint) -> Any:
@@ -169,8 +177,8 @@ def network_spec(text: str) -> tuple[str, str, Json]:
         raise UsageError(
             f"{text!r}: its arguments are no key=value pairs of literals", hint=hint
         ) from None
-    if not (kind or is_callable_name(name) or name in ARCHS):
-        known = [*ARCHS, *(f"{library}:…" for library in LIBRARIES)]
+    if not (kind or is_callable_name(name) or name in ARCHS or name in plugins(MODELS)):
+        known = [*ARCHS, *plugins(MODELS), *(f"{library}:…" for library in LIBRARIES)]
         raise UsageError(
             f"{name!r} is neither a known network nor module:callable", hint=nearest(name, known)
         )
@@ -206,13 +214,14 @@ def check_known_or_code(kind: str, text: str, known: Iterable[str]) -> None:
 
 
 def check_data_set(spec: str) -> None:
-    """Refuse a data SPEC that is neither one of `DATA_SETS` nor ``module:callable``.
+    """Refuse a data SPEC that is neither one of `DATA_SETS`, a plugin, nor ``module:callable``.
 
     Raises:
         UsageError: with a similar name in the hint.
     """
     if not is_callable_name(spec):
-        check_known("data set", spec.partition(":")[0], [*DATA_SETS, "module:callable"])
+        known = [*DATA_SETS, *plugins(DATA), "module:callable"]
+        check_known("data set", spec.partition(":")[0], known)
 
 
 def import_callable(text: str) -> Callable[..., Any]:

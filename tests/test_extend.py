@@ -1,29 +1,32 @@
-"""docs/extend.md: its examples, installed as a package would be, and what happens where one is broken."""
+"""docs/extend.md: its examples, installed as a package would be, and what happens where a plugin is broken."""
 
 from __future__ import annotations
 
 import importlib
 import re
-import runpy
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
 import torch
 
-from fa_core.audit.jobs import Job, JobProgress, MeasureOptions
+from fa_core.audit.jobs import Job, JobProgress, MeasureOptions, check_options
 from fa_core.audit.measuring import measure_run
-from fa_core.errors import UsageError
-from fa_core.formats import scan
-from fa_core.training.plan import check_names
+from fa_core.errors import FaError, UnreadableInput, UsageError
+from fa_core.formats import load_audits, scan
 from fa_core.zoo.data import DataSet, load_data
 from fa_core.zoo.methods import make_method
 from fa_core.zoo.models import build
 from fa_core.zoo.models.named import network_of
 from tests.conftest import REPOSITORY
 
-PAGE = (REPOSITORY / "docs" / "extend.md").read_text(encoding="utf-8")
+formats = importlib.import_module("fa_core.formats.scan")
+READERS = formats.plugin_readers.__wrapped__
+
+PAGES = [REPOSITORY / "docs" / name for name in ("extend.md", "extend-data.md")]
+PAGE = "".join(page.read_text(encoding="utf-8") for page in PAGES)
 EXAMPLES = dict(re.findall(r"```python\n# my_lab/(\w+\.py)\n(.*?)```", PAGE, re.DOTALL))
 
 
@@ -38,6 +41,8 @@ def install(site: Path, points: str, modules: dict[str, str], package: str) -> N
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(points)
     importlib.invalidate_caches()
+    # a cache of its own: an explorer of an earlier test may still ask for the formats, and fill the old one late
+    formats.plugin_readers = lru_cache(READERS)
 
 
 def forget_labs() -> None:
@@ -52,6 +57,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty folder of packages on the path."""
     forget_labs()
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    monkeypatch.setattr(formats, "plugin_readers", lru_cache(READERS))
     yield tmp_path / "site"
     forget_labs()
 
@@ -84,22 +90,23 @@ def test_the_method_trains_and_gives_credit() -> None:
 
 @pytest.mark.usefixtures("my_lab")
 def test_the_network_is_built_with_its_arguments() -> None:
-    assert len(network_of("my_lab.nets:make(depth=3, width=8)").blocks) == 3
+    assert len(network_of("my_net(depth=3, width=8)").blocks) == 3
+    check_options(MeasureOptions(model="my_net(depth=3)", data="my_task:0.5"))
 
 
 @pytest.mark.usefixtures("my_lab")
 def test_the_data_are_loaded_only_where_they_were_typed() -> None:
-    data = load_data("my_lab.task:load", allow_code=True)
+    data = load_data("my_task:0.5", allow_code=True)
     assert isinstance(data, DataSet)
     assert (data.input_shape, data.num_classes, len(data.test_y)) == ((16,), 10, 1500)
     with pytest.raises(UsageError, match="code named by a file is never run"):
-        load_data("my_lab.task:load")
+        load_data("my_task:0.5")
 
 
 @pytest.mark.usefixtures("my_lab")
 def test_network_and_data_are_measured(tmp_path: Path) -> None:
-    torch.save(network_of("my_lab.nets:make(depth=3)").state_dict(), tmp_path / "bp_s1.pt")
-    options = MeasureOptions(model="my_lab.nets:make(depth=3)", data="my_lab.task:load")
+    torch.save(network_of("my_net(depth=3)").state_dict(), tmp_path / "bp_s1.pt")
+    options = MeasureOptions(model="my_net(depth=3)", data="my_task:0.5")
     report = measure_run(
         Job(id="a", checkpoint=str(tmp_path / "bp_s1.pt"), options=options), "cpu", JobProgress()
     )
@@ -107,24 +114,55 @@ def test_network_and_data_are_measured(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("my_lab")
-def test_another_format_becomes_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = tmp_path / "all.txt"
+def test_the_format_is_read_named_and_in_a_folder(tmp_path: Path) -> None:
+    table = tmp_path / "runs" / "all.txt"
+    table.parent.mkdir()
     table.write_text("run;seed;accuracy;norms;gradients\ndfa;42;0.31;1 2 300;1e-3 1e-4 1e-9\n")
-    monkeypatch.setattr(sys, "argv", ["table", str(table), str(tmp_path / "audits")])
-    runpy.run_module("my_lab.table")
-    (row,) = scan([tmp_path]).rows
-    assert (row.method, row.seed, row.report.flags) == ("dfa", 42, frozenset("ab"))
+    (tmp_path / "runs" / "notes.txt").write_text("something else")
+    for path in (table, tmp_path / "runs"):
+        (row,) = scan([path]).rows
+        assert (row.method, row.seed, row.report.flags) == ("dfa", 42, frozenset("ab"))
+    assert scan([tmp_path / "runs"]).problems == []
 
 
-def test_a_broken_method_is_one_line_when_it_is_asked_for_and_an_unknown_one_lists_it(
-    site: Path,
+@pytest.mark.usefixtures("my_lab")
+def test_a_file_that_the_format_cannot_read_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "all.txt").write_text("run;seed;accuracy;norms;gradients\ndfa;x;0.31;1;1\n")
+    with pytest.raises(
+        UnreadableInput, match=r"all\.txt: a plugin could not read it \(invalid literal"
+    ):
+        load_audits(tmp_path / "all.txt")
+    (tmp_path / "other.txt").write_text("nothing of theirs")
+    with pytest.raises(UnreadableInput, match="nothing this project reads"):
+        load_audits(tmp_path / "other.txt")
+
+
+BROKEN = "[fa_core.models]\nnet = bad_lab:net\n[fa_core.data]\ntask = bad_lab:task\n"
+READER = "[fa_core.formats]\nform = bad_lab:form\n"
+
+
+def test_a_broken_plugin_is_one_line_when_it_is_asked_for_and_none_before(
+    site: Path, tmp_path: Path
 ) -> None:
-    points = "[fa_core.methods]\nown_rule = bad_lab:Rule\n"
-    install(site, points, {"__init__.py": "raise OSError('no licence')"}, "bad_lab")
-    net = build("resmlp", input_dim=16, d=8, L=2, seed=0)
-    said = r"entry point own_rule = bad_lab:Rule: does not import \(OSError: no licence\)"
+    install(site, BROKEN + READER, {"__init__.py": "raise OSError('no licence')"}, "bad_lab")
+    said = r"does not import \(OSError: no licence\)"
+    with pytest.raises(UsageError, match=rf"entry point net = bad_lab:net: {said}"):
+        network_of("net")
     with pytest.raises(UsageError, match=said):
-        make_method("own_rule", net)
-    assert make_method("dfa", net).name == "dfa"
-    with pytest.raises(UsageError, match=r"did you mean own_rule\?"):
-        check_names("own_rul", "resmlp", "synthetic")
+        load_data("task", allow_code=True)
+    assert network_of("resmlp(d=8)").arch_args["d"] == 8
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("no format of ours")
+    (problem,) = [
+        one
+        for one in scan([tmp_path / "a.txt", tmp_path / "b.txt"]).problems
+        if "licence" in one.message
+    ]
+    assert problem.message.count("\n") == 0
+
+
+def test_an_unknown_name_lists_what_plugins_bring(my_lab: Path) -> None:
+    with pytest.raises(FaError, match=r"did you mean my_net\?"):
+        check_options(MeasureOptions(model="my_nt"))
+    with pytest.raises(FaError, match=r"did you mean my_task\?"):
+        check_options(MeasureOptions(data="my_tsk"))

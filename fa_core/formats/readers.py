@@ -1,13 +1,17 @@
-"""Readers of JSON files in the order they are tried."""
+"""Readers of JSON files in the order they are tried, and readers of other packages."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from typing import NamedTuple, Protocol
 
+from fa_core.errors import UsageError
 from fa_core.formats import audit_table, checkpoint_file, log_files
 from fa_core.formats import report_object as reports
 from fa_core.formats.json_document import Document, Finding
+from fa_core.option_values import FORMATS as PLUGIN_READERS
+from fa_core.option_values import load_plugin, plugins
 
 HEAD = 1 << 18
 """Bytes by which a file is recognized; a larger file is read on only if they hold a marker."""
@@ -73,3 +77,26 @@ def format_of(document: Document) -> Format | None:
         if (document.columns or form.marks(head)) and form.sniff(document):
             return form
     return None
+
+
+class PluginReader(Protocol):
+    """A reader of another package (docs/extend.md)."""
+
+    def sniff(self, path: str, head: bytes) -> bool:
+        """Whether a file is of its format."""
+
+    def read(self, path: str) -> Iterable[Finding]:
+        """The runs in a file."""
+
+
+@lru_cache
+def plugin_readers() -> tuple[list[PluginReader], list[str]]:
+    """Readers of other packages, and error messages of those that cannot be imported."""
+    found = []
+    broken = []
+    for point in plugins(PLUGIN_READERS).values():
+        try:
+            found.append(load_plugin(point))
+        except UsageError as error:  # noqa: PERF203 (a few packages)
+            broken.append(str(error))
+    return found, broken

@@ -30,7 +30,7 @@ from fa_core.formats.checkpoint_file import HASHED, marked_changed, with_places
 from fa_core.formats.frozen_runs import with_baselines
 from fa_core.formats.json_document import Finding, open_document
 from fa_core.formats.log_columns import Given, is_log, may_be_log, no_known_column
-from fa_core.formats.readers import HEAD, KNOWN, format_of, may_be_known
+from fa_core.formats.readers import HEAD, KNOWN, format_of, may_be_known, plugin_readers
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.formats.trace import Trace
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -315,7 +315,7 @@ def _in_file(place: Place, given: Given) -> Iterator[Finding]:
                 names = columns
         is_read = size <= len(start) or given or may_be_known(head)
         if not _is_ours(place, head) or not is_read:
-            _refuse_unknown(place, head, names, given)
+            yield from _from_plugin(place, head, names, given)
             return
         data = all_of(file, path)
     yield from _in_json(place, data, head, given)
@@ -336,15 +336,22 @@ def _in_json(place: Place, data: bytes, head: bytes, given: Given) -> Iterator[F
         if form:
             yield from form.read(document)
             return
-    _refuse_unknown(place, head, log_files.unread(document, place.named), given)
+    yield from _from_plugin(place, head, log_files.unread(document, place.named), given)
 
 
-def _refuse_unknown(place: Place, head: bytes, names: Sequence[str], given: Given) -> None:
-    """Pass over a file of unknown format.
-
-    Raises:
-        UnreadableInput: it is named, or a log whose columns have none of the names that are read.
-    """
+def _from_plugin(
+    place: Place, head: bytes, names: Sequence[str], given: Given
+) -> Iterator[Finding]:
+    """Findings of a plugin in a file of unknown format; raises for a named file without any, and
+    for a log whose columns have none of the names that are read."""
+    found, broken = plugin_readers()
+    while broken:
+        yield Problem(place.path, broken.pop())
+    with reading(place.path, "a plugin could not read it"):
+        for reader in found:
+            if reader.sniff(place.path, head):
+                yield from reader.read(place.path)
+                return
     other = checkpoint_file.foreign(place.path, head)
     is_meant = place.named or place.path.endswith((".bin", ".ckpt")) or _OF_LOGGERS.search(head)
     if other and is_meant:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import msgspec
 
+from fa_core import option_values
 from fa_core.errors import UsageError
 from fa_core.files.decode import Json
-from fa_core.option_values import ARCHS, check_data_set, check_known, plugins
+from fa_core.option_values import ARCHS, check_data_set, check_known
 from fa_core.report.diagnostics import diagnostic_letters
 from fa_core.report.method_style import (
     CONTROLS,
@@ -254,7 +255,7 @@ def check_names(method: str, arch: str, data: str) -> None:
         UsageError: an unknown name.
     """
     name = canonical_method(method)
-    known = [*METHODS, *sorted(plugins())]
+    known = [*METHODS, *sorted(option_values.plugins(option_values.METHODS))]
     check_known("method", name, known)
     check_known("network", arch, ARCHS)
     check_data_set(data)

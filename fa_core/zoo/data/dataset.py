@@ -303,7 +303,7 @@ def _tensor(spec: str, values: object) -> Tensor:
 
 
 def made_data(spec: str, made: object) -> DataSet | GivenBatches:
-    """The data that the user's code returned.
+    """The data that the user's code or a plugin returned.
 
     Args:
         spec: its data spec.

@@ -3,7 +3,7 @@
 synthetic[:alpha=1.0,input=128,ambient=0,train=50000,test=10000,seed=0]   the teacher-student task
 cifar10:DIR[,raw] or [,mean=0.4914/0.4822/0.4465,std=0.2023/0.1994/0.2010]   cifar100:DIR[…]
 digits[:test=360,seed=0]
-npz:FILE   module:callable
+npz:FILE   module:callable   NAME[:…] of a plugin
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fa_core.files.opening import (
     size_of,
     typed_path,
 )
-from fa_core.option_values import check_data_set, import_callable
+from fa_core.option_values import DATA, check_data_set, import_callable, load_plugin, plugins
 from fa_core.report.numbers import listed
 from fa_core.zoo.data.cifar import CIFAR10, CIFAR100, Cifar, read_cifar
 from fa_core.zoo.data.dataset import (
@@ -157,7 +157,7 @@ def load_data(spec: str, *, allow_code: bool = False) -> DataSet:
 
     Args:
         spec: see the module.
-        allow_code: whether ``module:callable`` may be imported; only for a spec that
+        allow_code: whether ``module:callable`` or a plugin may be imported; only for a spec that
             the user typed, never for one from a file.
 
     Raises:
@@ -185,4 +185,9 @@ def load_test_data(spec: str, *, allow_code: bool = False) -> DataSet | GivenBat
             f"the data set {spec!r} is the user's code, and code named by a file is never run",
             hint=f"type it yourself if you trust it: --data {spec}",
         )
-    return made_data(spec, import_callable(spec)())
+    installed = plugins(DATA)
+    if name in installed:
+        made = load_plugin(installed[name])(rest)
+    else:
+        made = import_callable(spec)()
+    return made_data(spec, made)

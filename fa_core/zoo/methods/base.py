@@ -27,7 +27,7 @@ from torch.optim.optimizer import StateDict
 
 from fa_core.errors import UsageError
 from fa_core.files.decode import Json
-from fa_core.option_values import check_known, load_plugin, place, plugins, unknown_name
+from fa_core.option_values import METHODS, check_known, load_plugin, place, plugins, unknown_name
 from fa_core.report.gamma import FREE_AT_L
 from fa_core.report.names import canonical_method
 from fa_core.zoo.models.base import StreamNet
@@ -341,7 +341,7 @@ def find_class(name: str, built_in: Registry) -> type[Method]:
     name = canonical_method(name)
     if name in built_in:
         return built_in[name]
-    brought = {canonical_method(point.name): point for point in plugins().values()}
+    brought = {canonical_method(point.name): point for point in plugins(METHODS).values()}
     if name not in brought:
         others = sorted(brought.keys() - built_in.keys())
         raise unknown_name("method", name, [*built_in, *others])

@@ -1,6 +1,6 @@
-"""Networks by ``--model``: of a library, a model-hub folder or the user's own code.
+"""Networks by ``--model``: of a library, a model-hub folder, a plugin or the user's own code.
 
-timm:NAME(…)   torchvision:NAME(…)   hf:FOLDER   module:callable(…)   NAME(…), built in
+timm:NAME(…)   torchvision:NAME(…)   hf:FOLDER   module:callable(…)   NAME(…), built in or a plugin
 
 (…) are keyword arguments, literals only. Nothing is downloaded; weights come from the checkpoint.
 """
@@ -44,9 +44,12 @@ from fa_core.files.opening import (
 )
 from fa_core.files.tensor_mappings import StateDict
 from fa_core.option_values import (
+    MODELS,
     check_known,
     import_callable,
+    load_plugin,
     network_spec,
+    plugins,
     unknown_name,
 )
 from fa_core.zoo.models import ARCHS, build
@@ -95,15 +98,17 @@ def network_of(spec: str, weights: Weights | None = None) -> nn.Module:
         UnreadableInput: a folder without a configuration that transformers knows.
     """
     kind, name, args = network_spec(spec)
-    if not kind and name in ARCHS:
+    if not kind and ":" not in name and name in ARCHS:
         return build(name, **args)
     maker: Callable[..., object]
     if kind == "hf":
         maker = partial(_from_folder, name, weights)
     elif kind:
         maker = partial(_from_library, kind, name)
-    else:
+    elif ":" in name:
         maker = import_callable(name)
+    else:
+        maker = load_plugin(plugins(MODELS)[name])
     try:
         network = maker(**args)
     except FaError:
