@@ -188,7 +188,7 @@ def network_spec(text: str) -> tuple[str, str, Json]:
 LOSSES = ("ce", "bce", "mse")
 """Names of losses, as in `fa_core.measure.loss`, without importing torch."""
 
-DATA_SETS = ("synthetic", "cifar10", "cifar100", "digits", "npz")
+DATA_SETS = ("synthetic", "cifar10", "cifar100", "imagefolder", "digits", "npz")
 """Names of data specs, as in `fa_core.zoo.data.DATA_LOADERS`, without importing torch."""
 
 

@@ -55,7 +55,8 @@ runs."""
 
 _DATA_HELP = (
     "Data to measure on: synthetic[:…], cifar10:DIR[,raw], cifar100:DIR, "
-    "digits, npz:FILE, module:callable or a plugin's name. Default: the one in the run's manifest."
+    "imagefolder:DIR[,size=224], digits, "
+    "npz:FILE, module:callable or a plugin's name. Default: the one in the run's manifest."
 )
 DataOption = Annotated[
     str | None, typer.Option(metavar="SPEC", help=_DATA_HELP, show_default=False)

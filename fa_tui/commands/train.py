@@ -44,7 +44,8 @@ _ARCH_HELP = (
 )
 _EPOCHS = "Passes over the training samples; --method random_init is the untrained network."
 _DATA_HELP = (
-    "synthetic[:input=16,ambient=1024], cifar10:DIR, cifar100:DIR, digits, npz:FILE or "
+    "synthetic[:input=16,ambient=1024], cifar10:DIR, cifar100:DIR, imagefolder:DIR, digits, "
+    "npz:FILE or "
     "module:callable."
 )
 _TERMINAL_LN = typer.Option("--terminal-ln/--no-terminal-ln", help="LayerNorm before the head.")

@@ -210,7 +210,8 @@ async def _measured_on(app: ExplorerApp, what: str, folder: Path) -> MeasureAnsw
     wrong_data = partial(
         _fault_of,
         check_data_set,
-        empty="type one of synthetic, digits, cifar10:DIR, npz:FILE or module:make",
+        empty="type one of synthetic, digits, cifar10:DIR, imagefolder:DIR, npz:FILE or "
+        "module:make",
     )
     question = EntryScreen(
         f"data of {what}",

@@ -28,6 +28,7 @@ SPECS = [
     "synthetic:input=16,ambient=99999999999",
     "synthetic:train=0,test=0",
     "synthetic:input=-1",
+    "imagefolder:/proc/1",
     "npz:/dev/null",
     "cifar10:/dev",
     "digits:x",

@@ -49,7 +49,7 @@ def test_no_row_of_one_character_raises_anything_but_the_projects_own_errors():
         lambda text: numbers("--seeds", [text], int),
         lambda text: load_test_data(f"synthetic:{text}"),
         # "/" alone would search this machine
-        lambda text: load_test_data(f"cifar10:x{text}"),
+        lambda text: load_test_data(f"imagefolder:x{text}"),
     )
     for sign, count in product(f"{punctuation}9x \t\x1b\udcff", (3, 1000)):
         for row in (sign * count, f"a={sign * count}", f"a:b(c={sign * count})"):

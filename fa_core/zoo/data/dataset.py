@@ -81,7 +81,7 @@ def _slashed(values: Iterable[float]) -> str:
     return "/".join(f"{value:g}" for value in values)
 
 
-def parse_folder(spec: str, text: str, defaults: Scaling) -> tuple[Path, Scaling, str]:
+def parse_folder(spec: str, text: str, defaults: Options) -> tuple[Path, Options, str]:
     """Parse ``DIR,key=value,raw``; ``raw`` means mean 0, std 1.
 
     Args:
@@ -90,7 +90,7 @@ def parse_folder(spec: str, text: str, defaults: Scaling) -> tuple[Path, Scaling
         defaults: as for `parse_options`.
 
     Returns:
-        The folder, the scaling, and the spec with an absolute path.
+        The folder, the options, and the spec with an absolute path.
 
     Raises:
         UsageError: no folder named, or as `parse_options`.

@@ -3,7 +3,7 @@
 synthetic[:alpha=1.0,input=128,ambient=0,train=50000,test=10000,seed=0]   the teacher-student task
 cifar10:DIR[,raw] or [,mean=0.4914/0.4822/0.4465,std=0.2023/0.1994/0.2010]   cifar100:DIR[…]
 digits[:test=360,seed=0]
-npz:FILE   module:callable   NAME[:…] of a plugin
+imagefolder:DIR[,size=224,mean=…,std=…]   npz:FILE   module:callable   NAME[:…] of a plugin
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from fa_core.files.decode import reading
 from fa_core.files.inert import zip_entries
 from fa_core.files.opening import (
     check_room,
+    is_folder,
     open_file,
     real_path,
     size_of,
@@ -28,15 +29,18 @@ from fa_core.files.opening import (
 )
 from fa_core.option_values import DATA, check_data_set, import_callable, load_plugin, plugins
 from fa_core.report.numbers import listed
-from fa_core.zoo.data.cifar import CIFAR10, CIFAR100, Cifar, read_cifar
+from fa_core.report.provenance import Count
+from fa_core.zoo.data.cifar import CIFAR10, CIFAR100, Cifar, read_cifar, standardised
 from fa_core.zoo.data.dataset import (
     NAMES,
     DataSet,
     GivenBatches,
+    Scaling,
     from_arrays,
     made_data,
     parse_folder,
 )
+from fa_core.zoo.data.image_folder import read_images
 from fa_core.zoo.data.synthetic import load_synthetic
 
 _SPELLINGS = (NAMES, ("x_train", "y_train", "x_test", "y_test"))
@@ -143,10 +147,54 @@ def load_cifar(kind: Cifar, spec: str, text: str) -> DataSet:
     return DataSet(full, train_x, train_y, test_x, test_y, kind.classes, str(scaling))
 
 
+class ImageOptions(Scaling, frozen=True):
+    """Options of ``imagefolder``: resize the shorter side to `size`, then cut out the square
+    centre; None = neither."""
+
+    size: Count | None = None
+
+
+def load_images(spec: str, text: str, train: bool = False, typed: bool = True) -> DataSet:
+    """Images in a folder per class: DIR/train/CLASS; DIR/test/CLASS, DIR/val/CLASS or DIR/CLASS.
+
+    Args:
+        spec: the whole data spec.
+        text: the folder and options, e.g. ``DIR,size=32,mean=0.5,std=0.25``.
+        train: whether to read the training part, which is empty otherwise.
+        typed: whether the user typed the spec.
+
+    Returns:
+        (N, 3, H, W) in [0, 1], or standardised; classes are numbered in the order of their names.
+
+    Raises:
+        UsageError: no folder named, or an unknown option.
+        UnreadableInput: as `read_images`, or the classes of the two parts differ.
+    """
+    root, options, full = parse_folder(spec, text, ImageOptions())
+    place = next(filter(is_folder, (root / "test", root / "val")), root)
+    x, y, classes = read_images(place, options.size, typed)
+    train_x = x[:0]
+    train_y = y[:0]
+    if train:
+        train_x, train_y, train_classes = read_images(root / "train", options.size, typed)
+        if train_classes != classes:
+            raise UnreadableInput("holds other classes than the training part", where=place)
+    return DataSet(
+        full,
+        train_x=standardised(train_x, options),
+        train_y=train_y,
+        test_x=standardised(x, options),
+        test_y=y,
+        num_classes=len(classes),
+        scaling=str(options),
+    )
+
+
 DATA_LOADERS: Mapping[str, Callable[[str, str], DataSet]] = {
     "synthetic": load_synthetic,
     "cifar10": partial(load_cifar, CIFAR10),
     "cifar100": partial(load_cifar, CIFAR100),
+    "imagefolder": load_images,
     "digits": load_digits,
     "npz": load_npz,
 }
@@ -164,7 +212,7 @@ def load_data(spec: str, *, allow_code: bool = False) -> DataSet:
         UsageError: unknown name or option, code that is not allowed, or test batches alone.
         UnreadableInput: missing or incomplete files, or a wrong layout.
     """
-    data = load_test_data(spec, allow_code=allow_code)
+    data = load_test_data(spec, allow_code=allow_code, train=True)
     if isinstance(data, GivenBatches):
         raise UsageError(
             f"{spec} gives test batches alone", hint=f"to train, return ({', '.join(NAMES)})"
@@ -172,9 +220,13 @@ def load_data(spec: str, *, allow_code: bool = False) -> DataSet:
     return data
 
 
-def load_test_data(spec: str, *, allow_code: bool = False) -> DataSet | GivenBatches:
-    """As `load_data`, for measuring: test batches are accepted."""
+def load_test_data(
+    spec: str, *, allow_code: bool = False, train: bool = False
+) -> DataSet | GivenBatches:
+    """As `load_data`, for measuring: test batches are accepted, and `train` may be left out."""
     name, _, rest = spec.partition(":")
+    if name == "imagefolder":
+        return load_images(spec, rest, train, allow_code)
     if name == "synthetic":
         return load_synthetic(spec, rest, allow_code)
     if name in DATA_LOADERS:

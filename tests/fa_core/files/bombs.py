@@ -265,6 +265,24 @@ def scalar(step):
     return record(b"\x10" + place + b"\x2a\x11\x0a\x0f\x0a\x08test_acc\x15" + bytes(4))
 
 
+def progressive(wide):
+    """A JPEG of many scans, the first of two pictures of a file."""
+    from PIL import Image
+
+    file, small = io.BytesIO(), Image.new("L", (8, 8))
+    picture = Image.new("L", (wide, wide))
+    picture.save(file, "MPO", save_all=True, append_images=[small], progressive=True)
+    first, end, rest = file.getvalue().partition(b"\xff\xd9")
+    return first + first[first.rindex(b"\xff\xda") :] * 30_000 + end + rest
+
+
+def tiff(side):
+    """An image of one pixel in a tile of many."""
+    tags = {256: 1, 257: 1, 258: 8, 259: 8, 262: 1, 277: 1, 322: side, 323: side, 324: 8, 325: 8}
+    fields = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
+    return struct.pack("<2sHIH", b"II", 42, 8, len(tags)) + fields + bytes(4)
+
+
 def array_of(count):
     """An array of a pickle, with a number in place of its bytes."""
     made = b"cnumpy.core.multiarray\n_reconstruct\n)R(K\x01J" + struct.pack("<i", count // 3072)
@@ -274,6 +292,15 @@ def array_of(count):
         + text("u1")
         + b"\x85R\x89J%stb" % struct.pack("<i", count)
     )
+
+
+def png(wide, high):
+    """An image of one colour."""
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.new("1", (wide, high)).save(file, "png")
+    return file.getvalue()
 
 
 def npy(shape, there):
@@ -295,14 +322,24 @@ def folders(levels):
     return zipped({"a/data.pkl": pickle, "a/byteorder": b"little"}, zipfile.ZIP_STORED)
 
 
+EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n%%EOF\n"
+
+
 def shared_labels():
     data = text("data") + b"](" + get(0) * 20_000 + b"e"
     return PROTOCOL + keep(nones(20_000), 0) + b"}(" + data + text("labels") + b"]u."
 
 
-NPZ = "npz:{}/a.npz"
+NPZ, IMAGES = "npz:{}/a.npz", "a/cat.png"
 NAMES = ("train_x", "train_y", "test_x", "test_y")
 DATA = {
+    "an EPS under another name": ("imagefolder:{}", "a/cat.png", lambda: EPS),
+    "a long thin image": ("imagefolder:{},size=224", "a/cat.png", lambda: png(1, 65_000)),
+    "an image resized beyond measure": (
+        "imagefolder:{},size=1000000",
+        "a/cat.png",
+        lambda: png(9, 9),
+    ),
     "compressed arrays": (NPZ, "a.npz", lambda: npz(npy((60_000_000,), 60_000_000))),
     "arrays shorter than their shape": (NPZ, "a.npz", lambda: npz(npy((1 << 40,), 10))),
     "the header of an array": (
@@ -310,13 +347,20 @@ DATA = {
         "a.npz",
         lambda: npz(b"\x93NUMPY\x02\x00" + struct.pack("<I", 1 << 30) + b" " * (1 << 30)),
     ),
+    "ten images to be resized": ("imagefolder:{},size=8", IMAGES, lambda: png(9_000, 9_000)),
     "a wide synthetic sample": ("synthetic:ambient=16777215,train=1,test=1", "none", bytes),
-    "options of a data set without end": ("cifar10:{}" + ",a=b" * 200_000, "none", bytes),
+    "options of a data set without end": ("imagefolder:{}" + ",a=b" * 200_000, "none", bytes),
     "labels that are one list": ("cifar10:{}", "test_batch", shared_labels),
     "a number in place of bytes": (
         "cifar10:{}",
         "test_batch",
         lambda: PROTOCOL + b"}" + text("data") + array_of(1_536_000_000) + b"s.",
+    ),
+    "a tile larger than its image": ("imagefolder:{},size=8", "a/cat.tif", lambda: tiff(20_000)),
+    "scans of one of two pictures": (
+        "imagefolder:{},size=8",
+        "a/cat.jpg",
+        lambda: progressive(3400),
     ),
 }
 

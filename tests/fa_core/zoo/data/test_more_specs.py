@@ -1,7 +1,9 @@
-"""Standardisation as an option, batches of the user's own making, labels that are one-hot."""
+"""Folders of images, standardisation as an option, batches of the user's own making, labels that are one-hot."""
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
 from fa_core.audit.jobs import Job, JobProgress, MeasureOptions
@@ -13,19 +15,74 @@ from fa_core.zoo.data.dataset import made_data
 from tests.fa_core.zoo.data.test_cifar import MEAN, STD, write_binary10
 
 
+def write_images(folder, classes, size=(8, 8)):
+    for number, (name, count) in enumerate(classes.items()):
+        (folder / name).mkdir(parents=True)
+        for index in range(count):
+            rng = np.random.default_rng(100 * number + index)
+            Image.fromarray(rng.integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)).save(
+                folder / name / f"{index:02}.png"
+            )
+
+
+def test_images_are_those_that_torchvision_reads(tmp_path):
+    vision = pytest.importorskip("torchvision")
+    write_images(tmp_path / "train", {"cat": 3, "dog": 2}, (13, 9))
+    write_images(tmp_path / "val", {"cat": 1, "dog": 2}, (13, 9))
+    own = vision.transforms
+    usual = own.Normalize((0.5, 0.4, 0.3), (0.2, 0.3, 0.1))
+    shaped = own.Compose([own.Resize(6), own.CenterCrop(6), own.ToTensor(), usual])
+    data = load_data(f"imagefolder:{tmp_path},size=6,mean=0.5/0.4/0.3,std=0.2/0.3/0.1")
+    for part, x, y in (("train", data.train_x, data.train_y), ("val", data.test_x, data.test_y)):
+        theirs = vision.datasets.ImageFolder(str(tmp_path / part), shaped)
+        assert torch.allclose(x, torch.stack([image for image, _ in theirs]), atol=1e-6)
+        assert y.tolist() == [label for _, label in theirs]
+    assert (data.num_classes, data.scaling) == (2, "mean 0.5/0.4/0.3, std 0.2/0.3/0.1")
+
+
+def test_to_measure_the_test_part_is_read_alone(tmp_path):
+    write_images(tmp_path / "test", {"cat": 3, "dog": 2})
+    data = load_test_data(f"imagefolder:{tmp_path}")
+    assert (len(data.train_y), data.test_x.shape) == (0, (5, 3, 8, 8))
+    assert 0 <= float(data.test_x.min()) < float(data.test_x.max()) <= 1
+    with pytest.raises(UnreadableInput, match=r"train: cannot be read \(No such file"):
+        load_data(f"imagefolder:{tmp_path}")
+    write_images(tmp_path / "train", {"cat": 1, "emu": 1})
+    with pytest.raises(UnreadableInput, match="test: holds other classes than the training part"):
+        load_data(f"imagefolder:{tmp_path}")
+    flat = load_test_data(f"imagefolder:{tmp_path / 'test'},raw")
+    assert torch.equal(flat.test_x, data.test_x)
+    assert flat.test_y.tolist() == [0, 0, 0, 1, 1]
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        (",size=0", "size=0 cannot be used .*>= 1"),
         (",mean=1/2", "give 1 or 3 numbers"),
         (",std=0", "std=0 cannot be used .*> 0"),
-        (",colour=1", "unknown option of cifar10 'colour'.*mean, std"),
+        (",colour=1", "unknown option of imagefolder 'colour'.*mean, std, size"),
+        ("", "images of several sizes, 8×8 and 4×5; add a size: imagefolder:DIR,size=224"),
     ],
 )
 def test_options_that_cannot_be_meant_are_one_line(options, said, tmp_path):
+    write_images(tmp_path, {"a": 1})
+    write_images(tmp_path, {"b": 1}, (4, 5))
     with pytest.raises(FaError, match=said):
-        load_test_data(f"cifar10:{tmp_path}{options}")
-    with pytest.raises(UsageError, match="cifar10 needs a folder; write cifar10:DIR"):
-        load_test_data("cifar10:")
+        load_test_data(f"imagefolder:{tmp_path}{options}")
+
+
+def test_folders_without_images_say_what_is_missing(tmp_path):
+    with pytest.raises(UnreadableInput, match=r"has no images in a folder per class; write DIR"):
+        load_test_data(f"imagefolder:{tmp_path}")
+    (tmp_path / "a").mkdir()
+    with pytest.raises(UnreadableInput, match="has no images"):
+        load_test_data(f"imagefolder:{tmp_path}")
+    (tmp_path / "a" / "x.png").write_bytes(b"\x89PNG not really")
+    with pytest.raises(UnreadableInput, match=r"x\.png: no image that is read here"):
+        load_test_data(f"imagefolder:{tmp_path}")
+    with pytest.raises(UsageError, match="imagefolder needs a folder; write imagefolder:DIR"):
+        load_test_data("imagefolder:")
 
 
 def test_cifar_is_standardised_as_asked_and_says_how(tmp_path):
