@@ -101,16 +101,6 @@ async def test_a_click_on_a_cell_says_its_value_and_source(app: ExplorerApp) -> 
         assert f"bp s123: ‖h_0‖ = {short(h_0, 6)}" in screen_text(app)
 
 
-async def test_six_runs_fit_eighty_columns_and_stay_told_apart(app: ExplorerApp) -> None:
-    app.history.now = app.session.but(marked=frozenset(set(range(6))))
-    async with running(app, (80, 24)) as pilot:
-        await opened(pilot, "C")
-        names = screen_text(app).splitlines()[1]
-        for name in ("bp s42", "s42", "bp s123"):
-            assert name in names
-        assert "state_bridge" not in names
-
-
 def test_the_charts_hold_every_layer_of_every_run_on_one_scale() -> None:
     short_run = Curve([(0, 1.0), (1, 10.0)], "curve-1", "○")
     long_run = Curve([(0, 2.0), (1, math.nan), (2, 4.0)], "curve-2", "□")
@@ -212,21 +202,6 @@ async def test_a_growth_of_many_digits_stays_in_its_column() -> None:
         growing = next(line for line in screen_text(app).splitlines() if "0→1" in line)
         assert growing.split()[1:-1] == ["1.2e20"] * 6
         assert len(growing) < 80
-
-
-async def test_p_means_presets_on_a_slider_and_the_method_before_elsewhere(
-    app: ExplorerApp,
-) -> None:
-    async with running(app) as pilot:
-        await opened(pilot, "C")
-        await pilot.press("shift+tab")
-        assert " ep " in screen_text(app).splitlines()[0]
-        await pilot.press("a", "p")
-        await until(
-            pilot, lambda: "Thresholds" in screen_text(app) and "protocol" in screen_text(app)
-        )
-        await pilot.press("escape")
-        await until(pilot, lambda: app.screen is app.explorer)
 
 
 async def test_the_heading_names_no_place_that_all_share_and_a_mean_only_of_one_network(

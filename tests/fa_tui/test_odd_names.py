@@ -19,7 +19,7 @@ from fa_tui.views.glyphs import ASCII, UNICODE
 from fa_tui.views.text import width_of
 from fa_tui.widgets.table import GridTable, LineTable
 from tests.fa_tui.conftest import COLOURFUL, PLAIN
-from tests.fa_tui.looks import opened, running, screen_text
+from tests.fa_tui.looks import opened, running, screen_text, settled
 from tests.fa_tui.odd_names import ODD_NAMES, WIDE
 from tests.fa_tui.scenes import epochs, published, trace
 from tests.fa_tui.waiting import until
@@ -37,7 +37,8 @@ def odd() -> Session:
                 row,
                 key=f"{name}_s{row.seed}",
                 method=name,
-                report=replace(row.report, method_name=name),
+                axes={"arch": name},
+                report=replace(row.report, method_name=name, notes=name, recorded_verdict=name),
             )
             for name in ODD_NAMES
             for row in of_one_method
@@ -95,6 +96,15 @@ async def test_what_is_made_of_them(keys: str, size: tuple[int, int]) -> None:
         screen = await opened(pilot, *keys)
         for view in views(screen):
             assert misfits(view) == [] and view.frozen_width < view.view.width
+
+
+async def test_no_page_sends_what_steers_a_terminal() -> None:
+    app = ExplorerApp(odd(), terminal=COLOURFUL)
+    async with running(app) as pilot:
+        for key in ("down", "enter", "escape", "t", "C", "A"):
+            await pilot.press(key)
+            await settled(pilot)
+            assert screen_text(app).replace("\n", "").isprintable(), key
 
 
 @pytest.mark.parametrize("size", SIZES)

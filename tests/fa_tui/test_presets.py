@@ -22,11 +22,6 @@ def presets(tmp_path: Path) -> Presets:
     return Presets(tmp_path / "config" / "presets.toml")
 
 
-def test_the_protocols_own_thresholds_are_always_there(presets: Presets) -> None:
-    assert presets.read() == {PROTOCOL: DiagnosticThresholds()}
-    assert not presets.problems
-
-
 def test_what_is_saved_last_under_a_name_is_read_back_by_another_explorer(presets: Presets) -> None:
     for thresholds in (DiagnosticThresholds(), STRICT):
         presets.save("strict", thresholds)
@@ -65,16 +60,11 @@ def test_names_that_would_confuse_are_refused(presets: Presets, name: str) -> No
     assert not presets.path.exists()
 
 
-def test_a_preset_written_by_hand_may_name_only_what_it_changes(presets: Presets) -> None:
-    presets.path.parent.mkdir()
-    presets.path.write_text("[mine]\nh_norm_explosion_ratio = 12\n")
-    assert presets.read()["mine"] == STRICT
-
-
 def test_what_is_written_by_hand_stays_as_it_is_when_another_is_saved(presets: Presets) -> None:
     presets.path.parent.mkdir()
     presets.path.write_text("# mine\n[mine]  # of May\nh_norm_explosion_ratio = 12\n")
     presets.save("strict", STRICT)
+    assert presets.read()["mine"] == STRICT, "it names only what it changes"
     presets.remove("strict")
     assert (
         presets.path.read_text().rstrip() == "# mine\n[mine]  # of May\nh_norm_explosion_ratio = 12"

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
-
 from fa_core.formats import Trace, scan
 from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import BIT, letters_of
+from fa_core.report.diagnostics import BIT
 from fa_core.report.report_facts import DiagnosticThresholds
-from fa_tui.session import Session, UnreadTraces, with_rows
+from fa_tui.session import Session, UnreadTraces
 from fa_tui.views.filters import Filter
 from fa_tui.views.words import flip_text
 from tests.fa_tui.looks import stepped
@@ -36,14 +34,6 @@ def test_a_step_reads_and_counts_nothing_again(session: Session) -> None:
     now = at(session, h_norm_explosion_ratio=5.0)
     assert now.runs is session.runs and now.seen is session.seen
     assert now.seen.values("a") is session.seen.values("a")
-
-
-def test_a_measured_row_takes_the_place_of_the_old_one(session: Session) -> None:
-    row = msgspec.structs.replace(
-        session.rows[0], report=DiagnosticReport(residual_norms=[1.0, 1000.0])
-    )
-    session = with_rows(session, {0: row})
-    assert (letters_of(session.flags[0]), letters_of(session.coverage[0])) == ("a", "a")
 
 
 def test_flips_are_told_in_words_and_the_rest_counted(session: Session) -> None:

@@ -103,11 +103,6 @@ def test_a_filter_may_leave_runs_of_one_side(old, tmp_path, capsys):
     assert "0 runs in both: 0 changed, 0 the same, 1 only in A" in capsys.readouterr().out
 
 
-def test_a_missing_file_is_one_line(old, capsys):
-    assert main(["diff", old, "missing.json"]) == 3
-    assert "missing.json" in capsys.readouterr().err
-
-
 def test_two_paths_are_needed(old):
     assert main(["diff", old]) == 2
 
