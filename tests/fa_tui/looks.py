@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from textual._context import visible_screen_stack
+from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 from textual.strip import Strip
+from textual.widget import Widget
 
+import fa_tui
 from fa_tui.app import ExplorerApp
 from fa_tui.later import Later
 from fa_tui.pages.page import Page
@@ -18,6 +22,19 @@ from tests.fa_tui.conftest import COLOURFUL
 from tests.fa_tui.waiting import until
 
 SIZE = (120, 40)
+
+
+class Stage(App[None]):
+    """An app of one widget, dressed as in the explorer."""
+
+    CSS_PATH = Path(fa_tui.__file__).with_name("later.tcss")
+
+    def __init__(self, widget: Widget) -> None:
+        super().__init__()
+        self.widget = widget
+
+    def compose(self) -> ComposeResult:
+        yield self.widget
 
 
 def app_on(session: Session) -> ExplorerApp:

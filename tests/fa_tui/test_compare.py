@@ -7,12 +7,12 @@ import re
 
 import pytest
 
-from fa_core.formats.rows import AuditRow
 from fa_core.report.numbers import short
 from fa_tui.app import ExplorerApp
 from fa_tui.session import Session
 from fa_tui.views.scale import Scale
 from fa_tui.widgets.chart import Canvas, Curve, layer_chart
+from tests.fa_core.rows import row_of as named
 from tests.fa_tui.compared_runs import row_of, ten_seeds
 from tests.fa_tui.looks import app_on, opened, running, settled
 from tests.fa_tui.looks import below_tabs as screen_text
@@ -81,7 +81,7 @@ async def test_no_runs_and_unmeasured_runs_are_said_not_drawn() -> None:
     for rows, words in (
         ([], "nothing to compare"),
         (
-            [AuditRow(source="x", key=f"x{n}", method="x", seed=n) for n in range(2)],
+            [named(f"x_s{n}") for n in range(2)],
             "a not measured  b not measured",
         ),
     ):
@@ -171,7 +171,7 @@ async def test_a_layer_that_a_run_does_not_have_is_said_to_be_missing() -> None:
 async def test_up_to_six_runs_fit_without_a_scrollbar(
     app: ExplorerApp, width: int, marked: int
 ) -> None:
-    app.history.now = app.session.but(marked=frozenset(set(range(marked))))
+    app.history.now = app.session.but(marked=frozenset(range(marked)))
     async with running(app, (width, 40)) as pilot:
         screen = await opened(pilot, "C")
         assert not screen.view.show_horizontal_scrollbar

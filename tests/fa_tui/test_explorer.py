@@ -8,10 +8,10 @@ import pytest
 from textual.command import CommandPalette
 
 from fa_core.formats import scan
-from fa_core.formats.rows import AuditRow
 from fa_tui.app import LARGEST_SCREEN, ExplorerApp
 from fa_tui.session import Session
 from fa_tui.widgets.line import KeyBar
+from tests.fa_core.rows import row_of
 from tests.fa_tui.looks import SIZE, app_on, cell_at_cursor, running, screen_text, shows
 from tests.fa_tui.waiting import until
 
@@ -139,23 +139,17 @@ async def test_hundreds_of_methods_and_seeds_scroll_both_ways_and_paint_only_wha
     session: Session,
 ) -> None:
     rows = [
-        AuditRow(
-            source="big.json",
-            key=f"m{method}_s{seed}",
-            method=f"m{method}",
-            seed=seed,
-            report=session.rows[0].report,
-        )
-        for method in range(100)
-        for seed in range(40)
+        row_of(f"m{method}_s{seed}", "big.json", report=session.rows[0].report)
+        for method in range(50)
+        for seed in range(25)
     ]
     app = ExplorerApp(Session(rows))
     async with running(app) as pilot:
         matrix = app.explorer.matrix
-        await pilot.press("end", *["right"] * 39)
+        await pilot.press("end", *["right"] * 24)
         await pilot.pause()
-        assert app.session.rows[matrix.row or 0].key == "m99_s39"
-        assert "m99" in screen_text(app)
+        assert app.session.rows[matrix.row or 0].key == "m49_s24"
+        assert "m49" in screen_text(app)
         assert len(list(matrix.visible_lines())) < 40
         shown = matrix._whole_columns(matrix.view.width - matrix.frozen_width)
         assert len(shown) < 20
@@ -211,12 +205,7 @@ async def test_the_first_flipped_cell_is_scrolled_to_and_named_in_front_of_the_c
 
 
 async def test_the_cursor_starts_on_a_run_and_may_rest_on_an_empty_cell() -> None:
-    names = (("dfa", 2), ("bp", 1), ("bp", 2))
-    runs = [
-        AuditRow(source=f"runs/{name}_s{seed}", key=f"{name}_s{seed}", method=name, seed=seed)
-        for name, seed in names
-    ]
-    app = app_on(Session(runs))
+    app = app_on(Session([row_of(key, f"runs/{key}") for key in ("dfa_s2", "bp_s1", "bp_s2")]))
     async with running(app, (80, 24)) as pilot:
         assert app.explorer.row == 0 and "no run selected" not in screen_text(app)
         await pilot.press("left")

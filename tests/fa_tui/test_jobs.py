@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,9 @@ from textual.pilot import Pilot
 
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.listing import Listed, Pace, progress_line
+from tests.fa_tui.conftest import MakeApp
 from tests.fa_tui.looks import opened, running, screen_text, shows
 from tests.fa_tui.waiting import until
-
-MakeApp = Callable[..., ExplorerApp]
 
 
 class Clock:
@@ -26,19 +24,12 @@ class Clock:
         return self.now
 
 
-def test_no_time_left_is_told_before_there_is_a_rate() -> None:
+def test_the_time_left_follows_from_the_batches_that_are_done_and_is_not_told_without_a_rate() -> (
+    None
+):
     clock = Clock()
     pace = Pace(clock)
     assert pace.seconds_left(10) is None
-    pace.note(0)
-    clock.now += 60
-    pace.note(0)
-    assert pace.seconds_left(10) is None
-
-
-def test_the_time_left_follows_from_the_batches_that_are_done() -> None:
-    clock = Clock()
-    pace = Pace(clock)
     pace.note(1)
     clock.now += 4
     pace.note(3)
@@ -47,16 +38,10 @@ def test_the_time_left_follows_from_the_batches_that_are_done() -> None:
     assert pace.seconds_left(10) == 13
     clock.now += 100
     assert pace.seconds_left(10) is None, "it takes longer than its rate says"
-
-
-def test_a_job_that_begins_anew_has_no_rate_yet() -> None:
-    clock = Clock()
-    pace = Pace(clock)
     pace.note(1)
-    clock.now += 1
-    pace.note(5)
+    clock.now += 60
     pace.note(1)
-    assert pace.seconds_left(10) is None
+    assert pace.seconds_left(10) is None, "it began anew, and nothing more is done"
 
 
 async def show_jobs(pilot: Pilot[Any], app: ExplorerApp, jobs: list[Listed]) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from textual.app import App, ComposeResult
 from textual.geometry import Size
 from textual.widget import Widget
 
@@ -19,7 +18,7 @@ from fa_tui.views.glyphs import ASCII, UNICODE
 from fa_tui.views.text import width_of
 from fa_tui.widgets.table import GridTable, LineTable
 from tests.fa_tui.conftest import COLOURFUL, PLAIN
-from tests.fa_tui.looks import opened, running, screen_text, settled
+from tests.fa_tui.looks import Stage, opened, running, screen_text, settled
 from tests.fa_tui.odd_names import ODD_NAMES, WIDE
 from tests.fa_tui.scenes import epochs, published, trace
 from tests.fa_tui.waiting import until
@@ -123,12 +122,7 @@ async def test_jobs(size: tuple[int, int]) -> None:
         Listed(id=name, name=name, state="queued", device=name, words=name) for name in ODD_NAMES
     ]
     table.set_grid(jobs_grid(jobs))
-
-    class Stage(App[None]):
-        def compose(self) -> ComposeResult:
-            yield table
-
-    async with Stage().run_test(size=size) as pilot:
+    async with Stage(table).run_test(size=size) as pilot:
         await until(pilot, lambda: table.size == Size(*size))
         assert misfits(table) == []
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from fa_core.formats.rows import AuditRow
 from fa_tui import opening
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
@@ -14,6 +13,7 @@ from fa_tui.session import Session
 from fa_tui.settings import Loaded, Settings
 from fa_tui.terminal import abilities
 from fa_tui.views.filters import Filter, picking
+from tests.fa_core.rows import row_of
 from tests.fa_tui.looks import running, screen_text, settled
 
 
@@ -97,11 +97,7 @@ def test_the_value_of_an_option_is_no_misspelt_command(published_table: Path) ->
 
 
 def test_runs_of_one_name_in_several_files_are_picked_each_by_itself() -> None:
-    rows = [
-        AuditRow(source=source, key=f"dfa_s{seed}", method="dfa", seed=seed)
-        for source in ("a.json", "b.json")
-        for seed in (1, 2)
-    ]
+    rows = [row_of(f"dfa_s{seed}", source) for source in ("a.json", "b.json") for seed in (1, 2)]
     session = Session(rows)
     for wanted in ([0], [0, 3], [1, 2], [0, 1, 2], [0, 2]):
         assert Filter(picking(rows, wanted)).rows(session) == wanted

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from fa_core.formats import Trace, scan
-from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import BIT
 from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.session import Session, UnreadTraces
 from fa_tui.views.filters import Filter
 from fa_tui.views.words import flip_text
+from tests.fa_core.analysis.runs import row
 from tests.fa_tui.looks import stepped
 
 JUDGED = DiagnosticReport(residual_norms=[1.0, 2.0], bp_grad_norms=[1.0, 1.0], headline_acc=0.5)
@@ -67,24 +67,14 @@ def test_traces_are_read_only_when_they_are_wanted_and_only_once(sample_runs: Pa
 
 
 def test_a_recorded_verdict_differs_by_its_letters_and_not_by_its_words() -> None:
-    report = DiagnosticReport(residual_norms=[1.0, 100.0], recorded_verdict="walk-back: (a)")
-    session = Session([AuditRow(source="s", key="k", method="m", report=report)])
+    session = Session([row(growth=100.0, recorded_verdict="walk-back: (a)")])
     assert not session.judged(0).recorded_differs
     assert at(session, h_norm_explosion_ratio=200.0).judged(0).recorded_differs
 
 
 def test_controls_are_not_among_the_numbers_that_a_threshold_is_set_by() -> None:
-    session = Session(
-        [
-            AuditRow(
-                source="",
-                key=f"{method}_s1",
-                method=method,
-                report=DiagnosticReport(residual_norms=[1.0, norm]),
-            )
-            for method, norm in (("dfa", 60.0), ("bp", 2.0), ("frozen", 40.0))
-        ]
-    )
+    norms = (("dfa", 60.0), ("bp", 2.0), ("frozen", 40.0))
+    session = Session([row(method, growth=norm) for method, norm in norms])
     assert list(session.seen.values("a")) == list(session.deciding("a")) == [2.0, 60.0]
     assert list(session.seen.values_with_controls("a")) == [2.0, 40.0, 60.0]
     only = session.but(filter=Filter("method:frozen"))

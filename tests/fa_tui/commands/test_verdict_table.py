@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from functools import partial
 
 import pytest
@@ -17,7 +19,7 @@ from fa_core.report.intervals import packed
 from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.sanitize import in_json
 from fa_tui.commands import verdict_table
-from fa_tui.commands.verdict_table import doubts_of, print_rows
+from fa_tui.commands.verdict_table import doubts_of, markdown, numbers, print_rows
 from fa_tui.options import Criteria
 from tests.fa_tui.odd_names import ODD_NAMES
 
@@ -60,7 +62,7 @@ def test_a_terminal_too_narrow_for_all_numbers_shows_the_first_ones_whole(
     monkeypatch.setattr(verdict_table, "Console", lambda **_: narrow())
     lines = [Text.from_ansi(text).plain for text in _table(capsys, 20)]
     assert max(map(cell_len, lines)) <= 60
-    gradients = [verdict_table.numbers(row)[2] for row in _rows(20)]
+    gradients = [numbers(row)[2] for row in _rows(20)]
     assert [text.split()[-1] for text in lines] == gradients
     assert all("…" in text[:14] and "…" not in text[14:] for text in lines[3:7])
 
@@ -128,3 +130,22 @@ def test_what_narrows_an_interval_is_what_there_is_more_of(
     )
     (line,) = [line for line in doubts_of(report) if line.startswith(f"({letter})")]
     assert line.endswith(f"; {remedy}")
+
+
+def test_what_is_no_number_has_no_sign_and_what_is_infinite_has_one() -> None:
+    report = DiagnosticReport(
+        headline_acc=math.nan, frozen_baseline_acc=0.5, cross_batch_stability=math.inf
+    )
+    acc, _, _, drift, margin, _ = numbers(
+        AuditRow(source="a.json", key="bp_s1", method="bp", report=report)
+    )
+    assert (acc, drift, margin) == ("nan", "+inf", "nan")
+
+
+def test_a_bar_or_a_tag_in_a_name_leaves_the_markdown_table_whole() -> None:
+    row = AuditRow(
+        source="a.json", key="x", method="<i>a|b", report=DiagnosticReport(headline_acc=0.5)
+    )
+    heading, _, line = markdown([row], USUAL)
+    assert len(re.findall(r"(?<!\\)\|", line)) == heading.count("|")
+    assert line.startswith(r"| &lt;i>a\|b |")

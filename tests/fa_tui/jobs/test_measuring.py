@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -14,14 +13,12 @@ from fa_core.errors import FaError
 from fa_core.formats import scan
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import AUDIT, MANIFEST, RESULTS
-from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import Measured, Results
 from fa_tui.screens.questions import SureScreen
 from fa_tui.session import Session, with_rows
+from tests.fa_tui.conftest import MakeApp
 from tests.fa_tui.looks import running, screen_text, shows
 from tests.fa_tui.waiting import until
-
-MakeApp = Callable[..., ExplorerApp]
 
 
 async def test_marked_runs_are_measured_shown_and_saved_as_they_finish(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,12 +11,11 @@ from msgspec.structs import replace
 from fa_core.audit import audit
 from fa_core.audit.devices import Execution
 from fa_core.audit.pool import Pool
-from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import Setup
+from tests.fa_tui.conftest import MakeApp
 from tests.fa_tui.looks import running, screen_text, shows
 from tests.fa_tui.waiting import until
 
-MakeApp = Callable[..., ExplorerApp]
 CPU = Execution(device="cpu")
 CLUSTER = Execution(engine="ray", address="head:6379", jobs=2)
 

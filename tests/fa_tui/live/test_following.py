@@ -21,6 +21,7 @@ from fa_tui.app import ExplorerApp
 from fa_tui.follow import Reading, news_of
 from fa_tui.session import Session, UnreadTraces, merged
 from fa_tui.settings import Loaded, Settings, remember_places
+from tests.fa_core.rows import row_of
 from tests.fa_tui.conftest import COLOURFUL
 from tests.fa_tui.looks import running, said
 from tests.fa_tui.waiting import until
@@ -133,10 +134,7 @@ async def test_news_are_told_on_every_page(runs: Path) -> None:
 
 class TestMerging:
     def rows(self, *seeds: int, source: str = "a.json", acc: float = 0.5) -> list[AuditRow]:
-        return [
-            AuditRow(source=source, key=f"dfa_s{seed}", method="dfa", seed=seed, axes={"acc": acc})
-            for seed in seeds
-        ]
+        return [row_of(f"dfa_s{seed}", source, axes={"acc": acc}) for seed in seeds]
 
     def test_rows_never_move(self) -> None:
         before = Session([*self.rows(1, 2), *self.rows(1, source="b.json")])

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from fa_core.formats import frozen_runs, scan, scan_again
-from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import RESULTS, read_manifest
 from fa_tui import follow
@@ -18,6 +17,7 @@ from fa_tui.follow import Folders, Reading
 from fa_tui.session import Session, changed_cells, merged
 from fa_tui.views.glyphs import UNICODE
 from fa_tui.widgets.run_cells import mark_of
+from tests.fa_core.rows import row_of
 
 
 def report(growth: float = 2.0) -> str:
@@ -231,7 +231,7 @@ def test_of_a_table_only_the_rows_that_changed_are_news(tmp_path: Path) -> None:
 
 def test_an_audit_of_a_shown_checkpoint_is_shown_on_its_row(tmp_path: Path) -> None:
     (net := tmp_path / "bp_s1.pt").write_bytes(b"")
-    shown = AuditRow(source=str(net), key="bp_s1", method="bp", checkpoint=str(net))
+    shown = row_of("bp_s1", net, ...)
     results = {"bp_s1": {"residual_norms": [1, 7], "provenance": {"checkpoint": str(net)}}}
     results["bp_s2"] = {"residual_norms": [1, 8]}
     open_now = folders(tmp_path)

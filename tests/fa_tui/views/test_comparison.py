@@ -24,6 +24,7 @@ from fa_tui.views.comparison import (
     spread_words,
 )
 from fa_tui.views.words import disambiguate
+from tests.fa_core.rows import row_of as named
 from tests.fa_tui.compared_runs import row_of
 
 
@@ -42,13 +43,8 @@ def test_two_marks_are_a_group_of_their_own_and_one_is_not() -> None:
 
 
 def test_of_very_many_marked_runs_the_first_are_compared() -> None:
-    session = Session(
-        [
-            AuditRow(source="x", key=f"bp_s{seed}", method="bp", seed=seed)
-            for seed in range(MOST + 5)
-        ]
-    )
-    session = session.but(marked=frozenset(set(range(len(session)))))
+    session = Session([named(f"bp_s{seed}") for seed in range(MOST + 5)])
+    session = session.but(marked=frozenset(range(len(session))))
     assert groups_of(session)[0] == (MARKED, tuple(range(MOST)), "", 5)
 
 

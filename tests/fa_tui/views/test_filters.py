@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import get_args
 
 import pytest
 
@@ -10,7 +11,9 @@ from fa_core.errors import UsageError
 from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_tui.session import Session
-from fa_tui.views.filters import Filter
+from fa_tui.settings import Quantity
+from fa_tui.views.columns import CELLS
+from fa_tui.views.filters import Filter, meant
 
 
 def keys(session: Session, text: str) -> list[str]:
@@ -109,3 +112,10 @@ def test_a_diagnostic_is_filtered_by_its_letter_too(
     found = Filter(f"{name}>0.2").rows(session)
     assert found is not None and Filter(f"{letter}>0.2").rows(session) == found
     assert Filter("d>200", ["d"]).rows(session) == []
+
+
+def test_the_matrix_can_begin_with_every_quantity_and_with_their_older_names() -> None:
+    names = {*get_args(Quantity)} - {"letters", "stability"}
+    assert names == {*CELLS} - {"null"}
+    typed = {"accuracy": "acc", "‖g_L‖": "g_L", "stability": "drift", "c": "drift", "Γ": "gamma"}
+    assert {name: meant(name, names) for name in typed} == typed

@@ -1,4 +1,4 @@
-"""Paths in title and status lines."""
+"""Paths in title and status lines, and lists, fitted to a width."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fa_tui.views.text import short_path, short_paths
+from fa_tui.views.text import short_path, short_paths, wrapped
 
 LONG = "/data/experiments/2025/autumn/ablations/dfa_s42"
 
@@ -45,3 +45,12 @@ def test_the_current_folder_may_be_gone(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(here)
     here.rmdir()
     assert short_path("/data/runs") == "/data/runs"
+
+
+@pytest.mark.parametrize("width", [20, 30, 76])
+def test_what_goes_on_stands_under_the_second_column_and_nothing_is_lost(width: int) -> None:
+    line = "  ↑ ↓      move from one line to the next one, and around the end"
+    pieces = wrapped(line, width)
+    assert all(len(piece) <= width for piece in pieces)
+    assert " ".join(piece.strip() for piece in pieces).split() == line.split()
+    assert {len(piece) - len(piece.lstrip()) for piece in pieces[1:]} <= {11 if width > 21 else 4}

@@ -6,11 +6,11 @@ import math
 
 from hypothesis import given
 from hypothesis import strategies as st
-from textual.app import App, ComposeResult
 
 from fa_tui.views.glyphs import ASCII, UNICODE, Glyphs
 from fa_tui.views.scale import Scale
 from fa_tui.widgets.chart import AXIS, Canvas, Chart, Curve, draw_chart
+from tests.fa_tui.looks import Stage
 
 X, Y = Scale(0, 10), Scale(1e-2, 1e2, log=True)
 
@@ -76,12 +76,7 @@ def test_whatever_the_values_the_rows_fill_their_box(
 async def test_the_widget_repaints_another_chart() -> None:
     canvas = Canvas()
     canvas.set_chart(Chart([], X, Y))
-
-    class Stage(App[None]):
-        def compose(self) -> ComposeResult:
-            yield canvas
-
-    async with Stage().run_test(size=(40, 10)) as pilot:
+    async with Stage(canvas).run_test(size=(40, 10)) as pilot:
         assert canvas.render_line(0).text.split()[0] == "10²"
         canvas.set_chart(Chart([], X, X))
         await pilot.pause()

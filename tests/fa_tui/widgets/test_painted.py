@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
-from textual.app import App, ComposeResult
 
 from fa_tui.widgets.line import Line, TextLines
 from fa_tui.widgets.painted import Row, ending
+from tests.fa_tui.looks import Stage
 
 rows = st.lists(
     st.tuples(st.text("ab ✓漢", max_size=6), st.sampled_from(["", "x", "y"])), max_size=6
@@ -22,12 +22,7 @@ def test_a_row_that_ends_in_a_mark_is_no_wider_than_its_width(row: Row, width: i
 
 async def test_what_changed_while_hidden_is_shown_when_it_comes_back() -> None:
     line = Line()
-
-    class Stage(App[None]):
-        def compose(self) -> ComposeResult:
-            yield line
-
-    async with Stage().run_test(size=(40, 4)) as pilot:
+    async with Stage(line).run_test(size=(40, 4)) as pilot:
         line.set(("before", ""))
         await pilot.pause()
         line.display = False
@@ -40,12 +35,7 @@ async def test_what_changed_while_hidden_is_shown_when_it_comes_back() -> None:
 
 async def test_lines_that_nobody_sees_lay_nothing_out_and_are_whole_when_they_come_back() -> None:
     lines = TextLines()
-
-    class Stage(App[None]):
-        def compose(self) -> ComposeResult:
-            yield lines
-
-    async with Stage().run_test(size=(40, 4)) as pilot:
+    async with Stage(lines).run_test(size=(40, 4)) as pilot:
         lines.set_lines(["before"])
         await pilot.pause()
         lines.display = False

@@ -2,41 +2,34 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from msgspec.structs import replace
-from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
-import fa_tui
 from fa_core.report.diagnostics import DIAGNOSTICS
+from fa_core.report.report_facts import NEVER_NEGATIVE, DiagnosticThresholds
 from fa_tui.views.glyphs import ASCII, UNICODE, Glyphs
 from fa_tui.widgets.slider import ThresholdSlider, finite, widths
+from tests.fa_tui import looks
 from tests.fa_tui.waiting import until
 
 GROWTH = replace(DIAGNOSTICS["a"], span=(0.1, 1e5))
 TICKS = [0.96, 2.87, 10.96, 694.46, 2043.0, 24126.0]
 
 
-class Stage(App[None]):
+class Stage(looks.Stage):
     """One slider, its messages kept."""
-
-    CSS_PATH = Path(fa_tui.__file__).with_name("later.tcss")
 
     BINDINGS = [("e", "spoil", "Export"), ("q", "spoil", "Quit")]
 
     def __init__(self, *, glyphs: Glyphs = UNICODE, ticks: list[float] = TICKS) -> None:
-        super().__init__()
         self.slider = ThresholdSlider(GROWTH, 50.0)
+        super().__init__(self.slider)
         self.slider._glyphs = glyphs
         self.ticks = ticks
         self.moves: list[float] = []
         self.spoiled = False
         self.said = ""
-
-    def compose(self) -> ComposeResult:
-        yield self.slider
 
     def on_mount(self) -> None:
         self.slider.set_runs(self.ticks, finite(self.ticks))
@@ -235,3 +228,19 @@ async def test_a_narrow_slider_cuts_no_word_against_its_track() -> None:
         await until(pilot, lambda: app.slider.size.width == 64)
         assert app.lines()[1].startswith("    ")
         assert not app.lines()[1].startswith("     ")
+
+
+def test_a_slider_is_logarithmic_where_its_threshold_is_never_negative() -> None:
+    assert {one.threshold for one in DIAGNOSTICS.values() if one.quantity.log} == set(
+        NEVER_NEGATIVE
+    )
+
+
+@pytest.mark.parametrize("one", DIAGNOSTICS.values(), ids=lambda one: one.letter)
+def test_only_these_thresholds_refuse_a_negative_number(one) -> None:  # type: ignore[no-untyped-def]
+    if one.quantity.log:
+        with pytest.raises(ValueError, match=f"{one.threshold} is -3: .* is never negative"):
+            DiagnosticThresholds(**{one.threshold: -3.0})
+    else:
+        assert one.limit(DiagnosticThresholds(**{one.threshold: -3.0})) == -3.0
+    assert one.limit(DiagnosticThresholds(**{one.threshold: 0.0})) == 0.0

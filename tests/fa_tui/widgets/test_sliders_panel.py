@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from textual.app import App, ComposeResult
-
-import fa_tui
 from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.session import History, Session
 from fa_tui.widgets.sliders_panel import SlidersPanel
+from tests.fa_tui import looks
 from tests.fa_tui.waiting import until
 
 
-class Stage(App[None]):
+class Stage(looks.Stage):
     """A panel, and the snapshot that its steps make."""
 
-    CSS_PATH = Path(fa_tui.__file__).with_name("later.tcss")
-
     def __init__(self) -> None:
-        super().__init__()
         self.session = Session()
         self.history = History(self.session)
         self.panel = SlidersPanel(self.session, lambda: [""])
-
-    def compose(self) -> ComposeResult:
-        yield self.panel
+        super().__init__(self.panel)
 
     def step(self, now: Session, series: str | None, *, is_drag: bool) -> None:
         self.session = now
