@@ -1,7 +1,5 @@
 """The command line as a person or a script meets it, in real processes where that matters."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -13,7 +11,7 @@ import pytest
 from fa_tui.cli import main
 
 
-def run(*args: str | Path) -> subprocess.CompletedProcess[str]:
+def run(*args):
     return subprocess.run(
         [sys.executable, "-m", "fa_tui", *map(str, args)],
         capture_output=True,
@@ -22,7 +20,7 @@ def run(*args: str | Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def show_json(capsys: pytest.CaptureFixture[str], *args: str | Path) -> list[dict[str, object]]:
+def show_json(capsys, *args):
     assert main(["show", *map(str, args), "--format", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert isinstance(rows, list)
@@ -204,7 +202,7 @@ def test_a_path_behind_a_list_is_a_path(published_table, capsys):
     assert "no such file" in capsys.readouterr().err
 
 
-def shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def shell(line, **environment):
     """Run a line of bash in which ``$FA`` is the program."""
     program = f"{sys.executable} -m fa_tui"
     return subprocess.run(
@@ -271,9 +269,7 @@ def test_the_table_has_no_blanks_at_its_edges(published_table, capsys):
     assert all(line == line.rstrip() for line in lines)
 
 
-def test_a_folder_of_thousands_of_other_files_is_told_in_a_few_lines(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_of_thousands_of_other_files_is_told_in_a_few_lines(tmp_path, capsys):
     for number in range(60):
         (tmp_path / f"note{number}.pt").write_text("not a checkpoint")
         (tmp_path / f"note{number}.txt").write_text("not ours")

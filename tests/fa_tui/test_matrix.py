@@ -1,14 +1,12 @@
 """The shades behind the matrix' numbers, and what stays in view."""
 
-from __future__ import annotations
-
 from fa_tui.session import Session
 from tests.fa_core.rows import row_of
 from tests.fa_tui.looks import app_on, running
 from tests.fa_tui.waiting import until
 
 
-async def test_the_source_stays_in_view_when_its_heading_scrolls_away() -> None:
+async def test_the_source_stays_in_view_when_its_heading_scrolls_away():
     rows = [
         row_of(f"m{number}_s1", source)
         for source in ("x/first.json", "x/second.json")
@@ -25,7 +23,7 @@ async def test_the_source_stays_in_view_when_its_heading_scrolls_away() -> None:
         assert corner() == "second.json"
 
 
-async def test_the_cursor_stays_in_view_when_the_terminal_changes() -> None:
+async def test_the_cursor_stays_in_view_when_the_terminal_changes():
     app = app_on(Session([row_of(f"m{number}_s1", "runs.json") for number in range(15)]))
     async with running(app, (80, 24)) as pilot:
         matrix = app.explorer.matrix

@@ -1,7 +1,5 @@
 """Ctrl-C while the program starts, once or thirty times, ends it in one line."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -32,7 +30,7 @@ sys.exit(main())
 
 @pytest.mark.parametrize("times", [1, 30])
 @pytest.mark.parametrize("wanted", ["fa_tui.cli", "fa_tui.options", "fa_core.formats"])
-def test_ctrl_c_while_the_program_starts_is_one_line(wanted: str, times: int) -> None:
+def test_ctrl_c_while_the_program_starts_is_one_line(wanted, times):
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(wanted=wanted, times=times)],
         cwd=ROOT,
