@@ -89,8 +89,8 @@ belongs to its run: no filter takes it away
         Binding("tab,shift+tab", "turn", "Next", show=False),
     ]
 
-    def __init__(self, session: Session, row: int | None) -> None:
-        super().__init__(session, row)
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
         self._open = "sweep"
         self.tabs, self.table, self.text = TabBar(_KEYS, self._open), GridTable(), TextLines()
         self._blocks: list[Block] = []

@@ -19,7 +19,7 @@ from fa_tui.views.epochs import work_lines
 from fa_tui.views.looks import SeedLooks
 from fa_tui.views.text import as_many, short_paths
 from fa_tui.views.words import title_pieces
-from fa_tui.widgets.painted import Place, Row
+from fa_tui.widgets.painted import Place, Row, row_text
 from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ class RunsPage(Page):
 
     view: Matrix | RunTable
 
-    def __init__(self, session: Session, row: int | None) -> None:
-        super().__init__(session, row)
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
         self.side = Place(id="detail-place")
         self.detail: DetailPane | None = None
         self.curves: LayerCharts | None = None
@@ -177,5 +177,5 @@ class RunsPage(Page):
         view, glyphs = self.view, self.app.terminal.glyphs
         if view.row is None:
             return ""
-        text = "".join(text for text, _ in view.cell(view.line, view.column))
-        return text.strip().rstrip(glyphs.marked + glyphs.gone).strip()
+        text = row_text(view.cell(view.line, view.column)).strip()
+        return text.rstrip(glyphs.marked + glyphs.gone).strip()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import lru_cache, partial
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias
@@ -239,6 +239,11 @@ def seed_of(session: Session, row: int) -> int | None:
     return session.rows[row].seed
 
 
+def on_axis(axis: str, session: Session, row: int) -> Hashable:
+    """A run's value on one of its own axes."""
+    return session.rows[row].axes.get(axis)
+
+
 def _of_quantity(quantity: Quantity) -> Column:
     return Column(
         quantity.name,
@@ -253,14 +258,14 @@ def _of_quantity(quantity: Quantity) -> Column:
 
 def _of_axis(name: str) -> Column:
     def key(session: Session, row: int) -> _SortKey | None:
-        value = session.rows[row].axes.get(name)
+        value = on_axis(name, session, row)
         if value is None:
             return None
         # numbers before words, so that a column of both can be sorted
         return rank(value)
 
     def text(session: Session, row: int) -> str:
-        value = session.rows[row].axes.get(name)
+        value = on_axis(name, session, row)
         if value is None:
             return ""
         return plain(value)

@@ -38,7 +38,7 @@ from fa_core.report.diagnostics import (
 from fa_core.report.quantities import BY_NAME, QUANTITIES
 from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.session import Session
-from fa_tui.views.columns import CELLS, every_column, ordered, own, seed_of, value_of
+from fa_tui.views.columns import CELLS, every_column, on_axis, ordered, own, seed_of, value_of
 from fa_tui.views.grid import own_axes
 
 _ON_SCREEN = {"λ": "lam", "Γ": "gamma"}
@@ -279,11 +279,7 @@ def _value(name: str) -> Value:
         return partial(value_of, BY_NAME[name])
     if name == "seed":
         return seed_of
-    return partial(_on_axis, name)
-
-
-def _on_axis(axis: str, session: Session, row: int) -> object:
-    return session.rows[row].axes.get(axis)
+    return partial(on_axis, name)
 
 
 def _numeric(name: str, sign: str, text: str) -> Test:

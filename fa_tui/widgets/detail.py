@@ -518,11 +518,7 @@ def _flat(facts: Mapping[str, object]) -> Iterator[tuple[str, object]]:
 
 
 class DetailPane(PaintedScroll, can_focus=True):
-    """Shows one run.
-
-    Args:
-        glyphs: characters to draw with.
-    """
+    """Shows one run."""
 
     BINDINGS = [
         Binding("up,k", "scroll_up", "Scroll", key_display="↑↓", tooltip="scroll the run's report"),

@@ -95,11 +95,6 @@ class Matrix(RunsView):
         self.cells = RunCells(self, self._glyphs)
         self.lay_out()
 
-    @property
-    def grid(self) -> Grid:
-        """The layout of the runs."""
-        return self._grid
-
     def lay_out(self) -> None:
         """Rebuild the lines after runs or the filter changed. The cursor stays on its run."""
         kept = self.row
@@ -199,7 +194,7 @@ class Matrix(RunsView):
 
     def go_to(self, row: int) -> None:
         """Put the cursor on a run, if it is shown."""
-        place = self._grid.places.get(row)
+        place = self.place_of(row)
         if place:
             self.move_to(*place)
 

@@ -34,21 +34,14 @@ WIDTH = 5
 
 
 @lru_cache(maxsize=512)
-def verdict_pieces(cell: str) -> tuple[Piece, ...]:
-    """A verdict's five characters in pieces of one tone; ``""`` is the verdict's own.
+def verdict_pieces(cell: str, own: str) -> Row:
+    """A verdict's five characters in pieces of one tone, the letters in the verdict's own.
 
-    >>> verdict_pieces("✗a-~·")
-    (('✗a', ''), ('-', 'dim'), ('~', 'warn'), ('·', 'dim'))
+    >>> verdict_pieces("✗a-~·", "bad")
+    [('✗a', 'bad'), ('-', 'dim'), ('~', 'warn'), ('·', 'dim')]
     """
-    return tuple(joined((sign, _sign_tone(place, sign)) for place, sign in enumerate(cell)))
-
-
-def _sign_tone(place: int, sign: str) -> str:
-    if place == 0 or sign.isalpha():
-        return ""
-    if sign == "~":
-        return "warn"
-    return "dim"
+    tones = [own if sign.isalpha() else "warn" if sign == "~" else "dim" for sign in cell]
+    return joined(zip(cell, [own, *tones[1:]], strict=True))
 
 
 def verdict_row(session: Session, row: int, glyphs: Glyphs) -> Row:
@@ -56,9 +49,7 @@ def verdict_row(session: Session, row: int, glyphs: Glyphs) -> Row:
     is_ascii = glyphs.name == "ascii"
     if so_far := cell_so_far(session, row, ascii_only=is_ascii):
         return [(so_far, "accent")]
-    own = tone_of(session.judgement(row))
-    pieces = verdict_pieces(session.cell(row, ascii_only=is_ascii))
-    return [(text, tone or own) for text, tone in pieces]
+    return verdict_pieces(session.cell(row, ascii_only=is_ascii), tone_of(session.judgement(row)))
 
 
 def mark_of(session: Session, row: int, glyphs: Glyphs) -> str:
