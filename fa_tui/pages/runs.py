@@ -76,9 +76,7 @@ class RunsPage(Page):
 
     @property
     def main(self) -> Widget:
-        if self.is_open and self.detail is not None:
-            return self.detail
-        return self.view
+        return self.view if self._alone is None else self._alone
 
     @property
     def row(self) -> int | None:
@@ -118,9 +116,9 @@ class RunsPage(Page):
         self.detail_later()
 
     @property
-    def is_open(self) -> bool:
-        """Whether the run has the whole page."""
-        return self.has_class("-run-alone")
+    def _alone(self) -> DetailPane | None:
+        """The pane, if the run has the whole page."""
+        return self.detail if self.has_class("-run-alone") else None
 
     def action_open_run(self) -> None:
         """Show the run under the cursor on the whole page; Esc goes back."""
@@ -132,14 +130,14 @@ class RunsPage(Page):
 
     def _open(self) -> None:
         # Esc may have been typed ahead
-        if self.is_open and self.detail is not None:
+        if self._alone is not None:
             self.show_detail()
-            self.screen.set_focus(self.detail)
+            self.screen.set_focus(self._alone)
 
     def back(self) -> bool:
-        if self.is_open and self.detail is not None:
+        if self._alone is not None:
+            self._alone.scroll_to(y=0, animate=False)
             self.remove_class("-run-alone")
-            self.detail.scroll_to(y=0, animate=False)
         elif self.view.has_focus:
             return False
         self.screen.set_focus(self.view)

@@ -52,6 +52,13 @@ def verdict_row(session: Session, row: int, glyphs: Glyphs) -> Row:
     return verdict_pieces(session.cell(row, ascii_only=is_ascii), tone_of(session.judgement(row)))
 
 
+def as_flipped(session: Session, row: int, cell: Row) -> Row:
+    """The cell, highlighted if its run flipped with the last step."""
+    if row in session.flipped_rows:
+        return [(text, f"{tone}+flipped") for text, tone in cell]
+    return cell
+
+
 def mark_of(session: Session, row: int, glyphs: Glyphs) -> str:
     """The sign after a run, of the first state that applies; ``""`` for none."""
     if row in session.marked:
@@ -141,6 +148,11 @@ class RunsView(LineTable):
     def place_of(self, row: int) -> tuple[int, int] | None:
         """Line and column of a run, if it is shown."""
         raise NotImplementedError
+
+    def go_to(self, row: int) -> None:
+        """Put the cursor on a run, if it is shown."""
+        if place := self.place_of(row):
+            self.move_to(*place)
 
     def refresh_runs(self, rows: Collection[int]) -> None:
         """Repaint some runs, if they are on screen, after their verdicts changed."""

@@ -23,7 +23,7 @@ async def test_a_run_opens_on_all_of_the_width_with_its_four_lines(app, size, lo
         assert all(f" {letter} " in screen_text(app) for letter in "abcd")
         await pilot.press(*["down"] * 8, "escape")
         await until(pilot, lambda: explorer.focused is explorer.page.view)
-        assert not explorer.page.is_open and pane.scroll_offset.y == 0
+        assert not explorer.page.has_class("-run-alone") and pane.scroll_offset.y == 0
         assert explorer.page.id == ("Table" if long else "Matrix"), "one step back"
         await until(pilot, lambda: explorer.page.view.size.width > size[0] // 3)
 
