@@ -230,23 +230,13 @@ class NormBars:
         """Cells of one norm."""
         return bars_needed(self._session.scoped)
 
-    def bars_of(self, row: int) -> tuple[str, str]:
-        """A run's ‖h‖ and ‖g‖."""
-        report = self._session.rows[row].report
-        return norm_bars(report, self.scales, self._glyphs, self.cells)
-
-    def tone_of(self, row: int) -> str:
-        """The colour of a run's seed."""
-        look = self._looks.of(self._session.rows[row])
-        if look is None:
-            return "bar"
-        return look.style
-
     def both(self, session: Session, row: int) -> Row:
-        """A run's verdict sign, ‖h‖ and ‖g‖."""
+        """A run's verdict sign, then ‖h‖ and ‖g‖ in the colour of its seed."""
         [(verdict, tone), *_] = verdict_row(session, row, self._glyphs)
-        h, g = self.bars_of(row)
-        return [(verdict[:1], tone), (f"{h} {g}", self.tone_of(row))]
+        run = session.rows[row]
+        look = self._looks.of(run)
+        bars = norm_bars(run.report, self.scales, self._glyphs, self.cells)
+        return [(verdict[:1], tone), (" ".join(bars), "bar" if look is None else look.style)]
 
 
 class RunCells:
