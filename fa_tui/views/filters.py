@@ -207,7 +207,9 @@ def how_to_use(name: str) -> str:
 def _term(term: str, axes: Collection[str]) -> Test:
     negations = len(term) - len(term[:-1].lstrip("-")) - 1
     test = _plain_term(term[negations:], axes)
-    return partial(_fails, test) if negations % 2 else test
+    if negations % 2:
+        return lambda session, row: not test(session, row)
+    return test
 
 
 def _plain_term(term: str, axes: Collection[str]) -> Test:
@@ -234,10 +236,6 @@ def _plain_term(term: str, axes: Collection[str]) -> Test:
     if sign == ":" or (sign == "=" and not _is_number(value)):
         return _either(name, value)
     return _numeric(name, sign, value)
-
-
-def _fails(test: Test, session: Session, row: int) -> bool:
-    return not test(session, row)
 
 
 def _names_hold(text: str, session: Session, row: int) -> bool:

@@ -24,7 +24,7 @@ from fa_tui.views.looks import SeedLooks, letter_tone, tone_of
 from fa_tui.views.scale import drawable
 from fa_tui.views.sparklines import MOST_BARS, Scales, bars_needed, norm_bars, norm_scales
 from fa_tui.views.words import parted
-from fa_tui.widgets.painted import Piece, Row, joined
+from fa_tui.widgets.painted import Row, joined
 from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
@@ -284,11 +284,8 @@ class RunCells:
             return self.bars.both(self.session, row)
         if quantity is None:
             return verdict_row(self.session, row, self._glyphs)
-        return [self._number(quantity, row, width)]
-
-    def _number(self, quantity: Quantity, row: int, width: int) -> Piece:
         number = self._glyphs.say(number_text(quantity, self.session, row))
-        return number.rjust(width), letter_tone(self.session, row, quantity.letter)
+        return [(number.rjust(width), letter_tone(self.session, row, quantity.letter))]
 
     def legend(self, quantity: Quantity) -> Row:
         """What the numbers are, and from where to where they go."""

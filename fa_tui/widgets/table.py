@@ -169,7 +169,7 @@ class LineTable(Toned, ScrollView, can_focus=True):
             row = [(row_text(row), self.cursor_tone)]
         return self._filled(row, self.width_of(column))
 
-    def _moving(self, line: int | None, room: int, second: bool = False) -> Strip:
+    def _moving(self, line: int | None, room: int, second: bool) -> Strip:
         """The whole columns in `room` cells; of words that need more, what fits, with a sign."""
         if room <= 0:
             return Strip([])
