@@ -208,7 +208,7 @@ class ExplorerScreen(Uniform, Screen[None]):
         """A page, made when it is opened first."""
         if name not in self.pages:
             tab = next(tab for tab in PAGES if tab.name == name)
-            self.pages[name] = tab.load()(self.session, self.row)
+            self.pages[name] = tab.load()(self.session)
             self.pages[name].id = name
         return self.pages[name]
 

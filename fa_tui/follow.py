@@ -86,6 +86,10 @@ _Stamp: TypeAlias = tuple[tuple[str, int, float], ...]
 """Name, size and time of the files of a place."""
 
 
+def _youngest(stamp: _Stamp) -> float:
+    return max((written for _, _, written in stamp), default=0.0)
+
+
 class Folders:
     """The open paths as they were at the last look. Not thread-safe.
 
@@ -174,14 +178,12 @@ class Folders:
         """Whether a place is as it was when it was read last."""
         if self._since is None:
             return self._stamps.get(place) == stamp
-        youngest = max((written for _, _, written in stamp), default=0.0)
-        return youngest < self._since
+        return _youngest(stamp) < self._since
 
     def _reading(self, place: str, stamp: _Stamp) -> Reading | None:
         """A place read again; None while it is written, and where nothing is in it."""
         found = self._read(place)
-        youngest = max((written for _, _, written in stamp), default=0.0)
-        if found.problems and 0 <= time.time() - youngest < STILL_SECONDS:
+        if found.problems and 0 <= time.time() - _youngest(stamp) < STILL_SECONDS:
             # without its stamp it is read again at the next look
             self._stamps.setdefault(place, ())
             return None

@@ -1,7 +1,5 @@
 """What every test needs before anything of Textual or NumPy is imported."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal
@@ -33,22 +31,20 @@ for number in (signal.SIGINT, signal.SIGHUP):
             number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
         )
 
-sys.meta_path.insert(0, DeclaredOperators())  # type: ignore[arg-type]
+sys.meta_path.insert(0, DeclaredOperators())
 
 # what collecting makes lives as long as the tests: looking for garbage in it takes a tenth of their time
 gc.disable()
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish():
     """From now on only what tests make is looked through."""
     gc.freeze()
     gc.enable()
 
 
 @pytest.fixture(autouse=True)
-def _own_settings(
-    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def _own_settings(monkeypatch, tmp_path_factory):
     """No test sees the user's settings, or what another test has the explorer remember."""
     home = tmp_path_factory.mktemp("home", numbered=True)
     for name in ("CONFIG", "STATE"):
@@ -59,18 +55,18 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(scope="session")
-def sample_runs() -> Path:
+def sample_runs():
     """The sample runs of this checkout."""
     return REPOSITORY / "sample_runs"
 
 
 @pytest.fixture(scope="session")
-def published_table(sample_runs: Path) -> Path:
+def published_table(sample_runs):
     """The published audit of five methods and three seeds."""
     return sample_runs / "audit_table_s42_s123_s456.json"
 
 
 @pytest.fixture(scope="session")
-def published_cnn(sample_runs: Path) -> Path:
+def published_cnn(sample_runs):
     """The published CNN audit: no (c), no (d)."""
     return sample_runs / "audit_cnn_3seed.json"

@@ -1,11 +1,8 @@
 """What the distribution is called, what it may ask to be installed, and how it is described."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -25,11 +22,11 @@ INSTALL = re.compile(r"pip install ([^`\n]*)")
 
 
 @pytest.fixture(scope="module")
-def project() -> dict[str, Any]:
+def project():
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
-def extras(project: dict[str, Any]) -> set[str]:
+def extras(project):
     return {
         one
         for name, them in project["optional-dependencies"].items()
@@ -38,15 +35,13 @@ def extras(project: dict[str, Any]) -> set[str]:
     }
 
 
-def test_the_name_and_the_version(project: dict[str, Any]) -> None:
+def test_the_name_and_the_version(project):
     assert project["name"] == "fa-audit"
     assert project["scripts"] == {"fa-tui": "fa_tui.__main__:main"}
     assert project["version"] == fa_core.__version__
 
 
-def test_a_hint_for_a_missing_package_asks_for_what_pyproject_asks_for(
-    project: dict[str, Any],
-) -> None:
+def test_a_hint_for_a_missing_package_asks_for_what_pyproject_asks_for(project):
     assert set(EXTRAS.values()) == extras(project)
     assert all(
         re.match(rf"{re.escape(package)}[<>=]", requirement)
@@ -54,7 +49,7 @@ def test_a_hint_for_a_missing_package_asks_for_what_pyproject_asks_for(
     )
 
 
-def test_no_line_installs_this_project_from_an_index(project: dict[str, Any]) -> None:
+def test_no_line_installs_this_project_from_an_index(project):
     found = [
         (file, line)
         for file in [*SOURCES, *PAGES]
@@ -68,7 +63,7 @@ def test_no_line_installs_this_project_from_an_index(project: dict[str, Any]) ->
         assert set(required) <= extras(project), f"{file}: {line}"
 
 
-def test_every_file_of_the_lock_has_a_hash_and_its_versions_are_those_of_the_constraints() -> None:
+def test_every_file_of_the_lock_has_a_hash_and_its_versions_are_those_of_the_constraints():
     entries = re.split(r"\n(?=[a-z])", (ROOT / "requirements.lock").read_text(encoding="utf-8"))
     assert all(" --hash=sha256:" in entry for entry in entries)
     locked = {one.name: one for one in (Requirement(entry.split("\\")[0]) for entry in entries)}

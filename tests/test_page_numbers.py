@@ -1,11 +1,7 @@
 """Numbers in the text of the pages are those that the program and the shipped audits give now."""
 
-from __future__ import annotations
-
 import itertools
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,25 +21,25 @@ SAMPLES = REPOSITORY / "sample_runs"
 
 
 @pytest.fixture(scope="module")
-def weighed() -> AuditTable:
+def weighed():
     """The sample runs that have their weights."""
     found = [scan([SAMPLES / group]).rows for group in ("main", "wide", "controls", "floor")]
     rows = itertools.chain.from_iterable(found)
     return AuditTable.from_rows([row for row in rows if [*Path(row.source).glob("*.safetensors")]])
 
 
-def says(page: str, *texts: str) -> None:
+def says(page, *texts):
     """The page has these texts, wherever its lines break."""
     words = " ".join((PROTOCOL / f"{page}.md").read_text(encoding="utf-8").split())
     for text in texts:
         assert text in words, f"{page}: {text}"
 
 
-def ends(values: Any, form: str) -> str:
+def ends(values, form):
     return f"{min(values):{form}} to {max(values):{form}}".replace("-", "−")
 
 
-def of(runs: AuditTable, column: str, group: str, *methods: str) -> list[float]:
+def of(runs, column, group, *methods):
     """A number of the plain runs of some methods in one folder."""
     return [
         value
@@ -52,7 +48,7 @@ def of(runs: AuditTable, column: str, group: str, *methods: str) -> list[float]:
     ]
 
 
-def test_what_the_page_of_drift_counts_on_the_sample_runs(weighed: AuditTable) -> None:
+def test_what_the_page_of_drift_counts_on_the_sample_runs(weighed):
     batches = [(row.report.n_batches or 0) >= 8 for row in weighed.rows()]
     runs = weighed.select(np.array(batches))
     above, calm = int((runs.stability > 0.3).sum()), int((runs.stability < 0.1).sum())
@@ -67,16 +63,14 @@ def test_what_the_page_of_drift_counts_on_the_sample_runs(weighed: AuditTable) -
     )
 
 
-def table_of(page: str) -> Iterator[list[str]]:
+def table_of(page):
     """The rows of the tables of a page or section, as cells without quotes of code."""
     for line in page.splitlines():
         if line.startswith("| "):
             yield [cell.strip("` ") for cell in line.strip("|").split("|")]
 
 
-def test_the_tables_of_drift_and_of_the_reference_have_the_numbers_of_the_audits(
-    weighed: AuditTable,
-) -> None:
+def test_the_tables_of_drift_and_of_the_reference_have_the_numbers_of_the_audits(weighed):
     reports = {"/".join(Path(row.source).parts[-2:]): row.report for row in weighed.rows()}
     page = (PROTOCOL / "additions.md").read_text(encoding="utf-8")
     found = [cells for cells in table_of(page) if cells[0] in reports]
@@ -102,7 +96,7 @@ def test_the_tables_of_drift_and_of_the_reference_have_the_numbers_of_the_audits
         ("The CNN audit", "audit_cnn_3seed.json"),
     ],
 )
-def test_the_published_figures_are_those_of_the_published_audits(title: str, file: str) -> None:
+def test_the_published_figures_are_those_of_the_published_audits(title, file):
     page = (REPOSITORY / "docs" / "cifar.md").read_text(encoding="utf-8")
     (section,) = (part for part in page.split("\n## ") if part.startswith(title))
     reports = {(row.method, row.seed): row.report for row in scan([SAMPLES / file]).rows}
@@ -117,7 +111,7 @@ def test_the_published_figures_are_those_of_the_published_audits(title: str, fil
         assert published == "/".join(fires), (method, name)
 
 
-def test_what_the_pages_count_of_b_of_depth_and_of_the_stream(weighed: AuditTable) -> None:
+def test_what_the_pages_count_of_b_of_depth_and_of_the_stream(weighed):
     fires = int(((weighed.flags() & BIT["b"]) != 0).sum())
     frozen = int(np.isfinite(weighed.baseline).sum())
     assert fires == 6
@@ -142,7 +136,7 @@ def test_what_the_pages_count_of_b_of_depth_and_of_the_stream(weighed: AuditTabl
         says("additions", ends(of(weighed, "margin_pp", "main", *methods), form))
 
 
-def test_what_the_page_of_credit_says_of_deep_gamma_and_its_null() -> None:
+def test_what_the_page_of_credit_says_of_deep_gamma_and_its_null():
     runs = AuditTable.from_rows([*scan([SAMPLES / "main"]).rows, *scan([SAMPLES / "wide"]).rows])
     nulls = []
     for group, method in itertools.product(("main", "wide"), ("fa", "dfa")):
@@ -153,7 +147,7 @@ def test_what_the_page_of_credit_says_of_deep_gamma_and_its_null() -> None:
     says("credit", f"every null is within ±{largest:.3f}")
 
 
-def test_what_pages_say_of_the_spread_of_the_null_and_of_gamma_over_epochs() -> None:
+def test_what_pages_say_of_the_spread_of_the_null_and_of_gamma_over_epochs():
     found = {group: scan([SAMPLES / group]) for group in ("main", "wide")}
     spreads = []
     for row in found["main"].rows:
@@ -171,7 +165,7 @@ def test_what_pages_say_of_the_spread_of_the_null_and_of_gamma_over_epochs() -> 
     says("analyses", f"{grown}{min(last):.2f}–{max(last):.2f} after the last")
 
 
-def test_closed_forms_that_pages_quote() -> None:
+def test_closed_forms_that_pages_quote():
     low, high = median_ranks(128) or (0, 0)
     says("intervals", f"n = 128: the {low + 1}rd and the {high + 1}th value")
     right, wrong = packed([True] * 20), packed([False] * 20)

@@ -10,7 +10,6 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,7 +37,7 @@ GLOBAL = {"--help", "--version", "--debug", "--strict-json"}
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 
 
-def text_of(page: Path) -> str:
+def text_of(page):
     return page.read_text(encoding="utf-8")
 
 
@@ -50,20 +49,20 @@ class Block(NamedTuple):
     runs: bool
 
 
-def blocks(page: Path) -> Iterator[Block]:
+def blocks(page):
     for found in BLOCK.finditer(text_of(page)):
         runs = not (found["comment"] or "").startswith("not run: ")
         yield Block(found["language"], found["text"], runs)
 
 
-def commands(text: str) -> Iterator[list[str]]:
+def commands(text):
     """The words of every command line of a shell block that starts fa-tui or python."""
     for line in text.replace("\\\n", " ").splitlines():
         if re.match(r"(\S+/)?(fa-tui|python) ", line):
             yield shlex.split(line, comments=True)
 
 
-def words(text: str) -> set[str]:
+def words(text):
     """Words of an output: numbers depend on the versions of libraries."""
     return set(re.findall(r"(?<![\w.])[^\W\d]{2,}(?![\w.])", text))
 
@@ -80,7 +79,7 @@ READING = {"report", "show", "seeds", "check", "diff", "timeline"}
 """Commands that run no code of the page's: no process of their own, which would import matplotlib again."""
 
 
-def run(argv: list[str], folder: Path) -> str:
+def run(argv, folder):
     allowed = (0, 1, 4) if argv[1] == "check" else (0,)
     if argv[0] != "python" and argv[1] in READING:
         here, said = Path.cwd(), io.StringIO()
@@ -108,12 +107,12 @@ def run(argv: list[str], folder: Path) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pages", [TUTORIAL, *([page] for page in HOW_TO)], ids=lambda p: p[0].stem)
-def test_pages_run_as_printed(pages: list[Path], tmp_path: Path) -> None:
+def test_pages_run_as_printed(pages, tmp_path):
     for page in pages:
         run_page(page, tmp_path)
 
 
-def run_page(page: Path, folder: Path) -> None:
+def run_page(page, folder):
     """Save the files of a page, run its commands, and compare what it prints."""
     printed = ""
     for block in blocks(page):
@@ -131,7 +130,7 @@ def run_page(page: Path, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("page", RUN, ids=str)
-def test_code_that_is_not_run_here_is_at_least_python_or_shell(page: Path) -> None:
+def test_code_that_is_not_run_here_is_at_least_python_or_shell(page):
     for block in blocks(page):
         if block.language == "python":
             compile(block.text, page.name, "exec")
@@ -139,7 +138,7 @@ def test_code_that_is_not_run_here_is_at_least_python_or_shell(page: Path) -> No
             subprocess.run(["bash", "-n"], input=block.text, text=True, check=True)
 
 
-def test_every_command_and_option_of_every_page_exists() -> None:
+def test_every_command_and_option_of_every_page_exists():
     group = typer_app.command_of(COMMANDS)
     found = 0
     for page in PAGES:
@@ -148,7 +147,7 @@ def test_every_command_and_option_of_every_page_exists() -> None:
         for line in re.findall(r"\bfa-tui (?:[^\n|`&]|\\\n)*", "\n".join(shell)):
             line = re.sub(r"\s#\s.*", "", line.replace("\\\n", " "))
             name = line.split()[1] if len(line.split()) > 1 else "open"
-            command = group.commands[name if name in COMMANDS else "open"]  # type: ignore[attr-defined]
+            command = group.commands[name if name in COMMANDS else "open"]
             known = {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
             for option in re.findall(r"(?<=\s)--[a-z][\w-]*", line):
                 assert option in known | GLOBAL, f"{page}: {line}"
@@ -156,13 +155,13 @@ def test_every_command_and_option_of_every_page_exists() -> None:
     assert found > 30
 
 
-def slug(heading: str) -> str:
+def slug(heading):
     """A heading's anchor, as GitHub and mkdocs make it of plain words."""
     return re.sub(r"[\s]+", "-", re.sub(r"[^\w\s-]", "", heading.lower()).strip())
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_lead_somewhere(page):
     text = re.sub(r"^```.*?^```", "", text_of(page), flags=re.M | re.S)
     for target in LINK.findall(text):
         if re.match(r"https?:|mailto:", target):
@@ -177,26 +176,26 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", READ, ids=str)
-def test_lines_of_text_wrap_at_a_hundred_columns(page: Path) -> None:
+def test_lines_of_text_wrap_at_a_hundred_columns(page):
     text = re.sub(r"^```.*?^```", "", text_of(page), flags=re.M | re.S)
     for line in text.splitlines():
         kept = "](" in line or line.startswith(("|", "    "))
         assert len(line) <= 100 or kept, f"{page.name}: {line}"
 
 
-def test_a_page_is_read_at_one_sitting() -> None:
+def test_a_page_is_read_at_one_sitting():
     for page in [REPOSITORY / "README.md", *DOCS.rglob("*.md")]:
         if page not in LONG:
             assert len(text_of(page).splitlines()) <= 170, page.name
 
 
-def test_the_mark_of_a_printed_cell_is_that_of_its_letters() -> None:
+def test_the_mark_of_a_printed_cell_is_that_of_its_letters():
     for mark, letters in re.findall(r"([✓✗~])([a-d~·-]{4})", "".join(map(text_of, PAGES))):
         fires = "✗" if re.search("[a-d]", letters) else "~" if "~" in letters else "✓"
         assert mark == fires, mark + letters
 
 
-def test_pages_of_the_reference_are_made_from_the_program() -> None:
+def test_pages_of_the_reference_are_made_from_the_program():
     found = importlib.util.spec_from_file_location("build", DOCS / "build.py")
     assert found is not None and found.loader is not None
     build = importlib.util.module_from_spec(found)

@@ -1,7 +1,5 @@
 """Figures that their author withdrew are quoted nowhere."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -20,7 +18,7 @@ WITHDRAWN = re.compile(
 )
 
 
-def texts() -> list[Path]:
+def texts():
     """Everything that is written for a reader."""
     found = [ROOT / name for name in DATA]
     for place in PLACES:
@@ -30,7 +28,7 @@ def texts() -> list[Path]:
     return found
 
 
-def test_no_withdrawn_figure_is_quoted() -> None:
+def test_no_withdrawn_figure_is_quoted():
     files = texts()
     assert len(files) > 200
     quoted = [
@@ -41,7 +39,7 @@ def test_no_withdrawn_figure_is_quoted() -> None:
     assert not quoted
 
 
-def test_the_pattern_finds_the_withdrawn_figures_and_not_the_corrected_ones() -> None:
+def test_the_pattern_finds_the_withdrawn_figures_and_not_the_corrected_ones():
     for old in (
         "failures 0.5–0.99",
         "+1.35 to +1.45",

@@ -1,11 +1,8 @@
 """torchvision next to a torch that it was not built for: its operators are declared before it is imported."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 from pathlib import Path
-from typing import Any
 
 
 class DeclaredOperators:
@@ -15,11 +12,11 @@ class DeclaredOperators:
     without an implementation. Networks that classify use none of them. torch is imported only with torchvision.
     """
 
-    def __init__(self) -> None:
-        self._kept: list[Any] = []
+    def __init__(self):
+        self._kept = []
         self._looking = False
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+    def find_spec(self, name, path=None, target=None):
         """Declare the operators when torchvision is about to be imported; it is found by others."""
         if name != "torchvision" or self._looking:
             return

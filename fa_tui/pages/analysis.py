@@ -89,8 +89,8 @@ belongs to its run: no filter takes it away
         Binding("tab,shift+tab", "turn", "Next", show=False),
     ]
 
-    def __init__(self, session: Session, row: int | None) -> None:
-        super().__init__(session, row)
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
         self._open = "sweep"
         self.tabs, self.table, self.text = TabBar(_KEYS, self._open), GridTable(), TextLines()
         self._blocks: list[Block] = []
@@ -141,14 +141,13 @@ belongs to its run: no filter takes it away
 
     def _judge(self) -> None:
         self._blocks = list(self._analysed(self._open))
-        seeds = is_open = self._open == "seeds"
-        grids = [block for block in self._blocks if isinstance(block, Grid)]
-        if not is_open and self.app.size.height >= _ROOMY:
-            grids = [block for block in self._analysed("seeds") if isinstance(block, Grid)]
-            seeds = True
-        self.set_class(seeds and bool(grids), "-table")
+        is_open, grids = self._open == "seeds", list[Grid]()
+        if is_open or self.app.size.height >= _ROOMY:
+            blocks = self._blocks if is_open else self._analysed("seeds")
+            grids = [block for block in blocks if isinstance(block, Grid)]
+        self.set_class(bool(grids), "-table")
         self.set_class(is_open, "-notes")
-        if seeds and grids:
+        if grids:
             self.table.set_grid(_one_table(grids))
         width = self.text.scrollable_content_region.width
         if not self.session.in_scope:

@@ -74,15 +74,14 @@ different networks have no mean
         Binding("enter", "go", "Go there", tooltip="to this run in the matrix"),
     ]
 
-    def __init__(self, session: Session, row: int | None) -> None:
-        super().__init__(session, row)
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
         self.view, self.curves = CompareView(session), LayerCharts()
         self.agreement, self.here = Line(id="agreement"), Line(id="here")
         self._at = 0
         self._groups: list[Group] = []
+        self._wanted: Group | None = None
         self._read()
-        self._at = self._place_of(row)
-        self._wanted = self.group
 
     def _read(self) -> None:
         """Take the groups and looks of the runs in scope."""
@@ -90,12 +89,13 @@ different networks have no mean
         self._groups = groups_of(session, session.scope)
         self._seeds = SeedLooks(session.rows, self.app.terminal.glyphs)
 
-    def _place_of(self, row: int | None) -> int:
-        """The marked runs, else the group of a run."""
-        for place, group in enumerate(self._groups):
-            if group.name == MARKED or row in group.rows:
-                return place
-        return 0
+    def _choose(self, row: int | None) -> None:
+        """Compare the marked runs, else the group of a run."""
+        groups = enumerate(self._groups)
+        found = (place for place, group in groups if group.name == MARKED or row in group.rows)
+        self._at = next(found, 0)
+        self._wanted = self.group
+        self._show()
 
     def compose(self) -> ComposeResult:
         yield self.view
@@ -104,7 +104,7 @@ different networks have no mean
         yield self.here
 
     def on_mount(self) -> None:
-        self._show()
+        self._choose(self.app.explorer.row)
 
     def on_resize(self) -> None:
         self.set_class(self.app.size.height >= _ROOMY, "-roomy")
@@ -126,9 +126,8 @@ different networks have no mean
         if group is None:
             return
         if row not in group.rows:
-            self._at = self._place_of(row)
-            self._wanted = group = self._groups[self._at]
-            self._show()
+            self._choose(row)
+            group = self._groups[self._at]
         if row in group.rows:
             self.view.move_to(self.view.line, group.rows.index(row))
 

@@ -87,8 +87,8 @@ and B: how many of their measured runs need walk-back. Of several opened paths e
         Binding("enter", "go", "Go there", tooltip="to the run in the matrix"),
     ]
 
-    def __init__(self, session: Session, row: int | None) -> None:
-        super().__init__(session, row)
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
         self.table, self.about = DiffTable(), TextLines(id="about")
         self._places: dict[str, list[AuditRow]] = {}
         self._names: dict[str, str] = {}
@@ -134,11 +134,8 @@ and B: how many of their measured runs need walk-back. Of several opened paths e
         """A run's cell, as the matrix shows it."""
         if row is None:
             return [(NOTHING, "dim")]
-        own, cell = (
-            tone_of(row.report.claim),
-            row.report.cell(ascii_only=not self.app.terminal.unicode),
-        )
-        return [(text, tone or own) for text, tone in verdict_pieces(cell)]
+        cell = row.report.cell(ascii_only=not self.app.terminal.unicode)
+        return verdict_pieces(cell, tone_of(row.report.claim))
 
     def title(self) -> Row:
         title: Row = []

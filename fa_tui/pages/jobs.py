@@ -105,8 +105,8 @@ device and process. ← → show the end of a long line.
         ),
     ]
 
-    def __init__(self, session: Session, row: int | None) -> None:
-        super().__init__(session, row)
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
         self._jobs = self.app.jobs
         # created here: jobs change even while the page closes
         self.table, self.written = GridTable(id="jobs"), JobLog(id="log")

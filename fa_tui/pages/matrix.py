@@ -15,8 +15,8 @@ class MatrixPage(RunsPage):
 
     view: Matrix
 
-    def __init__(self, session: Session, row: int | None) -> None:
-        super().__init__(session, row)
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
         look = self.app.begins
         self.view = Matrix(session, CELLS.get(look.show))
         self.view.id = "matrix"

@@ -21,11 +21,9 @@ class Page(Place):
 
     Args:
         session: the snapshot.
-        row: the selected run.
 
     Attributes:
         session: the shown snapshot.
-        asked_for: the run to select once the page is open.
     """
 
     HELP: ClassVar[str] = ""
@@ -35,10 +33,9 @@ class Page(Place):
 
     app: ExplorerApp
 
-    def __init__(self, session: Session, row: int | None) -> None:
+    def __init__(self, session: Session) -> None:
         super().__init__()
         self.session = session
-        self.asked_for = row
 
     def show(self, now: Session) -> None:
         """Show another snapshot."""

@@ -19,7 +19,7 @@ from fa_tui.views.epochs import work_lines
 from fa_tui.views.looks import SeedLooks
 from fa_tui.views.text import as_many, short_paths
 from fa_tui.views.words import title_pieces
-from fa_tui.widgets.painted import Place, Row
+from fa_tui.widgets.painted import Place, Row, row_text
 from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ class RunsPage(Page):
 
     view: Matrix | RunTable
 
-    def __init__(self, session: Session, row: int | None) -> None:
-        super().__init__(session, row)
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
         self.side = Place(id="detail-place")
         self.detail: DetailPane | None = None
         self.curves: LayerCharts | None = None
@@ -76,9 +76,7 @@ class RunsPage(Page):
 
     @property
     def main(self) -> Widget:
-        if self.is_open and self.detail is not None:
-            return self.detail
-        return self.view
+        return self.view if self._alone is None else self._alone
 
     @property
     def row(self) -> int | None:
@@ -118,9 +116,9 @@ class RunsPage(Page):
         self.detail_later()
 
     @property
-    def is_open(self) -> bool:
-        """Whether the run has the whole page."""
-        return self.has_class("-run-alone")
+    def _alone(self) -> DetailPane | None:
+        """The pane, if the run has the whole page."""
+        return self.detail if self.has_class("-run-alone") else None
 
     def action_open_run(self) -> None:
         """Show the run under the cursor on the whole page; Esc goes back."""
@@ -132,14 +130,14 @@ class RunsPage(Page):
 
     def _open(self) -> None:
         # Esc may have been typed ahead
-        if self.is_open and self.detail is not None:
+        if self._alone is not None:
             self.show_detail()
-            self.screen.set_focus(self.detail)
+            self.screen.set_focus(self._alone)
 
     def back(self) -> bool:
-        if self.is_open and self.detail is not None:
+        if self._alone is not None:
+            self._alone.scroll_to(y=0, animate=False)
             self.remove_class("-run-alone")
-            self.detail.scroll_to(y=0, animate=False)
         elif self.view.has_focus:
             return False
         self.screen.set_focus(self.view)
@@ -177,5 +175,5 @@ class RunsPage(Page):
         view, glyphs = self.view, self.app.terminal.glyphs
         if view.row is None:
             return ""
-        text = "".join(text for text, _ in view.cell(view.line, view.column))
-        return text.strip().rstrip(glyphs.marked + glyphs.gone).strip()
+        text = row_text(view.cell(view.line, view.column)).strip()
+        return text.rstrip(glyphs.marked + glyphs.gone).strip()

@@ -21,8 +21,8 @@ class TablePage(RunsPage):
 
     view: RunTable
 
-    def __init__(self, session: Session, row: int | None) -> None:
-        super().__init__(session, row)
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
         self.view = RunTable(session, order=self.app.begins.sort, id="table")
 
     @on(LineTable.Moved)

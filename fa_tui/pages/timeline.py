@@ -95,8 +95,8 @@ without intervals is judged by its numbers.
         for place, shown in enumerate(SHOWN, 1)
     ]
 
-    def __init__(self, session: Session, row: int | None) -> None:
-        super().__init__(session, row)
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
         self._shown = SHOWN[0]
         self._found: list[Timeline] = []
         self._lines: list[tuple[str, list[Timeline]]] = []

@@ -99,12 +99,8 @@ def _unicode(env: Mapping[str, str], term: str, glyphs: str) -> bool:
     for name in chosen_locales:
         locale = env.get(name)
         if locale:
-            return _is_utf8(locale)
+            return locale.lower().replace("-", "").partition("@")[0].endswith("utf8")
     return True
-
-
-def _is_utf8(locale: str) -> bool:
-    return locale.lower().replace("-", "").partition("@")[0].endswith("utf8")
 
 
 def _colours(env: Mapping[str, str], term: str) -> int:

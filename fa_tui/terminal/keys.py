@@ -129,7 +129,6 @@ class KeyQueue:
     def _type_into(self, entry: MessagePump) -> bool:
         """Insert all leading characters into a focused text field at once; False if there is no
         field, or only one character."""
-        # after the first paint
         from textual.widgets import Input  # after the first paint
 
         if not isinstance(entry, Input):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import lru_cache, partial
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias
@@ -11,7 +11,6 @@ from typing import NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from fa_core.errors import UsageError
-from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostics import block_growths
 from fa_core.report.numbers import axis_sign, plain, scientific, short
 from fa_core.report.quantities import BY_NAME, QUANTITIES, Quantity
@@ -19,7 +18,7 @@ from fa_core.sanitize import sanitize
 from fa_tui.session import Runs, Scope, Session
 from fa_tui.views.grid import own_axes, rank
 from fa_tui.views.scale import drawable
-from fa_tui.views.text import cut_start, width_of
+from fa_tui.views.text import cut_start, widest
 from fa_tui.views.words import mark_before
 
 
@@ -183,8 +182,7 @@ def _worded(session: Session, row: int) -> tuple[str, int, int]:
 def _fitting(runs: Runs, name: str, cells: range) -> int:
     """Width of a column: its longest text within limits, and a gap."""
     texts = set(map(attrgetter(name), runs.rows))
-    longest = max(map(width_of, map(sanitize, texts)), default=0)
-    return max(cells.start, min(longest, cells.stop - 1)) + 2
+    return max(cells.start, min(widest(map(sanitize, texts)), cells.stop - 1)) + 2
 
 
 def every_column(session: Session) -> list[Column]:
@@ -227,16 +225,18 @@ def ordered(session: Session, rows: Iterable[int], order: str) -> list[int]:
 
 def own(name: str) -> Callable[[Session, int], str]:
     """The function that reads a text of a run's row."""
-    return partial(_field, attrgetter(name))
-
-
-def _field(read: Callable[[AuditRow], str], session: Session, row: int) -> str:
-    return read(session.rows[row])
+    read = attrgetter(name)
+    return lambda session, row: read(session.rows[row])
 
 
 def seed_of(session: Session, row: int) -> int | None:
     """A run's seed."""
     return session.rows[row].seed
+
+
+def on_axis(axis: str, session: Session, row: int) -> Hashable:
+    """A run's value on one of its own axes."""
+    return session.rows[row].axes.get(axis)
 
 
 def _of_quantity(quantity: Quantity) -> Column:
@@ -253,14 +253,14 @@ def _of_quantity(quantity: Quantity) -> Column:
 
 def _of_axis(name: str) -> Column:
     def key(session: Session, row: int) -> _SortKey | None:
-        value = session.rows[row].axes.get(name)
+        value = on_axis(name, session, row)
         if value is None:
             return None
         # numbers before words, so that a column of both can be sorted
         return rank(value)
 
     def text(session: Session, row: int) -> str:
-        value = session.rows[row].axes.get(name)
+        value = on_axis(name, session, row)
         if value is None:
             return ""
         return plain(value)

@@ -38,7 +38,7 @@ from fa_core.report.diagnostics import (
 from fa_core.report.quantities import BY_NAME, QUANTITIES
 from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.session import Session
-from fa_tui.views.columns import CELLS, every_column, ordered, own, seed_of, value_of
+from fa_tui.views.columns import CELLS, every_column, on_axis, ordered, own, seed_of, value_of
 from fa_tui.views.grid import own_axes
 
 _ON_SCREEN = {"λ": "lam", "Γ": "gamma"}
@@ -207,7 +207,9 @@ def how_to_use(name: str) -> str:
 def _term(term: str, axes: Collection[str]) -> Test:
     negations = len(term) - len(term[:-1].lstrip("-")) - 1
     test = _plain_term(term[negations:], axes)
-    return partial(_fails, test) if negations % 2 else test
+    if negations % 2:
+        return lambda session, row: not test(session, row)
+    return test
 
 
 def _plain_term(term: str, axes: Collection[str]) -> Test:
@@ -234,10 +236,6 @@ def _plain_term(term: str, axes: Collection[str]) -> Test:
     if sign == ":" or (sign == "=" and not _is_number(value)):
         return _either(name, value)
     return _numeric(name, sign, value)
-
-
-def _fails(test: Test, session: Session, row: int) -> bool:
-    return not test(session, row)
 
 
 def _names_hold(text: str, session: Session, row: int) -> bool:
@@ -279,11 +277,7 @@ def _value(name: str) -> Value:
         return partial(value_of, BY_NAME[name])
     if name == "seed":
         return seed_of
-    return partial(_on_axis, name)
-
-
-def _on_axis(axis: str, session: Session, row: int) -> object:
-    return session.rows[row].axes.get(axis)
+    return partial(on_axis, name)
 
 
 def _numeric(name: str, sign: str, text: str) -> Test:

@@ -44,10 +44,8 @@ class Glyphs(msgspec.Struct, frozen=True):
         name: ``"unicode"`` or ``"ascii"``.
         passes: a trustworthy run.
         fires: a run that needs walk-back.
-        control: a run that claims nothing.
         unmeasured: in place of a diagnostic's letter.
         undecided: in place of a diagnostic's letter, and on a track where a run's interval lies.
-        unknown: a run with nothing measured.
         differs: a recorded verdict that differs from the recomputed one (may be two cells).
         marked: a run marked by the user.
         gone: a run whose file or folder is no longer there.
@@ -78,10 +76,8 @@ class Glyphs(msgspec.Struct, frozen=True):
     name: str = "unicode"
     passes: str = "✓"
     fires: str = "✗"
-    control: str = "▫"
     unmeasured: str = "·"
     undecided: str = "~"
-    unknown: str = "?"
     differs: str = "≠"
     marked: str = "•"
     gone: str = "†"

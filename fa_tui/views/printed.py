@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fa_core.reporting.blocks import Block, Bullets, Figure, Grid, Heading
 from fa_core.sanitize import sanitize
-from fa_tui.views.text import fitted, folded, padded, padded_left, width_of, wrapped
+from fa_tui.views.text import fitted, folded, padded, padded_left, widest, width_of, wrapped
 
 GAP = 2
 """Blanks between two columns of text."""
@@ -73,7 +73,7 @@ def groups_of(widths: Sequence[int], room: int) -> list[list[int]]:
 def _grid_lines(grid: Grid, width: int, rule: str) -> Iterator[TextLine]:
     # names and notes of files must not steer the terminal
     rows = [tuple(map(sanitize, row)) for row in grid.rows]
-    widths = [max(map(width_of, column)) for column in zip(grid.headings, *rows, strict=True)]
+    widths = [widest(column) for column in zip(grid.headings, *rows, strict=True)]
     # long names go on below themselves
     name = min(widths[0], max(_LEAST_NAME, width // 2))
     most = max(1, width - name - GAP)

@@ -31,6 +31,11 @@ def width_of(text: str) -> int:
     return cell_len(text)
 
 
+def widest(texts: Iterable[str]) -> int:
+    """Cells of the widest text; 0 without one."""
+    return max(map(width_of, texts), default=0)
+
+
 def padded(text: str, width: int) -> str:
     """The text with trailing blanks up to a width; a wider one is unchanged.
 

@@ -16,7 +16,7 @@ from fa_tui.views import comparison
 from fa_tui.views.columns import NUMBER_CELLS, Write, one_format, written
 from fa_tui.views.grid import homes_of
 from fa_tui.views.looks import Look, letter_tone
-from fa_tui.views.text import cut, cut_middle, padded, told_apart, width_of
+from fa_tui.views.text import cut, cut_middle, padded, told_apart, widest, width_of
 from fa_tui.views.words import mark_before
 from fa_tui.widgets.painted import Row
 from fa_tui.widgets.run_cells import verdict_row
@@ -97,7 +97,7 @@ class CompareView(LineTable):
         more = [_RATIO] if count > 1 else []
         room = self.view.width - _LABEL - sum(more)
         # with its mark, and gaps
-        named = min(max(map(width_of, self._names)) + 3, _NAME_MOST)
+        named = min(widest(self._names) + 3, _NAME_MOST)
         if count > 1 and comparison.is_one_network(self.session, self._rows):
             more.append(_SPREAD)
             if (room - _SPREAD) // count >= named:

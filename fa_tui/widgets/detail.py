@@ -315,9 +315,7 @@ class RunPage:
         name = f"{self._say(name)} "
         room = max(1, min(_SPARK_CELLS, width - len(name) - len(ends)))
         cells = max(1, room // len(values))
-        bars = ""
-        for bar in sparkline(values, scale, self._glyphs, room):
-            bars += bar * cells
+        bars = "".join(bar * cells for bar in sparkline(values, scale, self._glyphs, room))
         return [(name, "dim"), (bars, "bar"), (ends, "text")]
 
     def _layers(self) -> list[Row]:
@@ -358,10 +356,8 @@ class RunPage:
         for name, written, values in columns:
             if not isinstance(values, (list, tuple)) or not values:
                 continue
-            cells: dict[str, Row] = {}
-            for layer, value in enumerate(values):
-                text = written(value).rjust(_COLUMN)
-                cells[str(layer)] = [(text, "text")]
+            texts = enumerate(map(written, values))
+            cells: dict[str, Row] = {str(at): [(text.rjust(_COLUMN), "text")] for at, text in texts}
             blank = (" " * _COLUMN, "text")
             yield LayerColumn(name.rjust(_COLUMN), cells, blank)
 
@@ -518,11 +514,7 @@ def _flat(facts: Mapping[str, object]) -> Iterator[tuple[str, object]]:
 
 
 class DetailPane(PaintedScroll, can_focus=True):
-    """Shows one run.
-
-    Args:
-        glyphs: characters to draw with.
-    """
+    """Shows one run."""
 
     BINDINGS = [
         Binding("up,k", "scroll_up", "Scroll", key_display="↑↓", tooltip="scroll the run's report"),

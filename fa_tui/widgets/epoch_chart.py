@@ -69,10 +69,10 @@ def epoch_chart(
 
 def points_of(run: Timeline, shown: Quantity) -> list[Point]:
     """A run's points (epoch, value); NaN where none was recorded."""
-    points = []
+    points: list[Point] = []
     for point in run.points:
         value = getattr(point, shown.column)
-        points.append((float(point.epoch), math.nan if value is None else value))
+        points.append((point.epoch, math.nan if value is None else value))
     return points
 
 
@@ -111,8 +111,7 @@ def scale_of(values: Sequence[float], shown: Quantity) -> Scale:
 
 def fire_point(points: Sequence[Point], epoch: int, scale: Scale, glyphs: Glyphs) -> Curve:
     """The mark of a first fire, at its value, or at the top if it is not finite."""
-    x = float(epoch)
-    value = dict(points).get(x, math.nan)
+    value = dict(points).get(epoch, math.nan)
     if drawable(scale, value):
-        return Curve([(x, value)], "bad", glyphs.fires, stays=True)
-    return Curve([(x, scale.hi)], "bad", glyphs.nonfinite, stays=True)
+        return Curve([(epoch, value)], "bad", glyphs.fires, stays=True)
+    return Curve([(epoch, scale.hi)], "bad", glyphs.nonfinite, stays=True)

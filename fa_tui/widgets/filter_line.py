@@ -122,12 +122,8 @@ class FilterLine(Vertical):
             self._applied = chosen.text
             self.app.show(now)
         note = self.entry.full_words or note
-        if note:
-            self._note.set((f" {note}", "warn"))
-        elif text.strip():
-            self._note.set((f" {_KEYS}", "dim"))
-        else:
-            self._note.set((f" {_HINT}", "dim"))
+        explained = _KEYS if text.strip() else _HINT
+        self._note.set((f" {note or explained}", "warn" if note else "dim"))
 
     def _filtered(self, chosen: Filter) -> Session:
         """The snapshot with a filter; an empty one is none."""

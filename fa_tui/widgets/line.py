@@ -269,10 +269,6 @@ def offered(
             yield active, binding.key_display or screen.app.get_key_display(binding)
 
 
-def _is_hinted(binding: Binding) -> bool:
-    return binding.show and bool(binding.description)
-
-
 class Hint(msgspec.Struct, frozen=True):
     """A key, its text and its description."""
 
@@ -327,7 +323,7 @@ class KeyBar(Choices):
 
     def _read(self, screen: Screen[object]) -> None:
         hints = list[Hint]()
-        for active, key in offered(screen, _is_hinted):
+        for active, key in offered(screen, lambda binding: binding.show and binding.description):
             binding = active.binding
             hints.append(Hint(binding.key, self._glyphs.say(key), binding.description))
         self._hints = hints

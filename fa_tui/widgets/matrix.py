@@ -22,9 +22,9 @@ from fa_tui.views.columns import NORMS
 from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.grid import Grid, GridLine, build_grid
 from fa_tui.views.looks import Look, SeedLooks
-from fa_tui.views.text import cut_start, fitted, padded, told_apart, width_of
+from fa_tui.views.text import cut_start, fitted, padded, told_apart, widest, width_of
 from fa_tui.widgets.painted import Row, row_text, row_width
-from fa_tui.widgets.run_cells import RunCells, RunsView, mark_of
+from fa_tui.widgets.run_cells import RunCells, RunsView, as_flipped, mark_of
 
 _COUNT_TITLE = "walk-back"
 _LONGEST_NAMES = 44
@@ -95,25 +95,18 @@ class Matrix(RunsView):
         self.cells = RunCells(self, self._glyphs)
         self.lay_out()
 
-    @property
-    def grid(self) -> Grid:
-        """The layout of the runs."""
-        return self._grid
-
     def lay_out(self) -> None:
         """Rebuild the lines after runs or the filter changed. The cursor stays on its run."""
         kept = self.row
         self._grid = build_grid(self.session.rows, self.session.scope)
         lines = self._grid.lines
         self.cells.looks = SeedLooks(self.session.rows, self._glyphs)
-        self._labels = {}
-        for number, line in enumerate(lines):
-            if not line.is_heading:
-                self._labels[number] = self._glyphs.say(line.label)
-        self._longest = max(map(width_of, self._labels.values()), default=0)
+        say = self._glyphs.say
+        named = [(number, line) for number, line in enumerate(lines) if not line.is_heading]
+        self._labels = {number: say(line.label) for number, line in named}
+        self._longest = widest(self._labels.values())
         fullest = max((len(line.runs()) for line in lines), default=0)
-        titles = [self._glyphs.say(title) for title in self._grid.columns]
-        self._title_width = max(map(width_of, titles), default=0)
+        self._title_width = widest(map(say, self._grid.columns))
         self._mark_seeds()
         if self._column_looks:
             self._title_width += len("○ ")
@@ -197,12 +190,6 @@ class Matrix(RunsView):
             return self._grid.lines[self.line].runs()
         return []
 
-    def go_to(self, row: int) -> None:
-        """Put the cursor on a run, if it is shown."""
-        place = self._grid.places.get(row)
-        if place:
-            self.move_to(*place)
-
     def place_of(self, row: int) -> tuple[int, int] | None:
         return self._grid.places.get(row)
 
@@ -272,10 +259,8 @@ class Matrix(RunsView):
         row: Row = []
         mark = ""
         if run is not None:
-            row = self.cells.paint(run, self.quantity, width)
+            row = as_flipped(self.session, run, self.cells.paint(run, self.quantity, width))
             mark = mark_of(self.session, run, self._glyphs)
-        if run in self.session.flipped_rows:
-            row = [(text, f"{tone}+flipped") for text, tone in row]
         if not mark and (line, column) != (self.line, self.column):
             return row
         filled = width if self.quantity else self.cells.width_of(None)

@@ -90,11 +90,7 @@ else:
 
 
 class Toned(_Mixin):
-    """Mixin for widgets of rows; caches the styles of tones until the theme changes.
-
-    Args:
-        glyphs: characters to draw with (default: those of the app's terminal).
-    """
+    """Mixin for widgets of rows; caches the styles of tones until the theme changes."""
 
     ALLOW_SELECT = False
 

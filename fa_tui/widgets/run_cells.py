@@ -24,7 +24,7 @@ from fa_tui.views.looks import SeedLooks, letter_tone, tone_of
 from fa_tui.views.scale import drawable
 from fa_tui.views.sparklines import MOST_BARS, Scales, bars_needed, norm_bars, norm_scales
 from fa_tui.views.words import parted
-from fa_tui.widgets.painted import Piece, Row, joined
+from fa_tui.widgets.painted import Row, joined
 from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
@@ -34,21 +34,14 @@ WIDTH = 5
 
 
 @lru_cache(maxsize=512)
-def verdict_pieces(cell: str) -> tuple[Piece, ...]:
-    """A verdict's five characters in pieces of one tone; ``""`` is the verdict's own.
+def verdict_pieces(cell: str, own: str) -> Row:
+    """A verdict's five characters in pieces of one tone, the letters in the verdict's own.
 
-    >>> verdict_pieces("✗a-~·")
-    (('✗a', ''), ('-', 'dim'), ('~', 'warn'), ('·', 'dim'))
+    >>> verdict_pieces("✗a-~·", "bad")
+    [('✗a', 'bad'), ('-', 'dim'), ('~', 'warn'), ('·', 'dim')]
     """
-    return tuple(joined((sign, _sign_tone(place, sign)) for place, sign in enumerate(cell)))
-
-
-def _sign_tone(place: int, sign: str) -> str:
-    if place == 0 or sign.isalpha():
-        return ""
-    if sign == "~":
-        return "warn"
-    return "dim"
+    tones = [own if sign.isalpha() else "warn" if sign == "~" else "dim" for sign in cell]
+    return joined(zip(cell, [own, *tones[1:]], strict=True))
 
 
 def verdict_row(session: Session, row: int, glyphs: Glyphs) -> Row:
@@ -56,9 +49,14 @@ def verdict_row(session: Session, row: int, glyphs: Glyphs) -> Row:
     is_ascii = glyphs.name == "ascii"
     if so_far := cell_so_far(session, row, ascii_only=is_ascii):
         return [(so_far, "accent")]
-    own = tone_of(session.judgement(row))
-    pieces = verdict_pieces(session.cell(row, ascii_only=is_ascii))
-    return [(text, tone or own) for text, tone in pieces]
+    return verdict_pieces(session.cell(row, ascii_only=is_ascii), tone_of(session.judgement(row)))
+
+
+def as_flipped(session: Session, row: int, cell: Row) -> Row:
+    """The cell, highlighted if its run flipped with the last step."""
+    if row in session.flipped_rows:
+        return [(text, f"{tone}+flipped") for text, tone in cell]
+    return cell
 
 
 def mark_of(session: Session, row: int, glyphs: Glyphs) -> str:
@@ -151,6 +149,11 @@ class RunsView(LineTable):
         """Line and column of a run, if it is shown."""
         raise NotImplementedError
 
+    def go_to(self, row: int) -> None:
+        """Put the cursor on a run, if it is shown."""
+        if place := self.place_of(row):
+            self.move_to(*place)
+
     def refresh_runs(self, rows: Collection[int]) -> None:
         """Repaint some runs, if they are on screen, after their verdicts changed."""
         raise NotImplementedError
@@ -227,23 +230,13 @@ class NormBars:
         """Cells of one norm."""
         return bars_needed(self._session.scoped)
 
-    def bars_of(self, row: int) -> tuple[str, str]:
-        """A run's ‖h‖ and ‖g‖."""
-        report = self._session.rows[row].report
-        return norm_bars(report, self.scales, self._glyphs, self.cells)
-
-    def tone_of(self, row: int) -> str:
-        """The colour of a run's seed."""
-        look = self._looks.of(self._session.rows[row])
-        if look is None:
-            return "bar"
-        return look.style
-
     def both(self, session: Session, row: int) -> Row:
-        """A run's verdict sign, ‖h‖ and ‖g‖."""
+        """A run's verdict sign, then ‖h‖ and ‖g‖ in the colour of its seed."""
         [(verdict, tone), *_] = verdict_row(session, row, self._glyphs)
-        h, g = self.bars_of(row)
-        return [(verdict[:1], tone), (f"{h} {g}", self.tone_of(row))]
+        run = session.rows[row]
+        look = self._looks.of(run)
+        bars = norm_bars(run.report, self.scales, self._glyphs, self.cells)
+        return [(verdict[:1], tone), (" ".join(bars), "bar" if look is None else look.style)]
 
 
 class RunCells:
@@ -291,11 +284,8 @@ class RunCells:
             return self.bars.both(self.session, row)
         if quantity is None:
             return verdict_row(self.session, row, self._glyphs)
-        return [self._number(quantity, row, width)]
-
-    def _number(self, quantity: Quantity, row: int, width: int) -> Piece:
         number = self._glyphs.say(number_text(quantity, self.session, row))
-        return number.rjust(width), letter_tone(self.session, row, quantity.letter)
+        return [(number.rjust(width), letter_tone(self.session, row, quantity.letter))]
 
     def legend(self, quantity: Quantity) -> Row:
         """What the numbers are, and from where to where they go."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from itertools import accumulate, product
 
 from textual.binding import Binding
@@ -13,9 +13,9 @@ from fa_tui.session import Session
 from fa_tui.views.columns import Column, columns_of, ordered
 from fa_tui.views.grid import labels_of
 from fa_tui.views.looks import SeedLooks, letter_tone
-from fa_tui.views.text import cut, fitted, padded, padded_left, told_apart, width_of
+from fa_tui.views.text import cut, fitted, padded, padded_left, told_apart, widest
 from fa_tui.widgets.painted import Row, row_width
-from fa_tui.widgets.run_cells import RunsView, mark_of, verdict_row
+from fa_tui.widgets.run_cells import RunsView, as_flipped, mark_of, verdict_row
 
 METHOD_LIMIT = 40
 _LEAST_METHOD = 12
@@ -25,10 +25,6 @@ _VERDICT = 9
 """Cells of a verdict's heading, its arrow and gap included."""
 _MARK = 2
 """Cells of a seed's mark and its gap."""
-
-
-def _longest(texts: Iterable[str]) -> int:
-    return max(map(width_of, texts), default=0)
 
 
 class RunTable(RunsView):
@@ -91,8 +87,8 @@ class RunTable(RunsView):
         self._names = {row: self._glyphs.say(label) for row, label in labels.items()}
         seeds = {str(row.seed) for row in session.scoped}
         # at least as wide as a heading with its arrow
-        method = max(7, min(METHOD_LIMIT, _longest(self._names.values()))) + 2
-        seed = max(5, _longest(seeds) + _MARK) + 2
+        method = max(7, min(METHOD_LIMIT, widest(self._names.values()))) + 2
+        seed = max(5, widest(seeds) + _MARK) + 2
         self._whole = {"method": method, "seed": seed, "verdict": _VERDICT}
         self._fit()
         if kept is not None:
@@ -132,11 +128,6 @@ class RunTable(RunsView):
         name = self._names.get(-1 if self.row is None else self.row, "")
         return "" if self._cut.get(name) == name else name
 
-    def go_to(self, row: int) -> None:
-        """Put the cursor on a run, if it is shown."""
-        if row in self._shown:
-            self.move_to(self._shown.index(row))
-
     def place_of(self, row: int) -> tuple[int, int] | None:
         if row in self._shown:
             return (self._shown.index(row), self.column)
@@ -169,9 +160,7 @@ class RunTable(RunsView):
         tone = "text"
         if line == self.line:
             tone = self.cursor_tone
-        verdict = verdict_row(self.session, index, self._glyphs)
-        if index in self.session.flipped_rows:
-            verdict = [(text, f"{own}+flipped") for text, own in verdict]
+        verdict = as_flipped(self.session, index, verdict_row(self.session, index, self._glyphs))
         return [
             (f"{state} ", "accent"),
             (padded(method, widths["method"]), tone),

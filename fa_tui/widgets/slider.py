@@ -391,10 +391,9 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         target = flips.next(self._pending, upward=direction > 0)
         if target is not None:
             self._set_pending(target, "flip")
-        elif direction > 0:
-            self._refuse(f"{what} above this value")
         else:
-            self._refuse(f"{what} below this value")
+            side = "above" if direction > 0 else "below"
+            self._refuse(f"{what} {side} this value")
 
     def action_restore(self) -> None:
         """Restore the default."""

@@ -19,7 +19,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from fa_tui.views.text import cut, fitted, padded, padded_left, told_apart, width_of, wrapped
+from fa_tui.views.text import cut, fitted, padded, padded_left, told_apart, widest, wrapped
 from fa_tui.widgets.painted import Row, Toned, ending, moving, row_text, row_width
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ class LineTable(Toned, ScrollView, can_focus=True):
             row = [(row_text(row), self.cursor_tone)]
         return self._filled(row, self.width_of(column))
 
-    def _moving(self, line: int | None, room: int, second: bool = False) -> Strip:
+    def _moving(self, line: int | None, room: int, second: bool) -> Strip:
         """The whole columns in `room` cells; of words that need more, what fits, with a sign."""
         if room <= 0:
             return Strip([])
@@ -359,10 +359,8 @@ class GridTable(LineTable):
             self._fit()
 
     def _fit(self) -> None:
-        widths = []
-        for column in zip(*self.text, strict=True):
-            widths.append(max(map(width_of, column)) + self.gap)
-        name, *others = widths
+        columns = zip(*self.text, strict=True)
+        name, *others = (widest(column) + self.gap for column in columns)
         # names are shortened for the other columns
         if self.view.width:
             room, least = self.view.width - 2, max(_LEAST_NAME, self.view.width // 3)

@@ -1,13 +1,11 @@
 """Runs to compare, made by hand."""
 
-from __future__ import annotations
-
 from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_tui.session import Session
 
 
-def row_of(method: str, seed: int | None, *norms: float) -> AuditRow:
+def row_of(method, seed, *norms):
     """A run with these residual norms."""
     report = DiagnosticReport(residual_norms=list(norms), bp_grad_norms=[1e-3] * len(norms))
     return AuditRow(
@@ -15,7 +13,7 @@ def row_of(method: str, seed: int | None, *norms: float) -> AuditRow:
     )
 
 
-def ten_seeds() -> Session:
+def ten_seeds():
     """Ten seeds, of which only the last one explodes at layer 2."""
     return Session(
         [

@@ -1,10 +1,7 @@
 """Explorers on the published audits, and on checkpoints that a fake worker measures."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -28,7 +25,7 @@ MakeApp = Callable[..., ExplorerApp]
 
 
 @pytest.fixture
-def session(published_table: Path) -> Session:
+def session(published_table):
     """The published table: 5 methods, 3 seeds, 9 walk-backs; its source is the same in every checkout."""
     return Session(
         [
@@ -39,20 +36,20 @@ def session(published_table: Path) -> Session:
 
 
 @pytest.fixture
-def app(session: Session) -> ExplorerApp:
+def app(session):
     """An explorer on the published table."""
     return ExplorerApp(session, title="audit_table.json", terminal=COLOURFUL)
 
 
 @pytest.fixture
-def measuring_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeApp:
+def measuring_app(tmp_path, monkeypatch):
     """Makes an explorer on unmeasured checkpoints of the given names; `faults:measure_shown` measures them."""
     monkeypatch.chdir(
         Path(__file__).parents[1] / "fa_core" / "audit"
     )  # workers import `faults` from there
     monkeypatch.setenv(MEASURE, "faults:measure_shown")
 
-    def make(*names: str, **different: Any) -> ExplorerApp:
+    def make(*names, **different):
         rows = [
             AuditRow(
                 source=str(tmp_path / name),
@@ -79,7 +76,7 @@ def measuring_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeApp:
 
 
 @pytest.fixture
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def places(tmp_path, monkeypatch):
     """A working folder of the test's own."""
     work = tmp_path / "work"
     work.mkdir()
@@ -88,15 +85,15 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def copied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def copied(monkeypatch):
     """What was copied."""
-    texts: list[str] = []
+    texts = []
     monkeypatch.setattr(ExplorerApp, "copy_to_clipboard", lambda app, text: texts.append(text))
     monkeypatch.delenv("TMUX", raising=False)
     return texts
 
 
 @pytest.fixture(autouse=True)
-def stock_scrollbars(monkeypatch: pytest.MonkeyPatch) -> None:
+def stock_scrollbars(monkeypatch):
     """An explorer in ASCII changes the scrollbars of the whole process."""
     monkeypatch.setattr(ScrollBar, "renderer", ScrollBarRender)

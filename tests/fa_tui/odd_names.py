@@ -1,7 +1,5 @@
 """Names of runs as files may have them, that a screen must neither break on nor be steered by."""
 
-from __future__ import annotations
-
 WIDE = "方法很长的名字甲乙丙丁"
 COMBINING = "de\u0301composed_me\u0301thode"
 JOINED = "\U0001f469\u200d\U0001f680_emoji_\u2764\ufe0f"

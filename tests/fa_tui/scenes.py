@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from functools import cache
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -21,7 +21,6 @@ from fa_tui.jobs.listing import Listed
 from fa_tui.screens.help import ProblemsScreen
 from fa_tui.screens.questions import SureScreen
 from fa_tui.session import Session
-from fa_tui.terminal.abilities import Terminal
 from tests.conftest import REPOSITORY
 from tests.fa_tui.looks import is_due, screen_text
 from tests.fa_tui.waiting import until
@@ -54,12 +53,12 @@ class Scene(NamedTuple):
 
 
 @cache
-def published() -> tuple[AuditRow, ...]:
+def published():
     """The published table: 5 methods, 3 seeds, 9 walk-backs."""
     return tuple(msgspec.structs.replace(row, source=OPEN) for row in scan([PUBLISHED]).rows)
 
 
-def with_intervals() -> Session:
+def with_intervals():
     """The published runs with an interval of each number; those of (c) are wide."""
     rows = []
     for row in published():
@@ -79,7 +78,7 @@ def with_intervals() -> Session:
     return Session(rows)
 
 
-def unmeasured() -> Session:
+def unmeasured():
     """Checkpoints, the first method's measured."""
     rows = []
     for row in published():
@@ -89,7 +88,7 @@ def unmeasured() -> Session:
     return Session(rows)
 
 
-def many() -> Session:
+def many():
     """Sixty methods with eight seeds each."""
     rows = [
         AuditRow(
@@ -111,7 +110,7 @@ def many() -> Session:
     return Session(rows)
 
 
-def epochs(traces: Sequence[Trace] | None = None) -> Session:
+def epochs(traces=None):
     """Four runs over twenty epochs, two of which explode; or the runs of other traces."""
     traces = four_traces() if traces is None else traces
     report = DiagnosticReport(residual_norms=[1.0, 2.0], headline_acc=0.6, frozen_baseline_acc=0.5)
@@ -122,12 +121,12 @@ def epochs(traces: Sequence[Trace] | None = None) -> Session:
     return Session(rows, traces=traces)
 
 
-def four_traces() -> list[Trace]:
+def four_traces():
     """Two seeds of a healthy method and of one that explodes."""
     return [trace("bp", 1, 1.01), trace("bp", 2, 1.02), trace("dfa", 1, 2.0), trace("dfa", 2, 1.6)]
 
 
-def trace(method: str, seed: int, rate: float, epochs: int = EPOCHS) -> Trace:
+def trace(method, seed, rate, epochs=EPOCHS):
     """A run whose growth is rate^epoch, whose gradient falls as its inverse square, and which learns."""
     records = [
         TraceEpoch(
@@ -187,26 +186,26 @@ STAGED_JOBS = [
 """Jobs in every state, none of which moves."""
 
 
-async def jobs_in_every_state(pilot: Pilot[Any], app: ExplorerApp) -> None:
-    app.jobs.listed = lambda: STAGED_JOBS  # type: ignore[method-assign]
+async def jobs_in_every_state(pilot, app):
+    app.jobs.listed = lambda: STAGED_JOBS
     app.explorer.jobs_changed(app.jobs.listed())
     await pilot.press("J")
     await until(pilot, lambda: app.explorer.page.id == "Jobs" and app.explorer.page.is_mounted)
     await pilot.press("up")
 
 
-async def jobs_on_the_status_line(pilot: Pilot[Any], app: ExplorerApp) -> None:
+async def jobs_on_the_status_line(pilot, app):
     app.explorer.jobs_changed(STAGED_JOBS)
     app.say("bp s42 measured, saved in results.json", "good")
 
 
-async def the_question_before_leaving(pilot: Pilot[Any], app: ExplorerApp) -> None:
+async def the_question_before_leaving(pilot, app):
     await app.push_screen(
         SureScreen("2 jobs not finished. Leave?", "Finished runs are on disk.", lambda: True)
     )
 
 
-async def problems(pilot: Pilot[Any], app: ExplorerApp) -> None:
+async def problems(pilot, app):
     more = [
         Problem("runs/cut.json", "runs/cut.json: truncated at line 3, column 17; write it again"),
         Problem(
@@ -261,13 +260,11 @@ SCENES = {
 }
 
 
-def opened_on(
-    scene: Scene, terminal: Terminal
-) -> tuple[ExplorerApp, Callable[[Pilot[Any]], Awaitable[None]]]:
+def opened_on(scene, terminal):
     """An explorer, and what leads it to the scene once it runs."""
     app = ExplorerApp(scene.session(), title=OPEN, terminal=terminal)
 
-    async def play(pilot: Pilot[Any]) -> None:
+    async def play(pilot):
         await until(
             pilot, lambda: app.explorer.sliders is not None and app.explorer.sliders.is_mounted
         )
@@ -275,7 +272,7 @@ def opened_on(
         for pause, keys in groupby(scene.keys, key=lambda key: isinstance(key, Sees)):
             if pause:
                 words = next(keys)
-                await until(pilot, lambda words=words: words in screen_text(app))  # type: ignore[misc]
+                await until(pilot, lambda words=words: words in screen_text(app))
             else:
                 await pilot.press(*keys)
         if scene.staging is not None:
@@ -288,7 +285,7 @@ def opened_on(
     return app, play
 
 
-def _is_due(app: ExplorerApp) -> bool:
+def _is_due(app):
     """Whether something that was asked for is still to be shown."""
     if isinstance(app.screen, CommandPalette) and any(not each.is_finished for each in app.workers):
         # what is found is listed in several steps

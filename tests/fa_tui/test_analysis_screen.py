@@ -1,18 +1,12 @@
 """Sweep and seeds on screen: what the commands print, following the sliders."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable
-from typing import Any
-
 import pytest
 from msgspec.structs import replace
 
 from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities
-from fa_core.reporting.blocks import Block, Grid
+from fa_core.reporting.blocks import Grid
 from fa_core.reporting.sections.analyses import seeds_blocks, sensitivity_blocks
-from fa_tui.app import ExplorerApp
 from fa_tui.follow import Reading
 from fa_tui.session import Session
 from fa_tui.views.printed import lines_of
@@ -21,16 +15,16 @@ from tests.fa_tui.looks import below_tabs as screen_text
 from tests.fa_tui.waiting import until
 
 
-def grids_of(blocks: Iterable[Block]) -> list[Grid]:
+def grids_of(blocks):
     return [block for block in blocks if isinstance(block, Grid)]
 
 
-async def _open(pilot: Any, *keys: str) -> Any:
+async def _open(pilot, *keys):
     return await opened(pilot, "A", *keys)
 
 
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
-def test_no_number_is_cut_at_any_width(session: Session, width: int) -> None:
+def test_no_number_is_cut_at_any_width(session, width):
     for blocks in (
         [*sensitivity_blocks(sensitivities(session.table))],
         [*seeds_blocks(over_seeds(session.table))],
@@ -43,7 +37,7 @@ def test_no_number_is_cut_at_any_width(session: Session, width: int) -> None:
                 assert all(cell in text for cell in row if cell[-1].isdigit() and " " not in cell)
 
 
-async def test_number_keys_and_clicks_open_what_the_commands_print(app: ExplorerApp) -> None:
+async def test_number_keys_and_clicks_open_what_the_commands_print(app):
     async with running(app) as pilot:
         screen = await _open(pilot, "2")
         means, ranges = grids_of(seeds_blocks(over_seeds(app.session.table)))
@@ -56,7 +50,7 @@ async def test_number_keys_and_clicks_open_what_the_commands_print(app: Explorer
         assert app.explorer.page.id == "Matrix"
 
 
-async def test_thresholds_and_runs_that_change_are_followed(app: ExplorerApp) -> None:
+async def test_thresholds_and_runs_that_change_are_followed(app):
     async with running(app) as pilot:
         screen = await _open(pilot)
         assert "(1.935), 0/6" in screen.text.text
@@ -69,9 +63,7 @@ async def test_thresholds_and_runs_that_change_are_followed(app: ExplorerApp) ->
         assert "16 runs" in screen_text(app) and "2/7" in screen.text.text
 
 
-async def test_the_analyses_are_of_the_runs_in_scope_and_say_what_the_filter_takes_from_them(
-    app: ExplorerApp,
-) -> None:
+async def test_the_analyses_are_of_the_runs_in_scope_and_say_what_the_filter_takes_from_them(app):
     async with running(app) as pilot:
         await pilot.press("slash", *"seed<100 method:dfa", "enter")
         await until(pilot, lambda: app.session.scope is not None)
@@ -90,9 +82,7 @@ async def test_the_analyses_are_of_the_runs_in_scope_and_say_what_the_filter_tak
 @pytest.mark.parametrize(
     ("filtered", "said"), [(False, "No run is open"), (True, "No run passes the filter")]
 )
-async def test_where_there_is_nothing_to_analyse_it_says_so(
-    app: ExplorerApp, filtered: bool, said: str
-) -> None:
+async def test_where_there_is_nothing_to_analyse_it_says_so(app, filtered, said):
     app = app if filtered else app_on(Session([]))
     async with running(app, (80, 24)) as pilot:
         if filtered:

@@ -1,10 +1,7 @@
 """The command line completes, its help fits a terminal, and its codes say what happened."""
 
-from __future__ import annotations
-
 import itertools
 import json
-from pathlib import Path
 
 import pytest
 
@@ -19,9 +16,7 @@ from fa_tui.cli import COMMANDS, main
         ("show --stab", "--stability-drift-ceiling"),
     ],
 )
-def test_a_shell_is_told_what_may_follow(
-    words: str, found: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_shell_is_told_what_may_follow(words, found, monkeypatch, capsys):
     monkeypatch.setenv("_FA_TUI_COMPLETE", "complete_bash")
     monkeypatch.setenv("COMP_WORDS", f"fa-tui {words}")
     monkeypatch.setenv("COMP_CWORD", str(len(words.split())))
@@ -32,9 +27,7 @@ def test_a_shell_is_told_what_may_follow(
     assert main([]) == 0
 
 
-def test_every_line_of_the_help_fits_eighty_columns(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_line_of_the_help_fits_eighty_columns(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["--help"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -59,16 +52,14 @@ def test_every_line_of_the_help_fits_eighty_columns(
     ],
 )
 def test_a_command_that_judges_writes_or_measures_needs_a_path(
-    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    words, tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     assert main(words.split()) == 2
     assert "PATH" in capsys.readouterr().err and not list(tmp_path.iterdir())
 
 
-def test_check_ends_with_the_count_and_the_letters(
-    published_table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_ends_with_the_count_and_the_letters(published_table, capsys):
     assert main(["show", str(published_table), "--format", "json"]) == 0
     flags = [row["flags"] for row in json.loads(capsys.readouterr().out)]
     letters = ", ".join(
@@ -83,8 +74,8 @@ def test_check_ends_with_the_count_and_the_letters(
 
 
 def test_a_file_that_cannot_be_read_gives_the_code_that_its_folder_gives(
-    published_table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    published_table, tmp_path, capsys
+):
     (tmp_path / "good.json").write_bytes(published_table.read_bytes())
     (tmp_path / "notes.txt").write_text("none of ours")
     assert main(["show", str(tmp_path)]) == 0
@@ -98,9 +89,7 @@ def test_a_file_that_cannot_be_read_gives_the_code_that_its_folder_gives(
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_examples_of_the_help_can_be_copied(
-    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_examples_of_the_help_can_be_copied(command, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
     assert main([command, "--help"]) == 0
     lines = capsys.readouterr().out.splitlines()

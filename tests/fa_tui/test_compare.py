@@ -1,25 +1,22 @@
 """The comparison on screen: pages of runs, flipping through methods, bars and charts, what fits."""
 
-from __future__ import annotations
-
 import math
 import re
 
 import pytest
 
-from fa_core.formats.rows import AuditRow
 from fa_core.report.numbers import short
-from fa_tui.app import ExplorerApp
 from fa_tui.session import Session
 from fa_tui.views.scale import Scale
 from fa_tui.widgets.chart import Canvas, Curve, layer_chart
+from tests.fa_core.rows import row_of as named
 from tests.fa_tui.compared_runs import row_of, ten_seeds
 from tests.fa_tui.looks import app_on, opened, running, settled
 from tests.fa_tui.looks import below_tabs as screen_text
 from tests.fa_tui.waiting import until
 
 
-async def test_every_seed_of_a_method_is_scrolled_to_and_then_ratio_and_mean() -> None:
+async def test_every_seed_of_a_method_is_scrolled_to_and_then_ratio_and_mean():
     app = app_on(ten_seeds())
     async with running(app, (80, 24)) as pilot:
         screen = await opened(pilot, "C")
@@ -33,7 +30,7 @@ async def test_every_seed_of_a_method_is_scrolled_to_and_then_ratio_and_mean() -
         assert "○ s1" in screen_text(app).splitlines()[1] or screen.view.column == 11
 
 
-async def test_ratio_spread_and_parting_are_of_all_seeds_on_screen_or_not() -> None:
+async def test_ratio_spread_and_parting_are_of_all_seeds_on_screen_or_not():
     app = app_on(ten_seeds())
     async with running(app) as pilot:
         screen = await opened(pilot, "C")
@@ -53,7 +50,7 @@ async def test_ratio_spread_and_parting_are_of_all_seeds_on_screen_or_not() -> N
         assert "×1329" in screen_text(app)
 
 
-async def test_c_opens_on_the_method_under_the_cursor_and_tab_flips(app: ExplorerApp) -> None:
+async def test_c_opens_on_the_method_under_the_cursor_and_tab_flips(app):
     async with running(app) as pilot:
         await pilot.press("down")
         screen = await opened(pilot, "C")
@@ -69,7 +66,7 @@ async def test_c_opens_on_the_method_under_the_cursor_and_tab_flips(app: Explore
         assert app.explorer.page.id == "Matrix"
 
 
-async def test_a_single_run_says_how_to_compare_it() -> None:
+async def test_a_single_run_says_how_to_compare_it():
     app = app_on(Session([row_of("bp", 1, 1.0, 2.0)]))
     async with running(app, (80, 24)) as pilot:
         await opened(pilot, "C")
@@ -77,11 +74,11 @@ async def test_a_single_run_says_how_to_compare_it() -> None:
         assert "max/min" not in screen_text(app).splitlines()[1]
 
 
-async def test_no_runs_and_unmeasured_runs_are_said_not_drawn() -> None:
+async def test_no_runs_and_unmeasured_runs_are_said_not_drawn():
     for rows, words in (
         ([], "nothing to compare"),
         (
-            [AuditRow(source="x", key=f"x{n}", method="x", seed=n) for n in range(2)],
+            [named(f"x_s{n}") for n in range(2)],
             "a not measured  b not measured",
         ),
     ):
@@ -92,7 +89,7 @@ async def test_no_runs_and_unmeasured_runs_are_said_not_drawn() -> None:
             await pilot.press("tab", "v", "down", "right")
 
 
-async def test_a_click_on_a_cell_says_its_value_and_source(app: ExplorerApp) -> None:
+async def test_a_click_on_a_cell_says_its_value_and_source(app):
     async with running(app) as pilot:
         screen = await opened(pilot, "C")
         await pilot.click("CompareView", offset=(40, 3))
@@ -101,17 +98,7 @@ async def test_a_click_on_a_cell_says_its_value_and_source(app: ExplorerApp) -> 
         assert f"bp s123: ‖h_0‖ = {short(h_0, 6)}" in screen_text(app)
 
 
-async def test_six_runs_fit_eighty_columns_and_stay_told_apart(app: ExplorerApp) -> None:
-    app.history.now = app.session.but(marked=frozenset(set(range(6))))
-    async with running(app, (80, 24)) as pilot:
-        await opened(pilot, "C")
-        names = screen_text(app).splitlines()[1]
-        for name in ("bp s42", "s42", "bp s123"):
-            assert name in names
-        assert "state_bridge" not in names
-
-
-def test_the_charts_hold_every_layer_of_every_run_on_one_scale() -> None:
+def test_the_charts_hold_every_layer_of_every_run_on_one_scale():
     short_run = Curve([(0, 1.0), (1, 10.0)], "curve-1", "○")
     long_run = Curve([(0, 2.0), (1, math.nan), (2, 4.0)], "curve-2", "□")
     chart = layer_chart([short_run, long_run])
@@ -119,7 +106,7 @@ def test_the_charts_hold_every_layer_of_every_run_on_one_scale() -> None:
     assert layer_chart([Curve([], "curve-1", "○")]).curves == []
 
 
-async def test_a_seed_has_its_mark_in_the_heading_and_at_its_curve(app: ExplorerApp) -> None:
+async def test_a_seed_has_its_mark_in_the_heading_and_at_its_curve(app):
     async with running(app, (200, 60)) as pilot:
         screen = await opened(pilot, "C", "tab")
         text = screen_text(app)
@@ -129,7 +116,7 @@ async def test_a_seed_has_its_mark_in_the_heading_and_at_its_curve(app: Explorer
         assert curves == ["curve-1", "curve-2", "curve-3"]
 
 
-async def test_runs_of_one_seed_have_its_mark_and_are_told_apart_by_name(app: ExplorerApp) -> None:
+async def test_runs_of_one_seed_have_its_mark_and_are_told_apart_by_name(app):
     app.history.now = app.session.but(
         marked=frozenset({row for row, each in enumerate(app.session.rows) if each.seed == 123})
     )
@@ -142,23 +129,21 @@ async def test_runs_of_one_seed_have_its_mark_and_are_told_apart_by_name(app: Ex
         assert "bp □" in text and "dfa □" in text
 
 
-async def test_v_shows_the_chart_instead_of_the_table_and_a_larger_screen_has_a_larger_one(
-    app: ExplorerApp,
-) -> None:
+async def test_v_shows_the_chart_instead_of_the_table_and_a_larger_screen_has_a_larger_one(app):
     async with running(app, (80, 24)) as pilot:
         screen = await opened(pilot, "C", "v")
         before = screen.curves.size
         assert before.height * 2 >= 24 and not screen.view.size.height
         for size in ((120, 40), (200, 60)):
             await pilot.resize_terminal(*size)
-            await until(pilot, lambda size=size: screen.curves.size.width == size[0])  # type: ignore[misc]
+            await until(pilot, lambda size=size: screen.curves.size.width == size[0])
             assert screen.curves.size.height > before.height
             before = screen.curves.size
         await pilot.press("v")
         await until(pilot, lambda: screen.view.size.height)
 
 
-def _deep() -> Session:
+def _deep():
     """A shallow run and one of 200 layers that jumps at block 77."""
     norms = [10.0 * 1.01**layer * (300 if layer > 77 else 1) for layer in range(201)]
     session = Session(
@@ -167,7 +152,7 @@ def _deep() -> Session:
     return session.but(marked=frozenset({0, 1, 2}))
 
 
-async def test_a_layer_that_a_run_does_not_have_is_said_to_be_missing() -> None:
+async def test_a_layer_that_a_run_does_not_have_is_said_to_be_missing():
     app = app_on(_deep())
     async with running(app) as pilot:
         await opened(pilot, "C")
@@ -178,18 +163,14 @@ async def test_a_layer_that_a_run_does_not_have_is_said_to_be_missing() -> None:
 
 @pytest.mark.parametrize("marked", range(2, 7))
 @pytest.mark.parametrize("width", [80, 100, 120])
-async def test_up_to_six_runs_fit_without_a_scrollbar(
-    app: ExplorerApp, width: int, marked: int
-) -> None:
-    app.history.now = app.session.but(marked=frozenset(set(range(marked))))
+async def test_up_to_six_runs_fit_without_a_scrollbar(app, width, marked):
+    app.history.now = app.session.but(marked=frozenset(range(marked)))
     async with running(app, (width, 40)) as pilot:
         screen = await opened(pilot, "C")
         assert not screen.view.show_horizontal_scrollbar
 
 
-async def test_whole_names_go_before_the_mean(
-    app: ExplorerApp,
-) -> None:
+async def test_whole_names_go_before_the_mean(app):
     bridges = {row for row, each in enumerate(app.session.rows) if each.method == "state_bridge"}
     async with running(app, (80, 24)) as pilot:
         screen = await opened(pilot, "C", "tab", "tab")
@@ -205,7 +186,7 @@ async def test_whole_names_go_before_the_mean(
         assert "mean" not in names
 
 
-async def test_a_growth_of_many_digits_stays_in_its_column() -> None:
+async def test_a_growth_of_many_digits_stays_in_its_column():
     app = app_on(Session([row_of("bp", seed, 1e-10, 1.2345e10, 1.0) for seed in range(6)]))
     async with running(app, (80, 24)) as pilot:
         await opened(pilot, "C")
@@ -214,24 +195,7 @@ async def test_a_growth_of_many_digits_stays_in_its_column() -> None:
         assert len(growing) < 80
 
 
-async def test_p_means_presets_on_a_slider_and_the_method_before_elsewhere(
-    app: ExplorerApp,
-) -> None:
-    async with running(app) as pilot:
-        await opened(pilot, "C")
-        await pilot.press("shift+tab")
-        assert " ep " in screen_text(app).splitlines()[0]
-        await pilot.press("a", "p")
-        await until(
-            pilot, lambda: "Thresholds" in screen_text(app) and "protocol" in screen_text(app)
-        )
-        await pilot.press("escape")
-        await until(pilot, lambda: app.screen is app.explorer)
-
-
-async def test_the_heading_names_no_place_that_all_share_and_a_mean_only_of_one_network(
-    app: ExplorerApp,
-) -> None:
+async def test_the_heading_names_no_place_that_all_share_and_a_mean_only_of_one_network(app):
     app.history.now = app.session.but(marked=frozenset({0, 3}))
     async with running(app) as pilot:
         await opened(pilot, "C")

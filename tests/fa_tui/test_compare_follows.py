@@ -1,11 +1,7 @@
 """The comparison follows thresholds, filter and new measurements; what is copied from it."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
-import pytest
 from msgspec.structs import replace
 
 from fa_core.formats import scan
@@ -19,7 +15,7 @@ from tests.fa_tui.looks import opened, running, settled
 from tests.fa_tui.waiting import until
 
 
-async def test_marked_runs_come_first_and_a_slider_rejudges_every_column(app: ExplorerApp) -> None:
+async def test_marked_runs_come_first_and_a_slider_rejudges_every_column(app):
     async with running(app) as pilot:
         await pilot.press("space", *["down"] * 4, "right", "space")
         screen = await opened(pilot, "C")
@@ -36,7 +32,7 @@ async def test_marked_runs_come_first_and_a_slider_rejudges_every_column(app: Ex
         assert "11 of 15 need walk-back" in screen_text(app)
 
 
-async def test_a_filter_on_verdicts_follows_the_thresholds(app: ExplorerApp) -> None:
+async def test_a_filter_on_verdicts_follows_the_thresholds(app):
     async with running(app) as pilot:
         await pilot.press("slash", *"flag:b", "enter")
         await until(pilot, lambda: "filter flag:b, 9 of 15 runs" in screen_text(app))
@@ -54,7 +50,7 @@ async def test_a_filter_on_verdicts_follows_the_thresholds(app: ExplorerApp) -> 
             assert set(screen.group.rows if screen.group else ()) <= set(passing)
 
 
-async def test_a_measured_run_appears_and_the_method_stays(app: ExplorerApp) -> None:
+async def test_a_measured_run_appears_and_the_method_stays(app):
     async with running(app) as pilot:
         screen = await opened(pilot, "C", "tab")
         index = next(n for n, row in enumerate(app.session.rows) if row.key == "dfa_s42")
@@ -67,9 +63,7 @@ async def test_a_measured_run_appears_and_the_method_stays(app: ExplorerApp) -> 
         assert "diverge at layer 0" in screen_text(app)
 
 
-async def test_the_copied_command_prints_just_the_runs_compared(
-    published_table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_the_copied_command_prints_just_the_runs_compared(published_table, capsys):
     app = ExplorerApp(Session(scan([published_table]).rows), paths=[published_table])
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("down")

@@ -1,15 +1,10 @@
 """D: two of the open files or folders, run by run."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from fa_core.formats import scan
-from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.screens import dialogs
 from fa_tui.session import Session
@@ -20,9 +15,9 @@ from .waiting import until
 
 
 @pytest.fixture
-def changed(published_table: Path, tmp_path: Path) -> Path:
+def changed(published_table, tmp_path):
     """The published table with one run tamed."""
-    document: dict[str, Any] = json.loads(published_table.read_text())
+    document = json.loads(published_table.read_text())
     run = document["reports"]["dfa_s42"]
     run["residual_norms"] = [1.0] * len(run["residual_norms"])
     path = tmp_path / "tamed.json"
@@ -30,11 +25,11 @@ def changed(published_table: Path, tmp_path: Path) -> Path:
     return path
 
 
-def explorer(*paths: Path) -> ExplorerApp:
+def explorer(*paths):
     return app_on(Session(scan(list(paths)).rows))
 
 
-async def test_only_what_changed_is_listed_and_enter_goes_there(published_table, changed) -> None:
+async def test_only_what_changed_is_listed_and_enter_goes_there(published_table, changed):
     app = explorer(published_table, changed)
     async with running(app) as pilot:
         await pilot.press("D")
@@ -51,7 +46,7 @@ async def test_only_what_changed_is_listed_and_enter_goes_there(published_table,
         assert (app.session.rows[row].method, app.session.rows[row].seed) == ("dfa", 42)
 
 
-async def test_a_slider_moves_both_sides_and_tab_swaps_them(published_table, changed) -> None:
+async def test_a_slider_moves_both_sides_and_tab_swaps_them(published_table, changed):
     app = explorer(published_table, changed)
     async with running(app) as pilot:
         await pilot.press("D")
@@ -64,7 +59,7 @@ async def test_a_slider_moves_both_sides_and_tab_swaps_them(published_table, cha
 
 async def test_a_second_file_is_opened_beside_the_first_and_compared(
     published_table, changed, copied
-) -> None:
+):
     app = explorer(published_table)
     async with running(app) as pilot:
         await app.following.look()
@@ -81,7 +76,7 @@ async def test_a_second_file_is_opened_beside_the_first_and_compared(
 
 async def test_two_records_of_one_measurement_are_compared_and_show_says_which_it_shows(
     tmp_path, capsys
-) -> None:
+):
     facts = {"checkpoint": "/runs/dfa_s1", "hashes": {"weights": "1"}}
     for name, high in (("a.json", -1.0), ("b.json", 3.0)):
         ends = {"margin_pp": [-5.0, high]}
@@ -98,9 +93,7 @@ async def test_two_records_of_one_measurement_are_compared_and_show_says_which_i
     assert f"{tmp_path / 'b.json'} is shown, not {tmp_path / 'a.json'}" in capsys.readouterr().err
 
 
-async def test_the_two_are_chosen_from_a_list_and_exported(
-    published_table, changed, tmp_path
-) -> None:
+async def test_the_two_are_chosen_from_a_list_and_exported(published_table, changed, tmp_path):
     app = explorer(published_table, changed)
     async with running(app) as pilot:
         await pilot.press("D")
@@ -108,7 +101,7 @@ async def test_the_two_are_chosen_from_a_list_and_exported(
         for key in "v21":
             before = app.screen
             await pilot.press(key)
-            await until(pilot, lambda before=before: app.screen is not before)  # type: ignore[misc]
+            await until(pilot, lambda before=before: app.screen is not before)
         await shows(pilot, f"A {changed.name} ✗ 9 of 15")
         for name in ("d.csv", "d.md"):
             await pilot.press("e")
@@ -116,10 +109,10 @@ async def test_the_two_are_chosen_from_a_list_and_exported(
             assert ".csv .json .md: this table" in app.screen.note.text
             app.screen.entry.value = str(tmp_path / name)
             await pilot.press("enter")
-            await until(pilot, lambda name=name: "what changed" in read(tmp_path / name))  # type: ignore[misc]
+            await until(pilot, lambda name=name: "what changed" in read(tmp_path / name))
     (line,) = read(tmp_path / "d.csv").splitlines()[1:]
     assert line.startswith('dfa s42,✗-b-d,✗ab-d,"(a) growth 1 → 2043, ')
 
 
-def read(path: Path) -> str:
+def read(path):
     return path.read_text() if path.exists() else ""

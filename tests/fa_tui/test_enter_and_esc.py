@@ -1,10 +1,7 @@
 """Enter opens what the cursor is on, and Esc goes back, on every page."""
 
-from __future__ import annotations
-
 import pytest
 
-from fa_tui.app import ExplorerApp
 from fa_tui.jobs.listing import Listed
 from fa_tui.views.words import parted
 from tests.fa_tui.looks import app_on, opened, running, screen_text, shows
@@ -14,9 +11,7 @@ from tests.fa_tui.waiting import until
 
 @pytest.mark.parametrize("size", [(80, 24), (50, 24), (60, 15), (80, 10), (80, 12), (200, 60)])
 @pytest.mark.parametrize("long", [False, True], ids=["matrix", "table"])
-async def test_a_run_opens_on_all_of_the_width_with_its_four_lines(
-    app: ExplorerApp, size: tuple[int, int], long: bool
-) -> None:
+async def test_a_run_opens_on_all_of_the_width_with_its_four_lines(app, size, long):
     async with running(app, size) as pilot:
         explorer = app.explorer
         await pilot.press(*["t"] * long, "down")
@@ -28,19 +23,19 @@ async def test_a_run_opens_on_all_of_the_width_with_its_four_lines(
         assert all(f" {letter} " in screen_text(app) for letter in "abcd")
         await pilot.press(*["down"] * 8, "escape")
         await until(pilot, lambda: explorer.focused is explorer.page.view)
-        assert not explorer.page.is_open and pane.scroll_offset.y == 0
+        assert not explorer.page.has_class("-run-alone") and pane.scroll_offset.y == 0
         assert explorer.page.id == ("Table" if long else "Matrix"), "one step back"
         await until(pilot, lambda: explorer.page.view.size.width > size[0] // 3)
 
 
-async def test_a_double_click_opens_the_run(app: ExplorerApp) -> None:
+async def test_a_double_click_opens_the_run(app):
     async with running(app, (80, 24)) as pilot:
         explorer = app.explorer
         await pilot.click(explorer.page.view, offset=(30, 2), times=2)
         await until(pilot, lambda: explorer.focused is explorer.page.detail)
 
 
-async def test_enter_and_esc_typed_ahead_leave_the_runs(app: ExplorerApp) -> None:
+async def test_enter_and_esc_typed_ahead_leave_the_runs(app):
     async with running(app, (80, 24)) as pilot:
         explorer = app.explorer
         await pilot.press("t", "enter", "escape", "down")
@@ -48,7 +43,7 @@ async def test_enter_and_esc_typed_ahead_leave_the_runs(app: ExplorerApp) -> Non
         assert explorer.focused is explorer.page.view and explorer.page.view.line == 1
 
 
-async def test_enter_in_compare_goes_to_the_run_in_the_matrix(app: ExplorerApp) -> None:
+async def test_enter_in_compare_goes_to_the_run_in_the_matrix(app):
     async with running(app) as pilot:
         page = await opened(pilot, "C", "tab", "right")
         run = page.row
@@ -58,8 +53,8 @@ async def test_enter_in_compare_goes_to_the_run_in_the_matrix(app: ExplorerApp) 
         assert app.explorer.row == app.explorer.matrix.row == run
 
 
-async def test_enter_on_a_job_goes_to_its_run(app: ExplorerApp) -> None:
-    app.jobs.listed = lambda: [Listed(id="7", name="a run", state="running")]  # type: ignore[method-assign]
+async def test_enter_on_a_job_goes_to_its_run(app):
+    app.jobs.listed = lambda: [Listed(id="7", name="a run", state="running")]
     async with running(app) as pilot:
         page = await opened(pilot, "J")
         assert page.row == 7
@@ -68,7 +63,7 @@ async def test_enter_on_a_job_goes_to_its_run(app: ExplorerApp) -> None:
         assert app.explorer.matrix.row == 7
 
 
-async def test_the_selected_run_is_common_to_all_pages(app: ExplorerApp) -> None:
+async def test_the_selected_run_is_common_to_all_pages(app):
     async with running(app) as pilot:
         await pilot.press("down", "right", "t")
         await until(pilot, lambda: app.explorer.page.id == "Table")
@@ -81,7 +76,7 @@ async def test_the_selected_run_is_common_to_all_pages(app: ExplorerApp) -> None
         assert app.session.rows[app.explorer.page.row].key == "state_bridge_s123"
 
 
-async def test_esc_peels_slider_page_and_filter(app: ExplorerApp) -> None:
+async def test_esc_peels_slider_page_and_filter(app):
     async with running(app) as pilot:
         explorer = app.explorer
         await pilot.press("slash", *"dfa", "enter")
@@ -100,14 +95,12 @@ async def test_esc_peels_slider_page_and_filter(app: ExplorerApp) -> None:
         assert app.session.scope_text == "dfa"
 
 
-async def test_the_sliders_fold_with_a_key_and_where_the_page_needs_the_lines(
-    app: ExplorerApp,
-) -> None:
+async def test_the_sliders_fold_with_a_key_and_where_the_page_needs_the_lines(app):
     async with running(app, (80, 24)) as pilot:
         explorer = app.explorer
         assert explorer.sliders is not None
 
-        def lines() -> int:
+        def lines():
             assert explorer.sliders is not None
             return explorer.sliders.size.height
 
@@ -125,7 +118,7 @@ async def test_the_sliders_fold_with_a_key_and_where_the_page_needs_the_lines(
         await until(pilot, lambda: lines() == 1 and page.size.height > 12)
 
 
-async def test_the_first_run_that_flips_comes_into_sight() -> None:
+async def test_the_first_run_that_flips_comes_into_sight():
     app = app_on(many())
     async with running(app, (80, 24)) as pilot:
         explorer = app.explorer

@@ -1,7 +1,5 @@
 """The first screen explains itself: what is open, every seed, the run, and the way to each screen."""
 
-from __future__ import annotations
-
 import pytest
 
 from fa_core.formats import scan
@@ -22,9 +20,7 @@ from tests.fa_tui.waiting import until
 
 
 @pytest.mark.parametrize(("key", "name"), [("C", "Compare"), ("A", "Analysis"), ("J", "Jobs")])
-async def test_the_tab_bar_marks_the_open_screen_and_its_keys_work_on_each(
-    app: ExplorerApp, key: str, name: str
-) -> None:
+async def test_the_tab_bar_marks_the_open_screen_and_its_keys_work_on_each(app, key, name):
     async with running(app, (80, 24)) as pilot:
         assert marked_tab(app) == "Matrix"
         await pilot.press("t")
@@ -38,22 +34,22 @@ async def test_the_tab_bar_marks_the_open_screen_and_its_keys_work_on_each(
         await until(pilot, lambda: marked_tab(app) == "Matrix")
 
 
-async def test_a_click_on_a_tab_opens_it(app: ExplorerApp) -> None:
+async def test_a_click_on_a_tab_opens_it(app):
     async with running(app, (80, 24)) as pilot:
         for name in ("Compare", "Jobs", "Table", "Matrix"):
             bar = app.screen.query_one(TabBar)
             await pilot.click(bar, offset=(bar.render_line(0).text.index(name), 0))
-            await until(pilot, lambda name=name: marked_tab(app) == name)  # type: ignore[misc]
+            await until(pilot, lambda name=name: marked_tab(app) == name)
 
 
-def marked_tab(app: ExplorerApp) -> str:
+def marked_tab(app):
     """The tab that is marked on the screen."""
     bar = app.explorer.tabs
     (text,) = (piece for option in bar.options(80) for piece, tone in option if tone == OPEN_TAB)
     return text
 
 
-async def test_what_is_open_says_how_to_open_ones_own(session: Session) -> None:
+async def test_what_is_open_says_how_to_open_ones_own(session):
     look = understood(ViewState(filter=FIRST_VIEW), session)
     app = ExplorerApp(session, title=SAMPLES, look=look, terminal=COLOURFUL)
     async with running(app, (80, 24)):
@@ -61,7 +57,7 @@ async def test_what_is_open_says_how_to_open_ones_own(session: Session) -> None:
         assert said == " sample runs: published table and main, 15 of 15 runs · o opens yours"
 
 
-def test_the_first_view_has_traces_checkpoints_and_two_places() -> None:
+def test_the_first_view_has_traces_checkpoints_and_two_places():
     found = scan(default_paths())
     session = Session(found.rows, traces=found.traces)
     session = session.but(filter=filter_of(ViewState(filter=FIRST_VIEW), session))
@@ -70,7 +66,7 @@ def test_the_first_view_has_traces_checkpoints_and_two_places() -> None:
     assert len(session.in_scope) == 33
 
 
-async def test_the_third_seed_of_many_runs_is_on_a_screen_of_eighty_columns() -> None:
+async def test_the_third_seed_of_many_runs_is_on_a_screen_of_eighty_columns():
     rows = []
     for method in ("credit_bridge", "state_bridge", "dfa"):
         for depth in range(40):
@@ -89,7 +85,7 @@ async def test_the_third_seed_of_many_runs_is_on_a_screen_of_eighty_columns() ->
 
 
 @pytest.mark.parametrize("key", "tCTAJD?")
-async def test_every_page_is_ascii_where_the_terminal_shows_no_more(key: str) -> None:
+async def test_every_page_is_ascii_where_the_terminal_shows_no_more(key):
     app = ExplorerApp(epochs(), terminal=PLAIN)
     async with running(app, (80, 24)) as pilot:
         assert screen_text(app).isascii()

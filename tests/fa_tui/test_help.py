@@ -1,10 +1,8 @@
 """Help: in every pane of every screen, in the words of that pane."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import get_type_hints
 
 import msgspec.toml
 import pytest
@@ -13,7 +11,6 @@ from fa_core.analysis.seeds import PARTS_AT
 from fa_core.formats import scan
 from fa_core.formats.rows import Problem
 from fa_core.report.diagnostics import DIAGNOSTICS
-from fa_tui.app import ExplorerApp
 from fa_tui.key_list import help_lines
 from fa_tui.options import ThresholdOptions
 from fa_tui.pages.compare import ComparePage
@@ -38,7 +35,7 @@ SCREENS = {
 
 
 @pytest.fixture
-def app(sample_runs: Path) -> ExplorerApp:
+def app(sample_runs):
     found = scan([sample_runs / "floor"])
     return app_on(
         Session(
@@ -47,16 +44,16 @@ def app(sample_runs: Path) -> ExplorerApp:
     )
 
 
-async def go(pilot: Any, app: ExplorerApp, *keys: str) -> None:
+async def go(pilot, app, *keys):
     for key in keys:
         before, focused = app.screen, app.focused
         await pilot.press(key)
-        await until(pilot, lambda b=before, f=focused: app.screen is not b or app.focused is not f)  # type: ignore[misc]
+        await until(pilot, lambda b=before, f=focused: app.screen is not b or app.focused is not f)
     await pilot.pause()
 
 
 @pytest.mark.parametrize("name", SCREENS)
-async def test_every_pane_explains_itself_before_its_keys(app: ExplorerApp, name: str) -> None:
+async def test_every_pane_explains_itself_before_its_keys(app, name):
     async with running(app) as pilot:
         await go(pilot, app, *SCREENS[name])
         screen = app.screen
@@ -75,21 +72,21 @@ async def test_every_pane_explains_itself_before_its_keys(app: ExplorerApp, name
 
 
 @pytest.mark.parametrize("name", [name for name in SCREENS if name != "what if"])
-async def test_the_question_mark_opens_it(app: ExplorerApp, name: str) -> None:
+async def test_the_question_mark_opens_it(app, name):
     async with running(app, (80, 24)) as pilot:
         await go(pilot, app, *SCREENS[name], "question_mark")
         assert isinstance(app.screen, HelpScreen)
         assert "esc Close" in screen_text(app), "the keys stay on screen however long the help is"
 
 
-async def test_where_a_question_mark_can_be_typed_f1_opens_it(app: ExplorerApp) -> None:
+async def test_where_a_question_mark_can_be_typed_f1_opens_it(app):
     async with running(app, (80, 24)) as pilot:
         await go(pilot, app, "w", "f1")
         assert isinstance(app.screen, HelpScreen)
 
 
 @pytest.mark.parametrize("letter", DIAGNOSTICS)
-def test_what_is_published_of_a_number_is_where_its_threshold_is_chosen(letter: str) -> None:
+def test_what_is_published_of_a_number_is_where_its_threshold_is_chosen(letter):
     diagnostic = DIAGNOSTICS[letter]
     hints = get_type_hints(ThresholdOptions, include_extras=True)
     (option,) = hints[diagnostic.threshold].__metadata__
@@ -103,7 +100,7 @@ def test_what_is_published_of_a_number_is_where_its_threshold_is_chosen(letter: 
         assert diagnostic.calibration in " ".join(text.split())
 
 
-def test_the_texts_are_of_classes_that_exist_and_quote_their_limits() -> None:
+def test_the_texts_are_of_classes_that_exist_and_quote_their_limits():
     texts = msgspec.toml.decode((Path(help_screen.__file__).with_name("help.toml")).read_bytes())
     source = "\n".join(
         path.read_text() for path in Path(help_screen.__file__).parents[1].rglob("*.py")

@@ -1,44 +1,25 @@
 """The jobs screen: time left from the rate, what keys end and begin again."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 from msgspec.structs import replace
-from textual.pilot import Pilot
 
-from fa_tui.app import ExplorerApp
 from fa_tui.jobs.listing import Listed, Pace, progress_line
 from tests.fa_tui.looks import opened, running, screen_text, shows
 from tests.fa_tui.waiting import until
 
-MakeApp = Callable[..., ExplorerApp]
-
 
 class Clock:
-    def __init__(self) -> None:
+    def __init__(self):
         self.now = 100.0
 
-    def __call__(self) -> float:
+    def __call__(self):
         return self.now
 
 
-def test_no_time_left_is_told_before_there_is_a_rate() -> None:
+def test_the_time_left_follows_from_the_batches_that_are_done_and_is_not_told_without_a_rate():
     clock = Clock()
     pace = Pace(clock)
     assert pace.seconds_left(10) is None
-    pace.note(0)
-    clock.now += 60
-    pace.note(0)
-    assert pace.seconds_left(10) is None
-
-
-def test_the_time_left_follows_from_the_batches_that_are_done() -> None:
-    clock = Clock()
-    pace = Pace(clock)
     pace.note(1)
     clock.now += 4
     pace.note(3)
@@ -47,29 +28,23 @@ def test_the_time_left_follows_from_the_batches_that_are_done() -> None:
     assert pace.seconds_left(10) == 13
     clock.now += 100
     assert pace.seconds_left(10) is None, "it takes longer than its rate says"
-
-
-def test_a_job_that_begins_anew_has_no_rate_yet() -> None:
-    clock = Clock()
-    pace = Pace(clock)
     pace.note(1)
-    clock.now += 1
-    pace.note(5)
+    clock.now += 60
     pace.note(1)
-    assert pace.seconds_left(10) is None
+    assert pace.seconds_left(10) is None, "it began anew, and nothing more is done"
 
 
-async def show_jobs(pilot: Pilot[Any], app: ExplorerApp, jobs: list[Listed]) -> Any:
+async def show_jobs(pilot, app, jobs):
     """Open the page of the jobs on these."""
-    app.jobs.listed = lambda: jobs  # type: ignore[method-assign]
+    app.jobs.listed = lambda: jobs
     return await opened(pilot, "J")
 
 
-def _line(*jobs: Listed) -> str:
+def _line(*jobs):
     return "".join(text for text, _ in progress_line(jobs))
 
 
-def test_between_two_jobs_the_status_line_names_the_next_and_keeps_its_counts() -> None:
+def test_between_two_jobs_the_status_line_names_the_next_and_keeps_its_counts():
     first, second = (
         Listed(id=name, name=name, state="queued", total=20) for name in ("dfa s1", "dfa s2")
     )
@@ -84,11 +59,11 @@ def test_between_two_jobs_the_status_line_names_the_next_and_keeps_its_counts() 
     assert _line(done, replace(second, state="running"), *waiting) == between
 
 
-def test_the_last_job_leaves_no_line_behind() -> None:
+def test_the_last_job_leaves_no_line_behind():
     assert _line(Listed(id="1", name="dfa s1", state="done", done=20, total=20)) == ""
 
 
-def test_a_stopwatch_tells_how_long_the_last_run_was() -> None:
+def test_a_stopwatch_tells_how_long_the_last_run_was():
     clock = Clock()
     pace = Pace(clock)
     pace.turn(running=False)
@@ -105,8 +80,8 @@ def test_a_stopwatch_tells_how_long_the_last_run_was() -> None:
 
 
 async def test_the_cursor_is_on_the_job_that_is_at_work_when_the_screen_opens(
-    measuring_app: MakeApp, tmp_path: Path
-) -> None:
+    measuring_app, tmp_path
+):
     app = measuring_app("first", "second", "wait", "last")
     async with running(app) as pilot:
         await pilot.press("asterisk", "m")
@@ -123,15 +98,13 @@ async def test_the_cursor_is_on_the_job_that_is_at_work_when_the_screen_opens(
     app.close_jobs()
 
 
-async def test_only_the_keys_that_would_do_something_are_shown(
-    measuring_app: MakeApp, tmp_path: Path
-) -> None:
+async def test_only_the_keys_that_would_do_something_are_shown(measuring_app, tmp_path):
     app = measuring_app("wait", "two")
     async with running(app) as pilot:
         await pilot.press("asterisk", "m", "J")
         await until(pilot, lambda: app.explorer.page.id == "Jobs" and "running" in screen_text(app))
 
-        def keys() -> set[str]:
+        def keys():
             return {
                 active.binding.key
                 for active in app.screen.active_bindings.values()
@@ -158,9 +131,7 @@ async def test_only_the_keys_that_would_do_something_are_shown(
     app.close_jobs()
 
 
-async def test_one_key_ends_all_jobs_and_they_stay_in_their_order(
-    measuring_app: MakeApp,
-) -> None:
+async def test_one_key_ends_all_jobs_and_they_stay_in_their_order(measuring_app):
     app = measuring_app("first", "wait", "two", "three")
     async with running(app) as pilot:
         await pilot.press("asterisk", "m", "J")
@@ -181,9 +152,7 @@ async def test_one_key_ends_all_jobs_and_they_stay_in_their_order(
     app.close_jobs()
 
 
-async def test_the_log_under_the_cursor_is_copied(
-    measuring_app: MakeApp, copied: list[str]
-) -> None:
+async def test_the_log_under_the_cursor_is_copied(measuring_app, copied):
     app = measuring_app("one")
     async with running(app) as pilot:
         await pilot.press("m", "J")
@@ -198,14 +167,14 @@ async def test_the_log_under_the_cursor_is_copied(
     assert copied[0] in ("no log", "no log yet")
 
 
-async def test_jobs_may_move_while_the_explorer_closes(app: ExplorerApp) -> None:
+async def test_jobs_may_move_while_the_explorer_closes(app):
     async with running(app):
         # closing takes the widgets of a screen away before the screen
         await app.explorer.remove_children()
         app.explorer.jobs_changed([Listed(id="1", name="dfa s42", state="running")])
 
 
-async def test_what_runs_is_on_top_and_the_cursor_stays_on_its_job(app: ExplorerApp) -> None:
+async def test_what_runs_is_on_top_and_the_cursor_stays_on_its_job(app):
     jobs = [
         Listed(id=name, name=name, state=state)
         for name, state in (("x", "done"), ("y", "running"), ("z", "queued"))
@@ -220,9 +189,7 @@ async def test_what_runs_is_on_top_and_the_cursor_stays_on_its_job(app: Explorer
         assert screen.job is not None and screen.job.name == "y"
 
 
-async def test_a_note_that_its_line_cuts_is_whole_in_the_log_and_so_is_its_process(
-    app: ExplorerApp,
-) -> None:
+async def test_a_note_that_its_line_cuts_is_whole_in_the_log_and_so_is_its_process(app):
     note = "out of memory at 128 samples: measured again in batches of 64, which does not change any number"
     job = Listed(id="1", name="dfa s42", state="running", done=3, total=10, pid=4711, words=note)
     async with running(app, (80, 24)) as pilot:
@@ -234,19 +201,17 @@ async def test_a_note_that_its_line_cuts_is_whole_in_the_log_and_so_is_its_proce
 @pytest.mark.parametrize(
     ("width", "shows"), [(80, "T Timeline  A"), (60, "Jobs Diff"), (44, "Jobs")]
 )
-async def test_the_jobs_are_in_the_tab_bar_however_narrow(
-    app: ExplorerApp, width: int, shows: str
-) -> None:
+async def test_the_jobs_are_in_the_tab_bar_however_narrow(app, width, shows):
     async with running(app, (width, 24)):
         assert shows in screen_text(app).splitlines()[0]
 
 
 async def test_more_runs_get_as_many_workers_as_the_command_line_has(
-    measuring_app: MakeApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[int] = []
+    measuring_app, tmp_path, monkeypatch
+):
+    asked = []
 
-    def workers_for(runs: int, spec: str = "auto", jobs: int | None = None) -> list[str]:
+    def workers_for(runs, spec="auto", jobs=None):
         asked.append(runs)
         return ["cpu"] * min(runs, 2)
 

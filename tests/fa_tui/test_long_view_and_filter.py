@@ -335,7 +335,7 @@ async def test_the_matrix_shows_what_changed_while_the_long_view_was_on_screen(
         app.folders_changed([Reading(place="more.json", rows=more)])
         await pilot.press("t")
         await pilot.pause()
-        assert len(app.explorer.matrix.grid.places) == 30
+        assert len(app.session.in_scope) == 30
 
 
 async def test_among_many_runs_a_filter_waits_until_no_letter_came_for_a_moment(

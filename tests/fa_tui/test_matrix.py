@@ -1,22 +1,18 @@
 """The shades behind the matrix' numbers, and what stays in view."""
 
-from __future__ import annotations
-
-from fa_core.formats.rows import AuditRow
-from fa_tui.app import ExplorerApp
 from fa_tui.session import Session
-from tests.fa_tui.conftest import COLOURFUL
-from tests.fa_tui.looks import running
+from tests.fa_core.rows import row_of
+from tests.fa_tui.looks import app_on, running
 from tests.fa_tui.waiting import until
 
 
-async def test_the_source_stays_in_view_when_its_heading_scrolls_away() -> None:
+async def test_the_source_stays_in_view_when_its_heading_scrolls_away():
     rows = [
-        AuditRow(source=source, key=f"m{number}_s1", method=f"m{number}", seed=1)
+        row_of(f"m{number}_s1", source)
         for source in ("x/first.json", "x/second.json")
         for number in range(60)
     ]
-    app = ExplorerApp(Session(rows), terminal=COLOURFUL)
+    app = app_on(Session(rows))
     async with running(app) as pilot:
         matrix = app.explorer.matrix
         corner = lambda: matrix.frozen(None)[0][0].strip()  # noqa: E731
@@ -27,12 +23,8 @@ async def test_the_source_stays_in_view_when_its_heading_scrolls_away() -> None:
         assert corner() == "second.json"
 
 
-async def test_the_cursor_stays_in_view_when_the_terminal_changes() -> None:
-    rows = [
-        AuditRow(source="runs.json", key=f"m{number}_s1", method=f"m{number}", seed=1)
-        for number in range(15)
-    ]
-    app = ExplorerApp(Session(rows), terminal=COLOURFUL)
+async def test_the_cursor_stays_in_view_when_the_terminal_changes():
+    app = app_on(Session([row_of(f"m{number}_s1", "runs.json") for number in range(15)]))
     async with running(app, (80, 24)) as pilot:
         matrix = app.explorer.matrix
         await pilot.press("end")

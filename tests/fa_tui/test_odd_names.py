@@ -1,25 +1,20 @@
 """Names of any characters: every table keeps its columns, and nothing that steers a terminal is shown."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
-from textual.app import App, ComposeResult
 from textual.geometry import Size
-from textual.widget import Widget
 
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.listing import Listed
 from fa_tui.pages.jobs import jobs_grid
 from fa_tui.screens.questions import Choice, shown_choices
 from fa_tui.session import Session
-from fa_tui.terminal.abilities import Terminal
 from fa_tui.views.filters import ViewState
 from fa_tui.views.glyphs import ASCII, UNICODE
 from fa_tui.views.text import width_of
 from fa_tui.widgets.table import GridTable, LineTable
 from tests.fa_tui.conftest import COLOURFUL, PLAIN
-from tests.fa_tui.looks import opened, running, screen_text
+from tests.fa_tui.looks import Stage, opened, running, screen_text, settled
 from tests.fa_tui.odd_names import ODD_NAMES, WIDE
 from tests.fa_tui.scenes import epochs, published, trace
 from tests.fa_tui.waiting import until
@@ -28,7 +23,7 @@ SIZES = [(80, 24), (120, 40)]
 TERMINALS = [COLOURFUL, PLAIN]
 
 
-def odd() -> Session:
+def odd():
     """A published method under every odd name."""
     of_one_method = [row for row in published() if row.method == "credit_bridge"]
     return Session(
@@ -37,7 +32,8 @@ def odd() -> Session:
                 row,
                 key=f"{name}_s{row.seed}",
                 method=name,
-                report=replace(row.report, method_name=name),
+                axes={"arch": name},
+                report=replace(row.report, method_name=name, notes=name, recorded_verdict=name),
             )
             for name in ODD_NAMES
             for row in of_one_method
@@ -45,7 +41,7 @@ def odd() -> Session:
     )
 
 
-def misfits(view: LineTable) -> list[tuple[int | None, int | None, str]]:
+def misfits(view):
     """The parts of a table that are wider than their place, or hold what is not to be shown."""
     found = []
     for line in (None, *range(view.line_count())):
@@ -63,7 +59,7 @@ def misfits(view: LineTable) -> list[tuple[int | None, int | None, str]]:
     return found
 
 
-def views(of: Widget) -> list[LineTable]:
+def views(of):
     return [view for view in of.query(LineTable) if view.display]
 
 
@@ -78,7 +74,7 @@ def views(of: Widget) -> list[LineTable]:
     ],
     ids=str,
 )
-async def test_the_runs(look: ViewState, terminal: Terminal, size: tuple[int, int]) -> None:
+async def test_the_runs(look, terminal, size):
     app = ExplorerApp(odd(), terminal=terminal, look=look)
     async with running(app, size) as pilot:
         for key in ("down", "right", "down", "space"):
@@ -89,7 +85,7 @@ async def test_the_runs(look: ViewState, terminal: Terminal, size: tuple[int, in
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("keys", ["C", "D"])
-async def test_what_is_made_of_them(keys: str, size: tuple[int, int]) -> None:
+async def test_what_is_made_of_them(keys, size):
     app = ExplorerApp(odd(), terminal=COLOURFUL)
     async with running(app, size) as pilot:
         screen = await opened(pilot, *keys)
@@ -97,8 +93,17 @@ async def test_what_is_made_of_them(keys: str, size: tuple[int, int]) -> None:
             assert misfits(view) == [] and view.frozen_width < view.view.width
 
 
+async def test_no_page_sends_what_steers_a_terminal():
+    app = ExplorerApp(odd(), terminal=COLOURFUL)
+    async with running(app) as pilot:
+        for key in ("down", "enter", "escape", "t", "C", "A"):
+            await pilot.press(key)
+            await settled(pilot)
+            assert screen_text(app).replace("\n", "").isprintable(), key
+
+
 @pytest.mark.parametrize("size", SIZES)
-async def test_the_timeline(size: tuple[int, int]) -> None:
+async def test_the_timeline(size):
     app = ExplorerApp(epochs([trace(name, 1, 1.1) for name in ODD_NAMES]), terminal=COLOURFUL)
     async with running(app, size) as pilot:
         screen = await opened(pilot, "T")
@@ -107,24 +112,19 @@ async def test_the_timeline(size: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_jobs(size: tuple[int, int]) -> None:
+async def test_jobs(size):
     table = GridTable()
     jobs = [
         Listed(id=name, name=name, state="queued", device=name, words=name) for name in ODD_NAMES
     ]
     table.set_grid(jobs_grid(jobs))
-
-    class Stage(App[None]):
-        def compose(self) -> ComposeResult:
-            yield table
-
-    async with Stage().run_test(size=size) as pilot:
+    async with Stage(table).run_test(size=size) as pilot:
         await until(pilot, lambda: table.size == Size(*size))
         assert misfits(table) == []
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_the_cursor_moves_over_whole_names(size: tuple[int, int]) -> None:
+async def test_the_cursor_moves_over_whole_names(size):
     app = ExplorerApp(odd(), terminal=COLOURFUL)
     async with running(app, size) as pilot:
         await pilot.press("right", "down", "left")
@@ -136,7 +136,7 @@ async def test_the_cursor_moves_over_whole_names(size: tuple[int, int]) -> None:
         assert width_of(name) == app.explorer.matrix.frozen_width and cells
 
 
-def test_a_list_to_choose_from() -> None:
+def test_a_list_to_choose_from():
     for glyphs in (UNICODE, ASCII):
         choices = [Choice(name, "note", "") for name in ODD_NAMES]
         lines = [line.plain for line in shown_choices(choices, glyphs)]

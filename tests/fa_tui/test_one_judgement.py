@@ -19,7 +19,6 @@ from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import sensitivity, verdict_curve
 from fa_core.analysis.utility import decision_utility
 from fa_core.formats import Trace, TraceEpoch
-from fa_core.formats.rows import AuditRow
 from fa_core.formats.table import AuditTable
 from fa_core.report.beside import failure_mode
 from fa_core.report.diagnostic_record import range_text, records_of
@@ -45,6 +44,7 @@ from fa_tui.views.words import flip_text
 from fa_tui.widgets.detail import RunPage
 from fa_tui.widgets.run_cells import verdict_row
 from tests.fa_core.analysis.runs import timeline
+from tests.fa_core.rows import row_of
 from tests.fa_tui.looks import stepped
 
 FACES = ("not measured", "passes", "fires", "undecided")
@@ -106,7 +106,7 @@ def rows(draw):
     found = []
     for seed, report in enumerate(draw(st.lists(reports, min_size=1, max_size=6))):
         key, report = f"dfa_s{seed}", replace(report, seed=seed)
-        found.append(AuditRow(source="here", key=key, method="dfa", seed=seed, report=report))
+        found.append(row_of(key, "here", report=report))
     return found
 
 
@@ -344,7 +344,7 @@ def test_judgements_change_at_the_deciding_points_alone(found, limits, letter):
 def test_a_flip_is_named_by_the_state_after_it():
     known = {"cross_batch_stability": 0.4, "intervals": {"stability": (0.2, 0.6)}}
     report = DiagnosticReport(method_name="dfa", residual_norms=[1.0, 2.0], **known)
-    session = Session([AuditRow(source="here", key="dfa", method="dfa", report=report)])
+    session = Session([row_of("dfa", report=report)])
     said = []
     for ceiling in (0.7, 0.3, 0.1, 0.3, 0.7):
         limits = replace(session.thresholds, stability_drift_ceiling=ceiling)

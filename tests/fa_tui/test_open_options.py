@@ -1,12 +1,7 @@
 """What the options of `open` and `show` do to the first view."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
-from fa_core.formats.rows import AuditRow
 from fa_tui import opening
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
@@ -14,12 +9,13 @@ from fa_tui.session import Session
 from fa_tui.settings import Loaded, Settings
 from fa_tui.terminal import abilities
 from fa_tui.views.filters import Filter, picking
+from tests.fa_core.rows import row_of
 from tests.fa_tui.looks import running, screen_text, settled
 
 
-def reopened(words: list[str], monkeypatch: pytest.MonkeyPatch, settings: Settings) -> ExplorerApp:
+def reopened(words, monkeypatch, settings):
     """The explorer that a command line starts on a terminal."""
-    started: list[ExplorerApp] = []
+    started = []
     monkeypatch.setattr(abilities, "on_a_terminal", lambda: True)
     monkeypatch.setattr(opening, "load_settings", lambda: Loaded(settings))
     monkeypatch.setattr(ExplorerApp, "run", lambda self: started.append(self) or 0)
@@ -28,8 +24,8 @@ def reopened(words: list[str], monkeypatch: pytest.MonkeyPatch, settings: Settin
 
 
 async def test_the_long_view_opens_sorted_and_filtered_with_the_focus_on_it(
-    published_table: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    published_table, monkeypatch
+):
     words = [str(published_table), "--filter", "flag:a", "--sort", "-growth"]
     app = reopened(words, monkeypatch, Settings())
     async with running(app) as pilot:
@@ -61,13 +57,8 @@ async def test_the_long_view_opens_sorted_and_filtered_with_the_focus_on_it(
     ],
 )
 def test_a_look_that_cannot_be_is_one_line(
-    published_table: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    options: list[str],
-    says: str,
-    terminal: bool,
-) -> None:
+    published_table, monkeypatch, capsys, options, says, terminal
+):
     monkeypatch.setattr(abilities, "on_a_terminal", lambda: terminal)
     assert main([str(published_table), *options]) == 2
     out, err = capsys.readouterr()
@@ -77,8 +68,8 @@ def test_a_look_that_cannot_be_is_one_line(
 
 
 def test_without_a_terminal_it_prints_what_show_prints_of_the_same_runs_in_the_same_order(
-    published_table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    published_table, capsys
+):
     look = ["--filter", "flag:a -method:bridge", "--sort", "-growth"]
     printed = []
     for command in ("open", "show"):
@@ -92,16 +83,12 @@ def test_without_a_terminal_it_prints_what_show_prints_of_the_same_runs_in_the_s
     ]
 
 
-def test_the_value_of_an_option_is_no_misspelt_command(published_table: Path) -> None:
+def test_the_value_of_an_option_is_no_misspelt_command(published_table):
     assert main(["open", "--filter", "seeds", str(published_table)]) == 0
 
 
-def test_runs_of_one_name_in_several_files_are_picked_each_by_itself() -> None:
-    rows = [
-        AuditRow(source=source, key=f"dfa_s{seed}", method="dfa", seed=seed)
-        for source in ("a.json", "b.json")
-        for seed in (1, 2)
-    ]
+def test_runs_of_one_name_in_several_files_are_picked_each_by_itself():
+    rows = [row_of(f"dfa_s{seed}", source) for source in ("a.json", "b.json") for seed in (1, 2)]
     session = Session(rows)
     for wanted in ([0], [0, 3], [1, 2], [0, 1, 2], [0, 2]):
         assert Filter(picking(rows, wanted)).rows(session) == wanted

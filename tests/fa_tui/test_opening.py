@@ -1,42 +1,38 @@
 """What `fa-tui open` hands to the explorer."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from fa_core.audit.devices import Execution
 from fa_core.formats import Scan, scan
-from fa_core.formats.rows import AuditRow, Problem
+from fa_core.formats.rows import AuditRow
 from fa_tui.cli import main
 from fa_tui.jobs.measuring import Setup
-from fa_tui.session import Session
 from fa_tui.terminal import abilities
 
 
 @pytest.fixture
-def handed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def handed(monkeypatch):
     """Everything the explorer was made with, instead of starting it."""
-    received: dict[str, Any] = {}
+    received = {}
 
     class Recorder:
         return_code = opens_next = None
 
-        def __init__(self, session: Session, **rest: Any) -> None:
+        def __init__(self, session, **rest):
             received.update(rest, session=session)
 
-        def run(self) -> int:
+        def run(self):
             return 0
 
-        def close_jobs(self) -> None:
+        def close_jobs(self):
             pass
 
         add_problems = None
         paths = (Path("runs"),)
 
-        def call_later(self, _: object, problems: list[Problem]) -> None:
+        def call_later(self, _, problems):
             received["problems"] = problems
 
     monkeypatch.setattr(abilities, "on_a_terminal", lambda: True)
@@ -45,7 +41,7 @@ def handed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return received
 
 
-def test_data_and_network_for_bare_checkpoints_reach_the_workers(handed: dict[str, Any]) -> None:
+def test_data_and_network_for_bare_checkpoints_reach_the_workers(handed):
     assert (
         main(["nets", "--data", "digits", "--model", "my.nets:build", "--taps", "embed,blocks.*"])
         == 0
@@ -58,25 +54,19 @@ def test_data_and_network_for_bare_checkpoints_reach_the_workers(handed: dict[st
     )
 
 
-def test_without_options_the_manifests_decide(
-    handed: dict[str, Any], published_table: Path
-) -> None:
+def test_without_options_the_manifests_decide(handed, published_table):
     assert main([str(published_table)]) == 0
     assert handed["setup"] == Setup()
     assert handed["paths"] == [published_table]
 
 
-def test_a_threshold_that_was_given_wins_and_the_others_come_from_the_settings(
-    handed: dict[str, Any],
-) -> None:
+def test_a_threshold_that_was_given_wins_and_the_others_come_from_the_settings(handed):
     assert main(["runs", "--g-norm-floor", "1e-9"]) == 0
     assert handed["session"].thresholds.g_norm_floor == 1e-9
     assert handed["session"].thresholds.h_norm_explosion_ratio == 50.0
 
 
-def test_what_has_gone_when_traces_are_wanted_is_a_problem(
-    handed: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_has_gone_when_traces_are_wanted_is_a_problem(handed, monkeypatch):
     found = Scan([AuditRow(source="runs", key="bp", method="bp")])
     monkeypatch.setattr("fa_core.formats.scan", lambda paths, **_: found)
     assert main(["runs"]) == 0
@@ -85,7 +75,7 @@ def test_what_has_gone_when_traces_are_wanted_is_a_problem(
     assert "no such file" in handed["problems"][0].message
 
 
-def test_where_to_measure_reaches_the_explorer(handed: dict[str, Any]) -> None:
+def test_where_to_measure_reaches_the_explorer(handed):
     pytest.importorskip("ray")
     assert (
         main(
@@ -105,9 +95,7 @@ def test_where_to_measure_reaches_the_explorer(handed: dict[str, Any]) -> None:
     assert handed["setup"].execution == Execution(engine="ray", address="head:6379", jobs=2)
 
 
-def test_a_place_that_cannot_be_meant_is_refused_before_the_explorer_opens(
-    handed: dict[str, Any], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_place_that_cannot_be_meant_is_refused_before_the_explorer_opens(handed, capsys):
     assert main(["open", "runs", "--address", "auto"]) == 2
     assert capsys.readouterr().err == "fa-tui: --address is of a Ray cluster; add --engine ray\n"
     assert not handed

@@ -1,9 +1,6 @@
 """A penalty log at the command line: bounded by hand, and every number that is not exact says so."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 
@@ -20,30 +17,26 @@ GIVEN = ("--h0", "8.7", "--depth", "4", "--frozen-baseline", "0.349")
 
 
 @pytest.fixture
-def penalty_log(tmp_path: Path) -> Path:
+def penalty_log(tmp_path):
     log = [{"epoch": 30, "h_L_norm": 3.56e4, "g_2_norm": 1e-4, "test_acc": 0.3625}]
     path = tmp_path / "dfa_pen_lam0.01_s42.json"
     path.write_text(json.dumps({"lam": 0.01, "seed": 42, "final_test_acc": 0.3625, "log": log}))
     return path
 
 
-def shown(capsys: pytest.CaptureFixture[str], *args: str | Path) -> str:
+def shown(capsys, *args):
     assert main(["show", *map(str, args)]) == 0
     return capsys.readouterr().out
 
 
-def test_the_published_penalty_case_is_reached_with_options(
-    penalty_log: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_published_penalty_case_is_reached_with_options(penalty_log, capsys):
     (row,) = json.loads(shown(capsys, penalty_log, *GIVEN, "--format", "json"))
     assert row["max_per_block_growth"] == pytest.approx(8.0, abs=0.01)
     assert (row["coverage"], row["flags"]) == ("ab", "d")
     assert row["evidence"] == {"a": "bound", "b": "proxy", "d": "assumed"}
 
 
-def test_a_bound_and_a_proxy_are_marked_in_the_table_with_a_legend(
-    penalty_log: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bound_and_a_proxy_are_marked_in_the_table_with_a_legend(penalty_log, capsys):
     table = shown(capsys, penalty_log, *GIVEN)
     line = next(line for line in table.splitlines() if line.strip().startswith("dfa"))
     assert "≥7.998" in line and "≈1e-4" in line and "+1.35" in line
@@ -51,9 +44,7 @@ def test_a_bound_and_a_proxy_are_marked_in_the_table_with_a_legend(
     assert "≥7.998" in shown(capsys, penalty_log, *GIVEN, "--format", "markdown")
 
 
-def test_exact_numbers_are_not_marked(
-    published_table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_exact_numbers_are_not_marked(published_table, capsys):
     table = shown(capsys, published_table, *GIVEN)
     assert "≥" not in table and "≈" not in table
     assert all(
@@ -65,17 +56,15 @@ def test_exact_numbers_are_not_marked(
 @pytest.mark.parametrize(
     "given", [("--h0", "8.7"), ("--depth", "4"), ("--h0", "-1", "--depth", "4")]
 )
-def test_half_a_bound_or_one_that_cannot_be_meant_is_a_usage_error(
-    penalty_log: Path, capsys: pytest.CaptureFixture[str], given: tuple[str, ...]
-) -> None:
+def test_half_a_bound_or_one_that_cannot_be_meant_is_a_usage_error(penalty_log, capsys, given):
     assert main(["show", str(penalty_log), *given]) == 2
     assert "--h0" in capsys.readouterr().err
 
 
 async def test_the_explorer_bounds_a_log_too_also_when_it_changes_and_its_command_says_so(
-    penalty_log: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started: list[ExplorerApp] = []
+    penalty_log, monkeypatch
+):
+    started = []
     monkeypatch.setattr(abilities, "on_a_terminal", lambda: True)
     monkeypatch.setattr(ExplorerApp, "run", lambda self: started.append(self) or 0)
     assert main(["open", str(penalty_log), *GIVEN]) == 0
@@ -92,15 +81,13 @@ async def test_the_explorer_bounds_a_log_too_also_when_it_changes_and_its_comman
 
 
 @pytest.fixture
-def foreign_log(tmp_path: Path) -> Path:
+def foreign_log(tmp_path):
     path = tmp_path / "dfa_s1.csv"
     path.write_text("epoch,val_acc\n1,0.25\n2,0.5\n")
     return path
 
 
-def test_commands_read_columns_that_are_named(
-    foreign_log: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_commands_read_columns_that_are_named(foreign_log, capsys):
     line = ["timeline", str(foreign_log), "--format", "json"]
     assert main([*line, "--columns", "acc=val_acc"]) == 0
     (run,) = json.loads(capsys.readouterr().out)["runs"]
@@ -121,13 +108,9 @@ def test_commands_read_columns_that_are_named(
     ],
 )
 def test_the_explorer_reads_columns_of_the_command_line_or_of_the_settings(
-    foreign_log: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    settings: str,
-    options: list[str],
-    read: list[float],
-) -> None:
-    started: list[ExplorerApp] = []
+    foreign_log, monkeypatch, settings, options, read
+):
+    started = []
     monkeypatch.setattr(abilities, "on_a_terminal", lambda: True)
     monkeypatch.setattr(ExplorerApp, "run", lambda self: started.append(self) or 0)
     settings_file().parent.mkdir(parents=True, exist_ok=True)

@@ -1,10 +1,7 @@
 """Runs of one name in two folders are told apart by every analysis, as by the explorer."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -18,9 +15,7 @@ from fa_tui.views.grid import build_grid
 from fa_tui.views.words import disambiguate, labels, run_name
 
 
-def test_every_command_tells_runs_of_one_name_apart(
-    tmp_path: Path, sample_runs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_command_tells_runs_of_one_name_apart(tmp_path, sample_runs, capsys):
     for folder, run in (("first", "dfa_s42"), ("second", "ep_s42")):
         shutil.copytree(sample_runs / "main" / run, tmp_path / folder / "dfa_s42")
         manifest = tmp_path / folder / "dfa_s42" / "manifest.json"
@@ -42,7 +37,7 @@ def test_every_command_tells_runs_of_one_name_apart(
     assert r"| dfa_s42\@first/dfa_s42 |" in (tmp_path / "report.md").read_text()
 
 
-def run(lam: float | None, seed: int, source: str = "a.json") -> AuditRow:
+def run(lam, seed, source="a.json"):
     axes = {} if lam is None else {"lam": lam}
     return AuditRow(source=source, key="", method="dfa", seed=seed, axes=axes)
 
@@ -68,9 +63,7 @@ def run(lam: float | None, seed: int, source: str = "a.json") -> AuditRow:
         ),
     ],
 )
-def test_a_run_has_one_name_in_lists_the_explorer_and_files(
-    rows: list[AuditRow], names: list[str], keys: list[str]
-) -> None:
+def test_a_run_has_one_name_in_lists_the_explorer_and_files(rows, names, keys):
     assert disambiguate(rows) == names
     session = Session(rows)
     # one that has no namesake among its seed needs no axis
@@ -81,7 +74,7 @@ def test_a_run_has_one_name_in_lists_the_explorer_and_files(
     assert unique_keys(rows) == keys
 
 
-def test_the_default_is_named_where_its_axis_differs_and_the_audit_tells_it() -> None:
+def test_the_default_is_named_where_its_axis_differs_and_the_audit_tells_it():
     facts = {"arch": "resmlp", "recipe": {"lam": 0.0}}
     plain = AuditRow(
         source="a.json",

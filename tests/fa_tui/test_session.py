@@ -1,52 +1,38 @@
 """The explorer's state: what a threshold changes, and nothing else."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
-import msgspec
-
-from fa_core.formats import Trace, scan
-from fa_core.formats.rows import AuditRow
+from fa_core.formats import scan
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import BIT, letters_of
+from fa_core.report.diagnostics import BIT
 from fa_core.report.report_facts import DiagnosticThresholds
-from fa_tui.session import Session, UnreadTraces, with_rows
+from fa_tui.session import Session, UnreadTraces
 from fa_tui.views.filters import Filter
 from fa_tui.views.words import flip_text
+from tests.fa_core.analysis.runs import row
 from tests.fa_tui.looks import stepped
 
 JUDGED = DiagnosticReport(residual_norms=[1.0, 2.0], bp_grad_norms=[1.0, 1.0], headline_acc=0.5)
 EP_123, EP_456 = "ep_s123", "ep_s456"
 
 
-def at(session: Session, **limits: float) -> Session:
+def at(session, **limits):
     """A step to other thresholds, by their fields."""
     return stepped(session, thresholds=DiagnosticThresholds(**limits))
 
 
-def test_lowering_a_to_five_flips_exactly_the_two_ep_seeds_above_it(session: Session) -> None:
+def test_lowering_a_to_five_flips_exactly_the_two_ep_seeds_above_it(session):
     now = at(session, h_norm_explosion_ratio=5.0)
     assert {now.rows[flip.row].key for flip in now.flips} == {EP_123, EP_456}
     assert all((flip.before, flip.after) == ((0, 0), (BIT["a"], 0)) for flip in now.flips)
     assert (session.counts().walked, now.counts().walked) == (9, 11), "the old one stays"
 
 
-def test_a_step_reads_and_counts_nothing_again(session: Session) -> None:
+def test_a_step_reads_and_counts_nothing_again(session):
     now = at(session, h_norm_explosion_ratio=5.0)
     assert now.runs is session.runs and now.seen is session.seen
     assert now.seen.values("a") is session.seen.values("a")
 
 
-def test_a_measured_row_takes_the_place_of_the_old_one(session: Session) -> None:
-    row = msgspec.structs.replace(
-        session.rows[0], report=DiagnosticReport(residual_norms=[1.0, 1000.0])
-    )
-    session = with_rows(session, {0: row})
-    assert (letters_of(session.flags[0]), letters_of(session.coverage[0])) == ("a", "a")
-
-
-def test_flips_are_told_in_words_and_the_rest_counted(session: Session) -> None:
+def test_flips_are_told_in_words_and_the_rest_counted(session):
     now = at(session, h_norm_explosion_ratio=0.5)
     assert flip_text(now, now.flips, limit=2) == "bp +a on 3, ep +a on 3"
     assert flip_text(now, now.flips, limit=1) == "bp +a on 3, 3 more"
@@ -54,19 +40,17 @@ def test_flips_are_told_in_words_and_the_rest_counted(session: Session) -> None:
     assert "−a → ✓ bp s42" in flip_text(back, back.flips, limit=9)
 
 
-def test_a_run_that_loses_a_letter_but_not_its_walk_back_is_told_apart_and_last(
-    session: Session,
-) -> None:
+def test_a_run_that_loses_a_letter_but_not_its_walk_back_is_told_apart_and_last(session):
     now = at(session, h_norm_explosion_ratio=5.0, stability_drift_ceiling=0.5)
     assert flip_text(now, now.flips, limit=9).endswith(
         "+a → ✗ ep s456, −c (still ✗) credit_bridge s42, −c (still ✗) dfa s123"
     )
 
 
-def test_traces_are_read_only_when_they_are_wanted_and_only_once(sample_runs: Path) -> None:
-    calls: list[Path] = []
+def test_traces_are_read_only_when_they_are_wanted_and_only_once(sample_runs):
+    calls = []
 
-    def read() -> list[Trace]:
+    def read():
         calls.append(sample_runs / "main")
         return scan(calls[-1:]).traces
 
@@ -76,25 +60,15 @@ def test_traces_are_read_only_when_they_are_wanted_and_only_once(sample_runs: Pa
     assert calls == [sample_runs / "main"]
 
 
-def test_a_recorded_verdict_differs_by_its_letters_and_not_by_its_words() -> None:
-    report = DiagnosticReport(residual_norms=[1.0, 100.0], recorded_verdict="walk-back: (a)")
-    session = Session([AuditRow(source="s", key="k", method="m", report=report)])
+def test_a_recorded_verdict_differs_by_its_letters_and_not_by_its_words():
+    session = Session([row(growth=100.0, recorded_verdict="walk-back: (a)")])
     assert not session.judged(0).recorded_differs
     assert at(session, h_norm_explosion_ratio=200.0).judged(0).recorded_differs
 
 
-def test_controls_are_not_among_the_numbers_that_a_threshold_is_set_by() -> None:
-    session = Session(
-        [
-            AuditRow(
-                source="",
-                key=f"{method}_s1",
-                method=method,
-                report=DiagnosticReport(residual_norms=[1.0, norm]),
-            )
-            for method, norm in (("dfa", 60.0), ("bp", 2.0), ("frozen", 40.0))
-        ]
-    )
+def test_controls_are_not_among_the_numbers_that_a_threshold_is_set_by():
+    norms = (("dfa", 60.0), ("bp", 2.0), ("frozen", 40.0))
+    session = Session([row(method, growth=norm) for method, norm in norms])
     assert list(session.seen.values("a")) == list(session.deciding("a")) == [2.0, 60.0]
     assert list(session.seen.values_with_controls("a")) == [2.0, 40.0, 60.0]
     only = session.but(filter=Filter("method:frozen"))

@@ -1,8 +1,5 @@
 """Settings: what the file says counts, what is wrong in it is told with line and fix, and nothing ever crashes."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -13,19 +10,19 @@ from fa_tui.terminal.themes import THEMES
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def file(tmp_path):
     return tmp_path / "settings.toml"
 
 
-def messages(path: Path) -> list[str]:
+def messages(path):
     return [problem.message for problem in load_settings(path).problems]
 
 
-def test_no_file_means_defaults_and_no_complaint(file: Path) -> None:
+def test_no_file_means_defaults_and_no_complaint(file):
     assert load_settings(file) == (Settings(), ())
 
 
-def test_what_the_file_says_counts(file: Path) -> None:
+def test_what_the_file_says_counts(file):
     file.write_text(
         'theme = "fa-light"\nglyphs = "ascii"\nshow = "growth"\nlive = "off"\n'
         "[thresholds]\nh_norm_explosion_ratio = 12\n"
@@ -56,7 +53,7 @@ def test_what_the_file_says_counts(file: Path) -> None:
         ("thresholds = 3", "thresholds: expected object, got int"),
     ],
 )
-def test_an_error_is_one_line_and_the_defaults_are_used(file: Path, text: str, what: str) -> None:
+def test_an_error_is_one_line_and_the_defaults_are_used(file, text, what):
     file.write_text(text)
     (message,) = messages(file)
     assert message.startswith(f"{file}: {what}")
@@ -72,7 +69,7 @@ def test_an_error_is_one_line_and_the_defaults_are_used(file: Path, text: str, w
         (b"", "is a folder, not a file"),
     ],
 )
-def test_a_file_that_is_no_text_is_told(file: Path, content: bytes, said: str) -> None:
+def test_a_file_that_is_no_text_is_told(file, content, said):
     if content:
         file.write_bytes(content)
     else:
@@ -81,11 +78,11 @@ def test_a_file_that_is_no_text_is_told(file: Path, content: bytes, said: str) -
     assert said in message
 
 
-def test_the_themes_that_can_be_set_are_those_there_are() -> None:
+def test_the_themes_that_can_be_set_are_those_there_are():
     assert tuple(theme.name for theme in THEMES) == get_args(Theme)[1:]
 
 
-def test_a_theme_is_not_written_into_a_file_that_is_no_toml(file: Path) -> None:
+def test_a_theme_is_not_written_into_a_file_that_is_no_toml(file):
     file.write_text("theme = \n")
     with pytest.raises(UnreadableInput, match="line 1: not TOML"):
         keep_theme("fa-light", file)
@@ -106,9 +103,7 @@ def test_a_theme_is_not_written_into_a_file_that_is_no_toml(file: Path) -> None:
         ),
     ],
 )
-def test_a_theme_that_is_chosen_is_kept_and_nothing_else_is_touched(
-    file: Path, before: str, after: str
-) -> None:
+def test_a_theme_that_is_chosen_is_kept_and_nothing_else_is_touched(file, before, after):
     if before:
         file.write_text(before)
     link = file.with_name("link")

@@ -1,11 +1,8 @@
 """What a page gives: files, and the command that prints the same."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -16,7 +13,6 @@ from fa_core.formats.rows import AuditRow, with_assumed_baseline
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.report_facts import DiagnosticThresholds
-from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.session import Session
 from fa_tui.share import (
@@ -36,20 +32,18 @@ STRICT = DiagnosticThresholds(h_norm_explosion_ratio=5)
 
 
 @pytest.fixture
-def rows(published_table: Path) -> list[AuditRow]:
+def rows(published_table):
     return scan([published_table]).rows
 
 
 @pytest.fixture
-def app(published_table: Path) -> ExplorerApp:
+def app(published_table):
     app = app_on(Session(scan([published_table]).rows))
     app.paths = [published_table]
     return app
 
 
-def test_files_are_judged_by_the_sliders_and_open_again(
-    tmp_path: Path, rows: list[AuditRow]
-) -> None:
+def test_files_are_judged_by_the_sliders_and_open_again(tmp_path, rows):
     write_data(tmp_path / "out.csv", Shared(rows=rows), STRICT)
     assert (tmp_path / "out.csv").read_text().count("needs walk-back") == 9 + 11
     write_data(tmp_path / "out.json", Shared(rows=rows), STRICT)
@@ -58,7 +52,7 @@ def test_files_are_judged_by_the_sliders_and_open_again(
     assert [row.key for row in scan([tmp_path / "out.json"]).rows] == [row.key for row in rows]
 
 
-def test_no_runs_are_told_and_nothing_is_written(tmp_path: Path) -> None:
+def test_no_runs_are_told_and_nothing_is_written(tmp_path):
     with pytest.raises(UsageError, match="no runs to export"):
         write_data(tmp_path / "out.csv", Shared(), STRICT)
     assert not list(tmp_path.iterdir())
@@ -76,9 +70,7 @@ def test_no_runs_are_told_and_nothing_is_written(tmp_path: Path) -> None:
         ("report.MD", ""),
     ],
 )
-def test_a_name_that_cannot_be_is_refused_while_it_is_typed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, problem: str
-) -> None:
+def test_a_name_that_cannot_be_is_refused_while_it_is_typed(tmp_path, monkeypatch, text, problem):
     monkeypatch.chdir(tmp_path)
     for name in ("taken.csv", "taken-methods-1.svg"):
         (tmp_path / name).touch()
@@ -103,13 +95,7 @@ def test_a_name_that_cannot_be_is_refused_while_it_is_typed(
         ),
     ],
 )
-def test_the_command_prints_the_same_verdicts(
-    published_table: Path,
-    rows: list[AuditRow],
-    capsys: pytest.CaptureFixture[str],
-    thresholds: DiagnosticThresholds,
-    baseline: FrozenBaseline | None,
-) -> None:
+def test_the_command_prints_the_same_verdicts(published_table, rows, capsys, thresholds, baseline):
     command = command_line("show", [published_table], [], thresholds, baseline)
     assert main([*command, "--format", "json"]) == 0
     shown = [record["verdict"] for record in json.loads(capsys.readouterr().out)]
@@ -117,7 +103,7 @@ def test_the_command_prints_the_same_verdicts(
     assert shown == [row.report.with_thresholds(thresholds).words for row in assumed]
 
 
-def test_a_command_is_quoted_for_a_shell() -> None:
+def test_a_command_is_quoted_for_a_shell():
     baseline = FrozenBaseline(None, {"ep": 0.3})
     paths = [Path("my runs"), Path("-x.json")]
     command = command_line("show", paths, [], DiagnosticThresholds(), baseline)
@@ -127,13 +113,8 @@ def test_a_command_is_quoted_for_a_shell() -> None:
 
 @pytest.mark.parametrize(("key", "command"), [("1", "sweep"), ("2", "seeds")])
 async def test_an_analysis_gives_what_its_command_prints(
-    app: ExplorerApp,
-    key: str,
-    command: str,
-    published_table: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    app, key, command, published_table, tmp_path, capsys
+):
     async with running(app) as pilot:
         screen = await opened(pilot, "A", key, "a", "5", "enter", "escape")
         shared = screen.shared()
@@ -149,9 +130,7 @@ async def test_an_analysis_gives_what_its_command_prints(
         assert len(list(csv.reader(file))) == 1 + len(shown.rows)
 
 
-async def test_no_command_is_offered_for_marked_runs_that_no_filter_can_name(
-    tmp_path: Path,
-) -> None:
+async def test_no_command_is_offered_for_marked_runs_that_no_filter_can_name(tmp_path):
     report = DiagnosticReport(headline_acc=0.5)
     rows = [
         AuditRow(source=str(tmp_path), key=f"my dfa_s{n}", method="dfa", seed=n, report=report)
@@ -164,8 +143,8 @@ async def test_no_command_is_offered_for_marked_runs_that_no_filter_can_name(
         assert app.explorer.page.shared().command == []
 
 
-def test_of_two_runs_of_one_name_the_trace_next_to_the_audit_is_taken() -> None:
-    name: dict[str, Any] = {"key": "dfa_s42", "method": "dfa", "seed": 42}
+def test_of_two_runs_of_one_name_the_trace_next_to_the_audit_is_taken():
+    name = {"key": "dfa_s42", "method": "dfa", "seed": 42}
     left, right = (
         Trace(source=str(Path(side, "dfa_s42", "trace.jsonl")), **name)
         for side in ("left", "right")

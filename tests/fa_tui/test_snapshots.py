@@ -1,18 +1,12 @@
 """How every screen looks. `pytest --snapshot-update` after looking at what changed."""
 
-from __future__ import annotations
-
 import textwrap
 from collections import defaultdict
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from fa_tui import settings
-from fa_tui.app import ExplorerApp
 from tests.fa_tui.conftest import COLOURFUL, PLAIN
 from tests.fa_tui.looks import strips_of
 from tests.fa_tui.scenes import SCENES, opened_on
@@ -35,17 +29,17 @@ class StyledText(SingleFileSnapshotExtension):
     _write_mode = WriteMode.TEXT
     _file_extension = "txt"
 
-    def serialize(self, data: object, **_: object) -> str:
+    def serialize(self, data, **_):
         return str(data)
 
 
 @pytest.fixture(autouse=True)
-def nothing_of_this_machine(monkeypatch: pytest.MonkeyPatch, places: Path) -> None:
+def nothing_of_this_machine(monkeypatch, places):
     """What the user of this machine saved and what lies in the current folder: in no picture."""
     monkeypatch.setattr(settings.platformdirs, "user_config_path", lambda name: places / "config")
 
 
-def picture_of(app: ExplorerApp) -> Iterator[str]:
+def picture_of(app):
     """The lines on screen, then every style but the ground's, with its places: line:first-last
     cell."""
     places = defaultdict[str, list[str]](list)
@@ -68,14 +62,7 @@ def picture_of(app: ExplorerApp) -> Iterator[str]:
     PICTURES,
     ids=[f"{scene}-{width}x{height}-{theme}" for scene, _, (width, height), theme in PICTURES],
 )
-async def test_looks(
-    snapshot: SnapshotAssertion,
-    monkeypatch: pytest.MonkeyPatch,
-    scene: str,
-    terminal: object,
-    size: tuple[int, int],
-    theme: str,
-) -> None:
+async def test_looks(snapshot, monkeypatch, scene, terminal, size, theme):
     if terminal is PLAIN:
         monkeypatch.setenv("NO_COLOR", "1")
     app, leads_there = opened_on(SCENES[scene], terminal)

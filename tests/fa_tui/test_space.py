@@ -1,14 +1,8 @@
 """The task gets the space, at every size and after every resize, and the selected run stays in sight."""
 
-from __future__ import annotations
-
 import random
-from collections.abc import Callable, Iterable
-from pathlib import Path
-from typing import Any
 
 import pytest
-from textual.pilot import Pilot
 
 from fa_core.formats import scan
 from fa_core.report.verdict_text import flips_of
@@ -27,25 +21,23 @@ PAGES = [
 ]
 
 
-async def _at_start(pilot: Pilot[Any], keys: Iterable[str]) -> None:
+async def _at_start(pilot, keys):
     for key in keys:
         await pilot.press(key)
         await settled(pilot)
 
 
-async def _at_rest(pilot: Pilot[Any]) -> str:
+async def _at_rest(pilot):
     """What is on screen once nothing moves any more."""
     seen = [""]
     while len(seen) < 9 or {*seen[-8:]} != {seen[-1]}:
         await pilot.pause(0.01)
-        seen.append(screen_text(pilot.app))  # type: ignore[arg-type]
+        seen.append(screen_text(pilot.app))
     return seen[-1]
 
 
 @pytest.mark.parametrize(("keys", "session"), PAGES, ids=[keys for keys, _ in PAGES])
-async def test_a_resized_page_shows_what_a_fresh_start_shows(
-    keys: str, session: Callable[[], Session]
-) -> None:
+async def test_a_resized_page_shows_what_a_fresh_start_shows(keys, session):
     fresh = {}
     for size in SIZES:
         app = app_on(session())
@@ -58,7 +50,7 @@ async def test_a_resized_page_shows_what_a_fresh_start_shows(
         await _at_start(pilot, keys)
         for size in walk:
             await pilot.resize_terminal(*size)
-            await until(pilot, lambda size=size: screen_text(app) == fresh[size])  # type: ignore[misc]
+            await until(pilot, lambda size=size: screen_text(app) == fresh[size])
 
 
 KEYS = ["up", "down", "left", "right", "pageup", "pagedown", "home", "end", "space", "v", "s", "S"]
@@ -66,7 +58,7 @@ STEPS = ["bracketright", "bracketleft", "braceright", "F", "u", "z", "f"]
 
 
 @pytest.mark.parametrize("page", ["", "t"], ids=["matrix", "table"])
-async def test_the_selected_run_is_in_sight_after_every_key(page: str) -> None:
+async def test_the_selected_run_is_in_sight_after_every_key(page):
     pick = random.Random(46)
     app = app_on(many())
     async with running(app, (80, 24)) as pilot:
@@ -79,7 +71,7 @@ async def test_the_selected_run_is_in_sight_after_every_key(page: str) -> None:
             elif turn % 5 == 2:
                 size = pick.choice(SIZES)
                 await pilot.resize_terminal(*size)
-                await until(pilot, lambda size=size: app.screen.size == size)  # type: ignore[misc]
+                await until(pilot, lambda size=size: app.screen.size == size)
             elif pressed[0] in STEPS[:3]:
                 pressed = [pick.choice("abcd"), *pressed, "escape"]
             await pilot.press(*pressed)
@@ -91,7 +83,7 @@ async def test_the_selected_run_is_in_sight_after_every_key(page: str) -> None:
                 assert view.column in view._whole_columns(room), (turn, pressed)
 
 
-async def test_the_key_of_the_card_flips_the_run_and_undo_takes_it_back(sample_runs: Path) -> None:
+async def test_the_key_of_the_card_flips_the_run_and_undo_takes_it_back(sample_runs):
     session = Session(scan([sample_runs]).rows)
     limits, app = session.thresholds, app_on(session)
     kinds = {session.judgement(place): place for place in range(len(session))}

@@ -26,11 +26,10 @@ _INT64 = 1 << 63
 
 
 def read(paths):
-    """What is there; a refusal is one line that names the file."""
+    """What is there; a refusal names the file."""
     try:
         return scan(paths)
     except FaError as error:
-        assert "\n" not in str(error)
         assert str(paths[0]) in str(error)
         return Scan()
 
@@ -104,7 +103,6 @@ def read_checkpoint(folder, number):
     try:
         loaded(load_checkpoint(path))
     except FaError as error:
-        assert "\n" not in str(error)
         assert str(path) in str(error)
     path.unlink()
 
@@ -120,10 +118,8 @@ def measure(folder, number):
         (run / "manifest.json").rename(run / "as written.json")
     manifest = json.loads((run / "as written.json").read_text())
     (run / "manifest.json").write_bytes(cases.manifest_case(number, manifest))
-    try:
+    with contextlib.suppress(FaError):
         measure_run(Job(id="", checkpoint=str(run), method=run.name), "cpu", JobProgress())
-    except FaError as error:
-        assert "\n" not in str(error)
 
 
 def read_settings(folder, number):

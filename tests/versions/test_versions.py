@@ -3,8 +3,6 @@
 `.ci/versions` runs it where torch is not installed: the audit here measures with a function that needs none.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -211,11 +211,6 @@ def bare(folder):
     return row_of("bp_s42", path, ...)
 
 
-def test_bare_checkpoints_without_data_are_refused_before_a_worker_starts(tmp_path):
-    with pytest.raises(UsageError, match=r"bp_s42\.safetensors: nothing says which data.*--data"):
-        audit([bare(tmp_path)], tmp_path / "out.json", how=Measuring(CPU))
-
-
 def test_a_checkpoint_that_is_gone_is_told_before_data_are_asked_for(tmp_path):
     row = bare(tmp_path)
     Path(row.checkpoint).unlink()

@@ -2,8 +2,9 @@ import sys
 
 import pytest
 
-from fa_core.audit import devices
+from fa_core.audit import audit, devices
 from fa_core.audit.devices import (
+    Execution,
     TorchAnswer,
     list_devices,
     resolve_devices,
@@ -83,6 +84,13 @@ def test_why_there_is_no_gpu_is_said_and_one_that_idles_is_named(cards, monkeypa
     assert devices.idle_gpu(["cpu"]) == f"{idle} (/dev/nvidia0): {why}"
     monkeypatch.setattr(devices, "_gpu_files", list)
     assert devices.idle_gpu(["cpu"]) == ""
+
+
+def test_a_gpu_that_is_not_used_is_said_before_anything_is_measured(monkeypatch):
+    monkeypatch.setattr(audit, "idle_gpu", lambda devices: f"a GPU is idle: {devices}")
+    said = []
+    audit.Measuring(Execution(device="cpu"), on_notice=said.append).pool(1).close()
+    assert said == ["a GPU is idle: ['cpu']"]
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from fa_core.files.atomic import write_json
 from fa_core.formats import scan
 from fa_core.formats.audit_table import write_audit_table
-from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
+from tests.fa_core.rows import row_of
 
 NUMBERS = [
     "residual_norms",
@@ -43,9 +43,7 @@ def test_an_unmeasured_drift_is_a_number_in_the_file_and_unmeasured_again_when_r
     tmp_path,
 ):
     report = DiagnosticReport(residual_norms=[1.0, 2.0], unmeasured={"c": "4 batches, it needs 8"})
-    write_audit_table(
-        tmp_path / "out.json", [AuditRow(source="", key="x", method="bp", seed=1, report=report)]
-    )
+    write_audit_table(tmp_path / "out.json", [row_of("bp_s1", report=report)])
     written = json.loads((tmp_path / "out.json").read_text())
     assert f"{written['reports']['bp_s1']['cross_batch_stability']:+.3f}" == "+nan"
     assert math.isnan(written["summary"][0]["stability"])

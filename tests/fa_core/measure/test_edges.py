@@ -56,6 +56,7 @@ def answers(net, size, dtype):
     yield "cause", cause_of_floor(report) or NOTHING
     precision = reference_precision(net, data[0], PassOptions(dtype=dtype))
     yield "precision", kinds(precision.cosine)
+    assert kinds(precision.norm_ratio) == kinds(precision.cosine)
     assert precision.lost == [0] * len(precision.lost)
     rule = make_method("dfa", net, 0)
     quality = method_credit_quality(net, rule, data[0], directions=4)

@@ -27,7 +27,6 @@ class Net(nn.Module):
 
 @pytest.fixture
 def batches():
-    torch.manual_seed(0)
     return [(torch.empty(5, 4).normal_(), torch.randint(3, (5,))) for _ in range(3)]
 
 

@@ -73,12 +73,6 @@ def test_tensors_of_no_known_network_or_of_a_far_block_say_what_to_do(saved, blo
             loaded(saved(held))
 
 
-def test_a_manifest_of_an_unknown_network_names_the_manifest(saved):
-    manifest = Manifest(method="dfa", arch="resmpl", data="synthetic", seed=1)
-    with pytest.raises(UnknownNetwork, match=r"manifest\.json: unknown network 'resmpl'.*resmlp"):
-        loaded(saved({"w": torch.zeros(1)}), manifest)
-
-
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float64])
 def test_half_precision_weights_become_float32_unless_measured_as_they_are(saved, kind):
     net = resmlp().to(kind)
@@ -210,7 +204,6 @@ OWN = {
 @pytest.mark.parametrize("kind", OWN)
 def test_a_network_loads_what_its_own_load_state_dict_takes(kind, around, load):
     trained, make, change = OWN[kind]
-    torch.manual_seed(0)
     before = trained()
     theirs = make()
     theirs.load_state_dict(change(before.state_dict()))
@@ -388,9 +381,8 @@ def without(state, name):
 )
 def test_what_does_not_fit_says_why_and_what_helps(change, said, load):
     state = Net().state_dict()
-    with pytest.raises(UnreadableInput, match=said) as caught:
+    with pytest.raises(UnreadableInput, match=said):
         load(change(state), Lazy if "lazy" in said else Net)
-    assert "\n" not in str(caught.value)
 
 
 def test_integers_of_a_network_stay_so_and_tied_weights_may_be_missing(load):

@@ -78,7 +78,6 @@ def test_a_network_that_cannot_be_measured_is_refused_with_the_remedy(case):
         net = odd(net)
     with pytest.raises(FaError, match=remedy) as caught:
         diagnose(net, batches(8), taps=TAPS)
-    assert "\n" not in str(caught.value)
     # where shapes or dtypes do not fit, either may be the cause
     assert remedy == RAISED or ASKS_ABOUT_DATA not in str(caught.value)
 

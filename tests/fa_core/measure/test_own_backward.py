@@ -237,7 +237,6 @@ def test_an_operator_with_a_derivative_of_its_own_is_no_reference():
         def forward(self, x):
             return feedback(x, self.weight, torch.ones_like(self.weight))
 
-    torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(6, 8), Layer(8, 8), nn.Linear(8, 4))
     data = [(torch.randn(16, 6), torch.arange(16) % 4) for _ in range(8)]
     report = diagnose(net, data, taps="0,1")

@@ -17,7 +17,6 @@ def test_the_medians_are_those_of_the_drawn_samples(samples):
 
 
 def test_of_many_samples_the_places_follow_the_law_of_drawn_ones():
-    torch.manual_seed(0)
     n = 2001
     first = torch.rand(n, dtype=torch.float64)
     stream = torch.stack([first, first, torch.where(torch.rand(n) < 0.6, first, torch.rand(n))])

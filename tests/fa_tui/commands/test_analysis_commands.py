@@ -202,13 +202,6 @@ def test_a_growing_trace_is_followed(
     assert [row[3] for row in rows] == ["–", "5"]
 
 
-def test_a_wrong_stop_letter_is_a_usage_error(
-    published_table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, _, err = run(capsys, "timeline", published_table, "--stop-on", "x")
-    assert code == 2 and "write the letters: abd, or a,b,d" in err
-
-
 def test_a_seed_or_method_nobody_has_is_a_usage_error(
     published_table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,9 +1,6 @@
 """The bars of an audit, and what is said above them."""
 
-from __future__ import annotations
-
 import sys
-from collections.abc import Iterator
 
 import pytest
 from msgspec.structs import replace
@@ -14,7 +11,7 @@ from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.commands.progress import AuditProgress
 
 
-def view(seed: int, **fields: object) -> JobView:
+def view(seed, **fields):
     job = Job(id=str(seed), checkpoint=f"/nets/dfa_s{seed}.pt", method="dfa", seed=seed)
     return replace(
         JobView(job=job, state=JobState.RUNNING, device="cuda:0", log="/logs/1"), **fields
@@ -22,19 +19,19 @@ def view(seed: int, **fields: object) -> JobView:
 
 
 @pytest.fixture
-def progress(monkeypatch: pytest.MonkeyPatch) -> Iterator[AuditProgress]:
+def progress(monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     with AuditProgress() as progress:
         progress.plan(40, 0)
         yield progress
 
 
-def bars(progress: AuditProgress) -> list[tuple[str, float, float | None]]:
+def bars(progress):
     assert progress._bars is not None
     return [(task.description, task.completed, task.total) for task in progress._bars.tasks]
 
 
-def test_a_run_has_a_bar_until_it_is_over_or_back_in_the_queue(progress: AuditProgress) -> None:
+def test_a_run_has_a_bar_until_it_is_over_or_back_in_the_queue(progress):
     for seed in range(3):
         progress(view(seed, done=3, total=20))
     progress(view(0, state=JobState.DONE))
@@ -44,9 +41,7 @@ def test_a_run_has_a_bar_until_it_is_over_or_back_in_the_queue(progress: AuditPr
     assert bars(progress) == [("all", 2, 40)]
 
 
-def test_what_was_said_of_the_cluster_is_not_said_again_of_each_run_that_waits(
-    progress: AuditProgress, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_was_said_of_the_cluster_is_not_said_again_of_each_run_that_waits(progress, capsys):
     words = "no node of the cluster has a core"
     progress.notice(words)
     progress(view(1, state=JobState.QUEUED, note=words))
@@ -56,7 +51,7 @@ def test_what_was_said_of_the_cluster_is_not_said_again_of_each_run_that_waits(
     assert (told.count(words), told.count("lost on a")) == (1, 1)
 
 
-def test_runs_have_the_names_that_tell_them_apart(capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_have_the_names_that_tell_them_apart(capsys):
     with AuditProgress({"/nets/dfa_s1.pt": "dfa (nets/first) seed 1"}) as progress:
         progress.plan(2, 0)
         progress(view(1, state=JobState.DONE))
@@ -67,7 +62,7 @@ def test_runs_have_the_names_that_tell_them_apart(capsys: pytest.CaptureFixture[
     ]
 
 
-def test_what_is_wrong_with_every_run_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_wrong_with_every_run_is_said_once(capsys):
     with AuditProgress() as progress:
         progress.plan(3, 0)
         for seed in range(3):
@@ -79,16 +74,14 @@ def test_what_is_wrong_with_every_run_is_said_once(capsys: pytest.CaptureFixture
     ]
 
 
-def test_a_run_that_no_worker_was_given_has_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_no_worker_was_given_has_no_line(capsys):
     with AuditProgress() as progress:
         progress.plan(1, 0)
         progress(view(1, state=JobState.FAILED, device="", error="no worker could start on cpu"))
     assert capsys.readouterr().err.splitlines() == ["1 run to measure"]
 
 
-def test_a_finished_run_shows_what_was_measured_and_fires_by_the_given_thresholds(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_finished_run_shows_what_was_measured_and_fires_by_the_given_thresholds(capsys):
     report = DiagnosticReport(residual_norms=[1.0, 20.0], bp_grad_norms=[0.1, 0.1])
     with AuditProgress(thresholds=DiagnosticThresholds(h_norm_explosion_ratio=10.0)) as progress:
         progress(view(1, state=JobState.DONE, report=report))

@@ -1,7 +1,5 @@
 """What `fa-tui doctor` finds."""
 
-from __future__ import annotations
-
 import json
 from importlib import metadata
 
@@ -42,7 +40,7 @@ def test_a_torch_that_does_not_import_and_a_missing_gpu_say_why(monkeypatch):
 
 
 def test_a_missing_extra_names_what_it_costs_and_the_line_that_gets_it(monkeypatch):
-    def version(name: str) -> str:
+    def version(name):
         if name == "ray":
             raise metadata.PackageNotFoundError
         return "1.0"

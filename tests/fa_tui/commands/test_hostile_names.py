@@ -1,7 +1,5 @@
 """Names from files in every output: nothing steers a terminal, is computed by a spreadsheet, or is markup of a page."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -103,7 +101,7 @@ FORMS = [
 
 
 @pytest.fixture(scope="module")
-def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def table(tmp_path_factory):
     """Every name as a method's, a key, a note, a tap, an axis and a recorded verdict."""
     reports = {}
     for number, name in enumerate(NAMES):
@@ -128,7 +126,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folders(tmp_path_factory):
     """Run folders whose names are no UTF-8, no single line or a command of a runner."""
     place = tmp_path_factory.mktemp("folders")
     run = Path(__file__).parents[3] / "sample_runs" / "main" / "bp_s42"
@@ -139,18 +137,13 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("words", FORMS, ids=" ".join)
 @pytest.mark.parametrize("of", ["table", "folders"])
-def test_no_command_prints_what_steers_a_terminal_or_a_runner(
-    words: list[str],
-    of: str,
-    request: pytest.FixtureRequest,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_no_command_prints_what_steers_a_terminal_or_a_runner(words, of, request, capsys):
     main([words[0], str(request.getfixturevalue(of)), *words[1:]])
     said = capsys.readouterr()
     assert said.out and STEERING.findall(said.out + said.err) == []
 
 
-def test_no_cell_is_computed_by_a_spreadsheet(table: Path, tmp_path: Path) -> None:
+def test_no_cell_is_computed_by_a_spreadsheet(table, tmp_path):
     assert main(["report", str(table), "--out", str(tmp_path / "out.csv")]) == 0
     text = (tmp_path / "out.csv").read_text()
     assert STEERING.findall(text) == []
@@ -164,9 +157,7 @@ def test_no_cell_is_computed_by_a_spreadsheet(table: Path, tmp_path: Path) -> No
     ("of", "kind"),
     [*(("table", kind) for kind in (".md", ".html", ".tex")), ("folders", ".md")],
 )
-def test_no_report_holds_what_steers_or_markup_of_a_files_own(
-    of: str, kind: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+def test_no_report_holds_what_steers_or_markup_of_a_files_own(of, kind, request, tmp_path):
     out = tmp_path / f"out{kind}"
     assert main(["report", str(request.getfixturevalue(of)), "--out", str(out)]) == 0
     for path in tmp_path.iterdir():

@@ -1,9 +1,5 @@
 """What could not be opened or measured, on stderr."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from fa_core.formats.rows import Problem
@@ -11,7 +7,7 @@ from fa_tui.cli import main
 from fa_tui.commands.inputs import report_failures, report_problems
 
 
-def test_the_same_problem_of_many_runs_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_same_problem_of_many_runs_is_one_line(capsys):
     report_problems(
         [
             *(Problem(f"run{i}", "mymod:load: returned tuple") for i in range(3)),
@@ -24,9 +20,7 @@ def test_the_same_problem_of_many_runs_is_one_line(capsys: pytest.CaptureFixture
     ]
 
 
-def test_a_reason_that_runs_share_is_one_line_whatever_their_paths_and_logs(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_reason_that_runs_share_is_one_line_whatever_their_paths_and_logs(capsys):
     died = [
         Problem(f"/r/{i}", f"/r/{i}: its worker on cpu died; log: /tmp/worker-{i}.log")
         for i in range(39)
@@ -47,8 +41,8 @@ def test_a_reason_that_runs_share_is_one_line_whatever_their_paths_and_logs(
     "command", ["check", "verify", "seeds", "sweep", "utility", "timeline", "audit", "report"]
 )
 def test_a_filter_that_no_run_passes_is_wrong_usage_and_writes_nothing(
-    command: str, sample_runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    command, sample_runs, tmp_path, capsys
+):
     out = tmp_path / "out.md"
     writes = ["--out", str(out)] if command in ("audit", "report") else []
     assert main([command, str(sample_runs / "main"), *writes, "--filter", "method:no_such"]) == 2
@@ -59,9 +53,7 @@ def test_a_filter_that_no_run_passes_is_wrong_usage_and_writes_nothing(
     assert not out.exists()
 
 
-def test_no_run_of_a_method_and_a_seed_is_wrong_usage_too(
-    published_table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_run_of_a_method_and_a_seed_is_wrong_usage_too(published_table, capsys):
     assert (
         main(
             [

@@ -1,7 +1,5 @@
 """Signals end the program: Ctrl-C while it starts, a lost terminal while the explorer computes."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -52,7 +50,7 @@ def test_a_lost_terminal_ends_the_explorer_while_it_computes() -> None:
 
 @pytest.mark.parametrize("times", [1, 30])
 @pytest.mark.parametrize("wanted", ["fa_tui.cli", "fa_tui.options", "fa_core.formats"])
-def test_ctrl_c_while_the_program_starts_is_one_line(wanted: str, times: int) -> None:
+def test_ctrl_c_while_the_program_starts_is_one_line(wanted, times):
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(wanted=wanted, times=times)],
         cwd=ROOT,

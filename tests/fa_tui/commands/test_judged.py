@@ -1,7 +1,5 @@
 """Rows judged when they are looked at, each rule applied once."""
 
-from __future__ import annotations
-
 import math
 from functools import cached_property
 
@@ -32,16 +30,14 @@ PROPERTIES = [
 ]
 
 
-def _row(report: DiagnosticReport) -> AuditRow:
+def _row(report):
     return AuditRow(
         source="a.json", key="dfa_s1", method="dfa", seed=1, report=report, axes={"lam": 0.1}
     )
 
 
 @pytest.mark.parametrize("report", REPORTS)
-def test_a_judged_report_says_what_the_report_says_under_these_thresholds(
-    report: DiagnosticReport,
-) -> None:
+def test_a_judged_report_says_what_the_report_says_under_these_thresholds(report):
     (row,) = judged([_row(report)], Criteria(STRICT))
     plain = report.with_thresholds(STRICT)
     assert str(asdict(row.report)) == str(asdict(plain))
@@ -56,8 +52,8 @@ def test_a_judged_report_says_what_the_report_says_under_these_thresholds(
     )
 
 
-def test_a_rule_is_applied_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[DiagnosticReport] = []
+def test_a_rule_is_applied_once(monkeypatch):
+    asked = []
     rule = JudgedRun.__dict__["nonfinite"]
     work_out = rule.func
     monkeypatch.setattr(rule, "func", lambda report: (asked.append(report), work_out(report))[1])
@@ -71,8 +67,8 @@ def test_a_rule_is_applied_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(asked) == 1
 
 
-def test_rows_are_judged_where_they_are_looked_at() -> None:
-    taken: list[AuditRow] = []
+def test_rows_are_judged_where_they_are_looked_at():
+    taken = []
     rows = judged(
         (taken.append(row) or row for row in map(_row, REPORTS)),
         Criteria(STRICT, FrozenBaseline(default=0.5)),

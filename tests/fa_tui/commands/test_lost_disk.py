@@ -1,7 +1,5 @@
 """An audit whose disk fails after the check that it can be written to."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -13,10 +11,10 @@ from fa_tui.cli import main
 ENGINE_TESTS = Path(__file__).parents[2] / "fa_core" / "audit"
 
 
-def test_a_disk_that_fails_ends_an_audit_in_one_line(tmp_path, monkeypatch, capsys) -> None:
+def test_a_disk_that_fails_ends_an_audit_in_one_line(tmp_path, monkeypatch, capsys):
     out, checkpoint = tmp_path / "out.json", tmp_path / "dfa_s1.json"
 
-    def refuse(*_: object) -> None:
+    def refuse(*_):
         raise FaError("cannot write (Read-only file system)", where=out)
 
     monkeypatch.setenv(MEASURE, "faults:measure_described")

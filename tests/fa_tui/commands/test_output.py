@@ -1,7 +1,5 @@
 """Tables on terminals of any width."""
 
-from __future__ import annotations
-
 import pytest
 from rich.console import Console
 
@@ -24,13 +22,11 @@ GRID = Grid(
         ([5], 80, [[0]]),
     ],
 )
-def test_columns_that_do_not_fit_continue_below_led_by_the_first(
-    columns: list[int], width: int, groups: list[list[int]]
-) -> None:
+def test_columns_that_do_not_fit_continue_below_led_by_the_first(columns, width, groups):
     assert groups_of(columns, width) == groups
 
 
-def test_a_pipe_gets_every_column_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pipe_gets_every_column_side_by_side(capsys):
     output.print_blocks(
         [Heading("Title"), Paragraph("Words."), GRID, Bullets(("note",)), Figure("f", object, "c")]
     )
@@ -41,15 +37,13 @@ def test_a_pipe_gets_every_column_side_by_side(capsys: pytest.CaptureFixture[str
     assert "x" * 40 in row and "y" * 40 in row
 
 
-def test_words_in_brackets_are_not_taken_for_markup(capsys: pytest.CaptureFixture[str]) -> None:
+def test_words_in_brackets_are_not_taken_for_markup(capsys):
     output.print_blocks([Grid(headings=("[bold]",), rows=(("[/red]",),)), Bullets(("[x]",))])
     printed = capsys.readouterr().out
     assert "[bold]" in printed and "[/red]" in printed and "[x]" in printed
 
 
-def test_a_long_name_goes_on_below_itself_and_leaves_room(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_name_goes_on_below_itself_and_leaves_room(capsys, monkeypatch):
     monkeypatch.setattr(
         "rich.console.Console", lambda **options: Console(**{**options, "width": 80})
     )

@@ -1,14 +1,11 @@
 """What is finished is kept, whoever ends the command. Signals come to processes of their own."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,7 +24,7 @@ sys.exit(main())
 """
 
 
-def audit(folder: Path) -> subprocess.Popen[str]:
+def audit(folder):
     """An audit of nine runs that are measured at once and one that never ends."""
     rows = {}
     for seed in range(10):
@@ -69,7 +66,7 @@ def audit(folder: Path) -> subprocess.Popen[str]:
     )
 
 
-def hear(process: subprocess.Popen[str], word: str) -> None:
+def hear(process, word):
     assert process.stderr is not None
     heard = []
     for line in process.stderr:
@@ -79,9 +76,7 @@ def hear(process: subprocess.Popen[str], word: str) -> None:
     raise AssertionError("".join(heard))
 
 
-def test_thirty_ctrl_c_while_it_measures_keep_what_is_finished_and_end_in_one_line(
-    tmp_path: Path,
-) -> None:
+def test_thirty_ctrl_c_while_it_measures_keep_what_is_finished_and_end_in_one_line(tmp_path):
     with audit(tmp_path) as process:
         hear(process, "[9/10]")
         for _ in range(30):
@@ -93,9 +88,7 @@ def test_thirty_ctrl_c_while_it_measures_keep_what_is_finished_and_end_in_one_li
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_every_run_that_was_reported_done_is_in_the_file(
-    tmp_path: Path, number: signal.Signals, code: int
-) -> None:
+def test_every_run_that_was_reported_done_is_in_the_file(tmp_path, number, code):
     with audit(tmp_path) as process:
         hear(process, "[9/10]")
         process.send_signal(number)
@@ -108,7 +101,7 @@ def test_every_run_that_was_reported_done_is_in_the_file(
 
 
 @pytest.fixture
-def nothing_handled() -> Iterator[None]:
+def nothing_handled():
     """Both signals as a new process has them, whatever earlier tests loaded that handles them."""
     before = {
         number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGTERM, signal.SIGHUP)
@@ -119,7 +112,7 @@ def nothing_handled() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("nothing_handled")
-def test_both_signals_stop_once() -> None:
+def test_both_signals_stop_once():
     with pytest.raises(Stopped) as caught, stoppable() as stop:
         try:
             signal.raise_signal(signal.SIGTERM)
@@ -130,7 +123,7 @@ def test_both_signals_stop_once() -> None:
 
 
 @pytest.mark.usefixtures("nothing_handled")
-def test_a_signal_that_is_handled_elsewhere_stays_so() -> None:
+def test_a_signal_that_is_handled_elsewhere_stays_so():
     signal.signal(signal.SIGTERM, lambda *_: None)
     theirs = signal.getsignal(signal.SIGTERM)
     with pytest.raises(Stopped), stoppable():
@@ -139,7 +132,7 @@ def test_a_signal_that_is_handled_elsewhere_stays_so() -> None:
 
 
 @pytest.mark.usefixtures("nothing_handled")
-def test_what_nohup_ignores_stays_ignored() -> None:
+def test_what_nohup_ignores_stays_ignored():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with stoppable() as stop:
@@ -149,10 +142,10 @@ def test_what_nohup_ignores_stays_ignored() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
-def test_a_thread_is_not_asked_for_handlers() -> None:
+def test_a_thread_is_not_asked_for_handlers():
     reached = []
 
-    def within() -> None:
+    def within():
         with stoppable() as stop:
             reached.append(stop.exit_code)
 

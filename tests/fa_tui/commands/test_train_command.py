@@ -1,7 +1,5 @@
 """`fa-tui train` as a person meets it: what it prints where, what it leaves, what it refuses."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -24,7 +22,7 @@ TINY = [
 ]
 
 
-def train(out: Path, *args: str) -> int:
+def train(out, *args):
     return main(["train", *TINY, "--threads", "1", "--device", "cpu", "--out", str(out), *args])
 
 
@@ -79,7 +77,7 @@ def test_resume_leaves_finished_runs_alone(tmp_path, capsys, monkeypatch):
 def test_ctrl_c_says_how_to_go_on(tmp_path, capsys, monkeypatch):
     import fa_core.training.train as training
 
-    def interrupted(*args: object, **settings: object) -> float:
+    def interrupted(*args, **settings):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(training.Training, "epoch", interrupted)

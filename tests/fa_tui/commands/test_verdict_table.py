@@ -1,8 +1,8 @@
 """The verdict table on stdout, printed row by row."""
 
-from __future__ import annotations
-
 import json
+import math
+import re
 from functools import partial
 
 import pytest
@@ -17,14 +17,14 @@ from fa_core.report.intervals import packed
 from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.sanitize import in_json
 from fa_tui.commands import verdict_table
-from fa_tui.commands.verdict_table import doubts_of, print_rows
+from fa_tui.commands.verdict_table import doubts_of, markdown, numbers, print_rows
 from fa_tui.options import Criteria
 from tests.fa_tui.odd_names import ODD_NAMES
 
 USUAL = Criteria(DiagnosticThresholds())
 
 
-def _rows(count: int) -> list[AuditRow]:
+def _rows(count):
     return [
         AuditRow(
             source="a.json",
@@ -40,34 +40,28 @@ def _rows(count: int) -> list[AuditRow]:
     ]
 
 
-def _table(capsys: pytest.CaptureFixture[str], count: int) -> list[str]:
+def _table(capsys, count):
     print_rows(_rows(count), "table", USUAL)
     return capsys.readouterr().out.splitlines()[2 : 2 + count]
 
 
-def test_columns_stand_below_each_other_where_nothing_is_cut(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_columns_stand_below_each_other_where_nothing_is_cut(capsys):
     lines = _table(capsys, 20)
     assert len({cell_len(text[: text.index("needs")]) for text in lines if "needs" in text}) == 1
     assert all("…" not in text for text in lines)
 
 
-def test_a_terminal_too_narrow_for_all_numbers_shows_the_first_ones_whole(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_terminal_too_narrow_for_all_numbers_shows_the_first_ones_whole(capsys, monkeypatch):
     narrow = partial(Console, width=60, force_terminal=True, no_color=True)
     monkeypatch.setattr(verdict_table, "Console", lambda **_: narrow())
     lines = [Text.from_ansi(text).plain for text in _table(capsys, 20)]
     assert max(map(cell_len, lines)) <= 60
-    gradients = [verdict_table.numbers(row)[2] for row in _rows(20)]
+    gradients = [numbers(row)[2] for row in _rows(20)]
     assert [text.split()[-1] for text in lines] == gradients
     assert all("…" in text[:14] and "…" not in text[14:] for text in lines[3:7])
 
 
-def test_names_of_any_characters_give_way_to_the_numbers(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_of_any_characters_give_way_to_the_numbers(capsys, monkeypatch):
     monkeypatch.setattr(
         verdict_table, "Console", lambda **options: Console(**{**options, "width": 80})
     )
@@ -87,9 +81,7 @@ def test_names_of_any_characters_give_way_to_the_numbers(
 
 
 @pytest.mark.parametrize("rows", [[], _rows(1), _rows(3)])
-def test_rows_make_the_json_that_python_writes(
-    rows: list[AuditRow], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rows_make_the_json_that_python_writes(rows, capsys):
     odd = [
         AuditRow(source="a\u2028b\n.json", key=row.key, method=row.method, report=row.report)
         for row in rows
@@ -112,9 +104,7 @@ def test_rows_make_the_json_that_python_writes(
         ("d", packed([True] * 640), "more test samples narrow it"),
     ],
 )
-def test_what_narrows_an_interval_is_what_there_is_more_of(
-    letter: str, right: str | None, remedy: str
-) -> None:
+def test_what_narrows_an_interval_is_what_there_is_more_of(letter, right, remedy):
     report = DiagnosticReport(
         bp_grad_norms=(1e-7,),
         cross_batch_stability=0.3,
@@ -128,3 +118,22 @@ def test_what_narrows_an_interval_is_what_there_is_more_of(
     )
     (line,) = [line for line in doubts_of(report) if line.startswith(f"({letter})")]
     assert line.endswith(f"; {remedy}")
+
+
+def test_what_is_no_number_has_no_sign_and_what_is_infinite_has_one():
+    report = DiagnosticReport(
+        headline_acc=math.nan, frozen_baseline_acc=0.5, cross_batch_stability=math.inf
+    )
+    acc, _, _, drift, margin, _ = numbers(
+        AuditRow(source="a.json", key="bp_s1", method="bp", report=report)
+    )
+    assert (acc, drift, margin) == ("nan", "+inf", "nan")
+
+
+def test_a_bar_or_a_tag_in_a_name_leaves_the_markdown_table_whole():
+    row = AuditRow(
+        source="a.json", key="x", method="<i>a|b", report=DiagnosticReport(headline_acc=0.5)
+    )
+    heading, _, line = markdown([row], USUAL)
+    assert len(re.findall(r"(?<!\\)\|", line)) == heading.count("|")
+    assert line.startswith(r"| &lt;i>a\|b |")

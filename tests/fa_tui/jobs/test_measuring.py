@@ -1,10 +1,6 @@
 """Measuring from the explorer: real worker processes with a fake measure."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
-from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -14,19 +10,14 @@ from fa_core.errors import FaError
 from fa_core.formats import scan
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import AUDIT, MANIFEST, RESULTS
-from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import Measured, Results
 from fa_tui.screens.questions import SureScreen
-from fa_tui.session import Session, with_rows
+from fa_tui.session import with_rows
 from tests.fa_tui.looks import running, screen_text, shows
 from tests.fa_tui.waiting import until
 
-MakeApp = Callable[..., ExplorerApp]
 
-
-async def test_marked_runs_are_measured_shown_and_saved_as_they_finish(
-    measuring_app: MakeApp, tmp_path: Path
-) -> None:
+async def test_marked_runs_are_measured_shown_and_saved_as_they_finish(measuring_app, tmp_path):
     (tmp_path / "one").touch()
     app = measuring_app("one", "two")
     async with running(app) as pilot:
@@ -46,9 +37,7 @@ async def test_marked_runs_are_measured_shown_and_saved_as_they_finish(
     assert sorted(row.method for row in scan([tmp_path / RESULTS]).rows) == ["one", "two"]
 
 
-async def test_a_run_with_an_audit_is_compared_with_it_and_its_audit_stays(
-    measuring_app: MakeApp, tmp_path: Path
-) -> None:
+async def test_a_run_with_an_audit_is_compared_with_it_and_its_audit_stays(measuring_app, tmp_path):
     run = tmp_path / "run"
     run.mkdir()
     manifest = {
@@ -81,9 +70,7 @@ async def test_a_run_with_an_audit_is_compared_with_it_and_its_audit_stays(
     app.close_jobs()
 
 
-async def test_the_slider_answers_while_a_run_is_measured(
-    measuring_app: MakeApp, tmp_path: Path
-) -> None:
+async def test_the_slider_answers_while_a_run_is_measured(measuring_app, tmp_path):
     app = measuring_app("wait")
     async with running(app) as pilot:
         await pilot.press("m")
@@ -96,9 +83,7 @@ async def test_the_slider_answers_while_a_run_is_measured(
     app.close_jobs()
 
 
-async def test_a_failed_job_says_why_and_can_be_tried_again(
-    measuring_app: MakeApp, tmp_path: Path
-) -> None:
+async def test_a_failed_job_says_why_and_can_be_tried_again(measuring_app, tmp_path):
     app = measuring_app("broken")
     async with running(app) as pilot:
         await pilot.press("m", "J")
@@ -112,9 +97,7 @@ async def test_a_failed_job_says_why_and_can_be_tried_again(
 
 
 @pytest.mark.parametrize("keys", [("q", "y"), ("ctrl+c", "enter")])
-async def test_leaving_while_jobs_run_asks_first(
-    measuring_app: MakeApp, keys: tuple[str, str]
-) -> None:
+async def test_leaving_while_jobs_run_asks_first(measuring_app, keys):
     app = measuring_app("wait")
     async with running(app) as pilot:
         await pilot.press("m", "q")
@@ -131,8 +114,8 @@ async def test_leaving_while_jobs_run_asks_first(
 
 @pytest.mark.parametrize("error", [FaError("no room"), MemoryError()])
 async def test_a_file_that_cannot_be_written_is_told_and_the_numbers_are_kept(
-    measuring_app: MakeApp, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
+    measuring_app, monkeypatch, error
+):
     monkeypatch.setattr(Results, "save", Mock(side_effect=error))
     app = measuring_app("one")
     async with running(app) as pilot:
@@ -142,15 +125,13 @@ async def test_a_file_that_cannot_be_written_is_told_and_the_numbers_are_kept(
     app.close_jobs()
 
 
-async def test_runs_that_come_together_are_one_change_of_the_screen(
-    measuring_app: MakeApp, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_runs_that_come_together_are_one_change_of_the_screen(measuring_app, monkeypatch):
     app = measuring_app(*(f"net{number}" for number in range(6)))
-    shown: list[int] = []
+    shown = []
     async with running(app) as pilot:
         real = app.show
 
-        def show(now: Session) -> None:
+        def show(now):
             before, after = app.session.rows, now.rows
             changed = [old is not new for old, new in zip(before, after, strict=True)]
             if any(changed):

@@ -1,34 +1,27 @@
 """Measuring from the explorer on a cluster: what it is told of one, without one."""
 
-from __future__ import annotations
-
 import socket
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from fa_core.audit import audit
 from fa_core.audit.devices import Execution
-from fa_core.audit.pool import Pool
-from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import Setup
 from tests.fa_tui.looks import running, screen_text, shows
 from tests.fa_tui.waiting import until
 
-MakeApp = Callable[..., ExplorerApp]
 CPU = Execution(device="cpu")
 CLUSTER = Execution(engine="ray", address="head:6379", jobs=2)
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[Execution]:
+def asked(monkeypatch):
     """Executions that a pool was asked for; workers of this machine stand in for the cluster."""
-    found: list[Execution] = []
+    found = []
     real = audit.Measuring.pool
 
-    def pool(how: audit.Measuring, runs: int) -> Pool:
+    def pool(how, runs):
         found.append(how.execution)
         how.on_notice("Ray cluster at head:6379: 3 nodes")
         seen = how.on_event
@@ -43,7 +36,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Execution]:
 
 
 @pytest.fixture
-def nobody() -> Execution:
+def nobody():
     """A cluster whose address nobody listens at."""
     pytest.importorskip("ray")
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -51,9 +44,7 @@ def nobody() -> Execution:
     return Execution(engine="ray", address=f"127.0.0.1:{port}")
 
 
-async def test_the_key_measures_where_the_explorer_was_told_to(
-    measuring_app: MakeApp, asked: list[Execution], tmp_path: Path
-) -> None:
+async def test_the_key_measures_where_the_explorer_was_told_to(measuring_app, asked, tmp_path):
     app = measuring_app("wait", execution=CLUSTER)
     async with running(app) as pilot:
         await pilot.press("m")
@@ -64,9 +55,7 @@ async def test_the_key_measures_where_the_explorer_was_told_to(
     app.close_jobs()
 
 
-async def test_a_cluster_that_does_not_answer_is_one_line_and_the_rest_works(
-    measuring_app: MakeApp, nobody: Execution
-) -> None:
+async def test_a_cluster_that_does_not_answer_is_one_line_and_the_rest_works(measuring_app, nobody):
     app = measuring_app("one", "two", execution=nobody)
     # whichever of the two is said last
     lines = [f"{name} s42: no Ray cluster answers at {nobody.address}" for name in ("one", "two")]
@@ -87,8 +76,8 @@ async def test_a_cluster_that_does_not_answer_is_one_line_and_the_rest_works(
     app.close_jobs()
 
 
-def test_the_preferred_device_is_one_of_this_machine() -> None:
-    def placed(said: Execution) -> Execution:
+def test_the_preferred_device_is_one_of_this_machine():
+    def placed(said):
         return Setup(said).preferring("cuda:1").execution
 
     assert placed(Execution(jobs=3)) == Execution(device="cuda:1", jobs=3)

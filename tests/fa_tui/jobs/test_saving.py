@@ -1,7 +1,5 @@
 """The explorer's results file: what is kept, what is replaced, and when it is written."""
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,7 +16,7 @@ from fa_core.report.manifest import AUDIT, MANIFEST
 from fa_tui.jobs.measuring import Results, results_file
 
 
-def row(checkpoint: str, growth: float = 2.0, seed: int = 42) -> AuditRow:
+def row(checkpoint, growth=2.0, seed=42):
     report = DiagnosticReport(method_name="dfa", seed=seed, residual_norms=[1.0, growth])
     return AuditRow(
         source=checkpoint,
@@ -31,18 +29,18 @@ def row(checkpoint: str, growth: float = 2.0, seed: int = 42) -> AuditRow:
 
 
 @pytest.fixture
-def results(tmp_path: Path) -> Results:
+def results(tmp_path):
     return Results(tmp_path / "results.json")
 
 
-def saved(results: Results) -> list[tuple[str, float]]:
+def saved(results):
     return [
         (Path(str(row.checkpoint)).parent.name, row.report.residual_norms[1])
         for row in scan([results.out]).rows
     ]
 
 
-def test_a_checkpoint_measured_again_replaces_what_was_measured_before(results: Results) -> None:
+def test_a_checkpoint_measured_again_replaces_what_was_measured_before(results):
     results.save(row("/nets/a/dfa_s42.pt", 2.0))
     results.flush()
     again = Results(results.out)
@@ -51,9 +49,7 @@ def test_a_checkpoint_measured_again_replaces_what_was_measured_before(results: 
     assert saved(results) == [("a", 3.0)]
 
 
-def test_a_measurement_is_saved_in_the_open_folder_that_the_checkpoint_was_found_in(
-    tmp_path: Path,
-) -> None:
+def test_a_measurement_is_saved_in_the_open_folder_that_the_checkpoint_was_found_in(tmp_path):
     folders = [tmp_path / "broken", tmp_path / "nets"]
     for folder in folders:
         folder.mkdir()
@@ -61,7 +57,7 @@ def test_a_measurement_is_saved_in_the_open_folder_that_the_checkpoint_was_found
     assert found == folders[1] / "fa-tui-audit.json"
 
 
-def test_what_others_measured_is_kept_whatever_it_is_called(results: Results) -> None:
+def test_what_others_measured_is_kept_whatever_it_is_called(results):
     results.out.write_text(
         '{"reports": {"dfa_s42": {"residual_norms": [1, 5]}, "dfa_s7": {"residual_norms": [1, 6]}}}'
     )
@@ -74,13 +70,13 @@ def test_what_others_measured_is_kept_whatever_it_is_called(results: Results) ->
     ]
 
 
-def test_explorers_that_save_into_one_file_lose_no_run(results: Results) -> None:
+def test_explorers_that_save_into_one_file_lose_no_run(results):
     both = results, Results(results.out)
     for seed in (1, 2):
         both[seed % 2].save(row(f"/nets/a/dfa_s{seed}.pt", seed=seed))
     both[0].flush()
 
-    def save(place: int) -> None:
+    def save(place):
         for seed in range(3, 13):
             both[place].save(row(f"/nets/{place}/dfa_s{seed}.pt", seed=seed))
             if seed % 5 == 0:
@@ -95,8 +91,8 @@ def test_explorers_that_save_into_one_file_lose_no_run(results: Results) -> None
 
 
 def test_what_could_not_be_saved_while_an_audit_writes_the_file_is_saved_later(
-    results: Results, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    results, monkeypatch
+):
     journal = Journal(results.out)
     monkeypatch.setattr("fa_core.formats.audit_table.TRIES", 1)
     with pytest.raises(UsageError, match="is being written by another process"):
@@ -107,8 +103,8 @@ def test_what_could_not_be_saved_while_an_audit_writes_the_file_is_saved_later(
 
 
 def test_the_report_of_a_run_folder_can_be_read_by_whoever_may_read_its_other_files(
-    results: Results, tmp_path: Path
-) -> None:
+    results, tmp_path
+):
     run = tmp_path / "run"
     run.mkdir()
     (run / MANIFEST).write_text("{}")

@@ -1,20 +1,16 @@
 """Reports as jobs of the command: saved, failed in its words, ended without a trace."""
 
-from __future__ import annotations
-
 import os
-from pathlib import Path
 
 import pytest
 
-from fa_tui.app import ExplorerApp
 from fa_tui.jobs.writing import Writings
 from tests.fa_tui.looks import running, shows
 from tests.fa_tui.waiting import until
 
 
-def test_a_report_and_its_figures_are_saved(tmp_path: Path, published_table: Path) -> None:
-    said: list[str] = []
+def test_a_report_and_its_figures_are_saved(tmp_path, published_table):
+    said = []
     writings = Writings(lambda job: None, said.append)
     path = tmp_path / "out.md"
     writings.start(path, ["report", str(published_table), "--out", str(path)])
@@ -25,7 +21,7 @@ def test_a_report_and_its_figures_are_saved(tmp_path: Path, published_table: Pat
     assert {file.name for file in tmp_path.iterdir()} == {"out.md", "out-methods-1.svg"}
 
 
-def test_what_the_command_cannot_do_is_told_in_its_words(tmp_path: Path) -> None:
+def test_what_the_command_cannot_do_is_told_in_its_words(tmp_path):
     writings = Writings(lambda job: None, lambda text: None)
     writings.start(tmp_path / "out.md", ["report", str(tmp_path), "--out", str(tmp_path / "a.md")])
     writings._all[0].join()
@@ -35,8 +31,8 @@ def test_what_the_command_cannot_do_is_told_in_its_words(tmp_path: Path) -> None
 
 
 async def test_a_report_is_a_job_that_x_ends_without_a_trace(
-    app: ExplorerApp, published_table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    app, published_table, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     app.paths = [published_table]
     async with running(app) as pilot:

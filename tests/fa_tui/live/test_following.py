@@ -1,7 +1,5 @@
 """An explorer that follows its folders: what is new is shown and said, what is gone stays in sight."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -13,7 +11,7 @@ import pytest
 import watchfiles
 
 from fa_core.formats import scan
-from fa_core.formats.rows import AuditRow, Problem
+from fa_core.formats.rows import Problem
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.manifest import WEIGHTS
 from fa_tui import follow
@@ -21,19 +19,20 @@ from fa_tui.app import ExplorerApp
 from fa_tui.follow import Reading, news_of
 from fa_tui.session import Session, UnreadTraces, merged
 from fa_tui.settings import Loaded, Settings, remember_places
+from tests.fa_core.rows import row_of
 from tests.fa_tui.conftest import COLOURFUL
 from tests.fa_tui.looks import running, said
 from tests.fa_tui.waiting import until
 
 
 @pytest.fixture
-def runs(sample_runs: Path, tmp_path: Path) -> Path:
+def runs(sample_runs, tmp_path):
     """A folder with one measured run in it."""
     shutil.copytree(sample_runs / "main" / "dfa_s42", tmp_path / "runs" / "dfa_s42")
     return tmp_path / "runs"
 
 
-def following(folder: Path, **settings: object) -> ExplorerApp:
+def following(folder, **settings):
     session = Session(
         scan([folder], run_traces=False).rows, traces=UnreadTraces(lambda: scan([folder]).traces)
     )
@@ -42,11 +41,11 @@ def following(folder: Path, **settings: object) -> ExplorerApp:
         title="runs",
         paths=[folder],
         terminal=COLOURFUL,
-        settings=Loaded(Settings(**settings)),  # type: ignore[arg-type]
+        settings=Loaded(Settings(**settings)),
     )
 
 
-async def test_runs_that_appear_and_go_while_open_are_shown(runs: Path) -> None:
+async def test_runs_that_appear_and_go_while_open_are_shown(runs):
     app = following(runs)
     wrong = Problem(str(runs.parent / "settings.toml"), "out of range")
     app._complaints = [wrong]
@@ -65,8 +64,8 @@ async def test_runs_that_appear_and_go_while_open_are_shown(runs: Path) -> None:
 
 
 async def test_a_current_folder_that_goes_ends_no_explorer_and_commands_in_one_line(
-    runs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    runs, monkeypatch
+):
     monkeypatch.chdir(runs)
     app = following(Path())
     async with running(app) as pilot:
@@ -78,10 +77,8 @@ async def test_a_current_folder_that_goes_ends_no_explorer_and_commands_in_one_l
     assert (done.returncode, done.stderr) == (3, wrong)
 
 
-async def test_where_the_system_reports_nothing_it_is_said_and_r_looks_again(
-    runs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def no_events(*paths: Path, **options: object) -> object:
+async def test_where_the_system_reports_nothing_it_is_said_and_r_looks_again(runs, monkeypatch):
+    def no_events(*paths, **options):
         raise OSError("OS file watch limit reached")
 
     monkeypatch.setattr(watchfiles, "awatch", no_events)
@@ -96,9 +93,7 @@ async def test_where_the_system_reports_nothing_it_is_said_and_r_looks_again(
         await until(pilot, lambda: "1 new: dfa s42" in said(app))
 
 
-async def test_live_off_looks_at_the_weights_once_and_else_when_asked(
-    runs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_live_off_looks_at_the_weights_once_and_else_when_asked(runs, monkeypatch):
     monkeypatch.setattr("fa_tui.app._WATCH_SECONDS", 0.0)
     monkeypatch.setattr("fa_tui.app.HASHED", 0)
     shutil.copytree(runs / "dfa_s42", runs / "touched")
@@ -121,7 +116,7 @@ async def test_live_off_looks_at_the_weights_once_and_else_when_asked(
         await until(pilot, lambda: len(app.session) == 3)
 
 
-async def test_news_are_told_on_every_page(runs: Path) -> None:
+async def test_news_are_told_on_every_page(runs):
     app = following(runs, live="off")
     async with running(app) as pilot:
         row = app.session.rows[0]
@@ -132,13 +127,10 @@ async def test_news_are_told_on_every_page(runs: Path) -> None:
 
 
 class TestMerging:
-    def rows(self, *seeds: int, source: str = "a.json", acc: float = 0.5) -> list[AuditRow]:
-        return [
-            AuditRow(source=source, key=f"dfa_s{seed}", method="dfa", seed=seed, axes={"acc": acc})
-            for seed in seeds
-        ]
+    def rows(self, *seeds, source="a.json", acc=0.5):
+        return [row_of(f"dfa_s{seed}", source, axes={"acc": acc}) for seed in seeds]
 
-    def test_rows_never_move(self) -> None:
+    def test_rows_never_move(self):
         before = Session([*self.rows(1, 2), *self.rows(1, source="b.json")])
         session, news = merged(before, [Reading("a.json", rows=self.rows(2, 3))])
         assert [row.seed for row in session.rows] == [1, 2, 1, 3]
@@ -146,12 +138,12 @@ class TestMerging:
         assert session.gone == {0}
         assert news_of(before, session, news) == "1 new: dfa s3   1 gone: dfa s1"
 
-    def test_the_same_again_is_no_news(self) -> None:
+    def test_the_same_again_is_no_news(self):
         session = Session(self.rows(1, 2))
         now, news = merged(session, [Reading("a.json", rows=self.rows(1, 2))])
         assert not any(news) and now.runs is session.runs
 
-    def test_what_is_back_is_told_and_no_longer_gone(self) -> None:
+    def test_what_is_back_is_told_and_no_longer_gone(self):
         session = Session(self.rows(1))
         session, _ = merged(session, [Reading("a.json", gone=True)])
         assert session.gone == {0}
@@ -159,7 +151,7 @@ class TestMerging:
         assert news.back == [0]
         assert not session.gone
 
-    def test_an_assumed_baseline_holds_for_what_comes_later(self, published_table: Path) -> None:
+    def test_an_assumed_baseline_holds_for_what_comes_later(self, published_table):
         rows = [row for row in scan([published_table]).rows if row.method == "ep"]
         session = Session(rows[:1], baseline=FrozenBaseline(0.349))
         session, _ = merged(session, [Reading(rows[0].source, rows=rows)])
@@ -167,14 +159,12 @@ class TestMerging:
         session = session.but(baseline=None)
         assert session.counts().walked == 0
 
-    def test_a_problem_goes_when_its_file_can_be_read(self) -> None:
+    def test_a_problem_goes_when_its_file_can_be_read(self):
         session = Session([], problems=[Problem("a.json", "truncated"), Problem("b.json", "empty")])
         session, _ = merged(session, [Reading("a.json", rows=self.rows(1))])
         assert [problem.path for problem in session.problems] == ["b.json"]
 
-    def test_a_folder_that_was_empty_is_no_problem_once_it_holds_a_run(
-        self, tmp_path: Path
-    ) -> None:
+    def test_a_folder_that_was_empty_is_no_problem_once_it_holds_a_run(self, tmp_path):
         session = Session([], problems=scan([tmp_path]).problems)
         locked = Problem(str(tmp_path / "locked"), "permission denied")
         session = session.but(problems=[*session.problems, locked])
@@ -190,7 +180,7 @@ class TestMerging:
         assert session.problems == [locked]
 
 
-async def test_a_name_that_is_no_utf_8_ends_nothing(runs: Path) -> None:
+async def test_a_name_that_is_no_utf_8_ends_nothing(runs):
     strange = runs / os.fsdecode(b"\xff\xfe_s42")
     shutil.copytree(runs / "dfa_s42", strange)
     remember_places([strange])

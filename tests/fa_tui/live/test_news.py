@@ -1,32 +1,28 @@
 """Live folders: what appears, changes or goes is told; what is being written is waited for; nothing crashes."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil
 from pathlib import Path
 
-import pytest
-
 from fa_core.formats import frozen_runs, scan, scan_again
-from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import RESULTS, read_manifest
 from fa_tui import follow
-from fa_tui.follow import Folders, Reading
+from fa_tui.follow import Folders
 from fa_tui.session import Session, changed_cells, merged
 from fa_tui.views.glyphs import UNICODE
 from fa_tui.widgets.run_cells import mark_of
+from tests.fa_core.rows import row_of
 
 
-def report(growth: float = 2.0) -> str:
+def report(growth=2.0):
     return json.dumps(
         DiagnosticReport(method_name="dfa", seed=42, residual_norms=[1.0, growth]).to_dict()
     )
 
 
-def run_folder(folder: Path, *, audit: bool = False) -> Path:
+def run_folder(folder, *, audit=False):
     folder.mkdir(parents=True)
     manifest = {
         "format": "fa-run/1",
@@ -41,19 +37,19 @@ def run_folder(folder: Path, *, audit: bool = False) -> Path:
     return folder
 
 
-def folders(*paths: Path) -> Folders:
+def folders(*paths):
     """The paths, looked at once."""
     found = Folders(paths, [row.source for row in scan(list(paths)).rows], since=math.inf)
     assert found.look() == ([], {})
     return found
 
 
-def news(of: Folders) -> list[Reading]:
+def news(of):
     readings, _ = of.look()
     return readings
 
 
-def test_a_new_a_changed_and_a_removed_file_are_told_once(tmp_path: Path) -> None:
+def test_a_new_a_changed_and_a_removed_file_are_told_once(tmp_path):
     open_now = folders(tmp_path)
     path = tmp_path / "a.json"
     path.write_text(report())
@@ -70,7 +66,7 @@ def test_a_new_a_changed_and_a_removed_file_are_told_once(tmp_path: Path) -> Non
     assert news(open_now) == []
 
 
-def test_a_file_of_a_run_folder_means_the_run(tmp_path: Path) -> None:
+def test_a_file_of_a_run_folder_means_the_run(tmp_path):
     run = run_folder(tmp_path / "dfa_s42")
     open_now = folders(tmp_path)
     (run / "audit.json").write_text(report(7.0))
@@ -81,7 +77,7 @@ def test_a_file_of_a_run_folder_means_the_run(tmp_path: Path) -> None:
     assert row.report.max_per_block_growth == 7.0
 
 
-def test_feedback_hidden_and_unrelated_files_are_nothing(tmp_path: Path) -> None:
+def test_feedback_hidden_and_unrelated_files_are_nothing(tmp_path):
     open_now = folders(tmp_path)
     for name, content in (
         ("credit.safetensors", "x"),
@@ -94,9 +90,7 @@ def test_feedback_hidden_and_unrelated_files_are_nothing(tmp_path: Path) -> None
     assert news(open_now) == []
 
 
-def test_a_file_being_written_is_read_when_it_is_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_being_written_is_read_when_it_is_whole(tmp_path, monkeypatch):
     monkeypatch.setattr(follow, "STILL_SECONDS", 1000.0)
     open_now, path, whole = folders(tmp_path), tmp_path / "a.json", report()
     for end in range(10, len(whole), len(whole) // 4):
@@ -108,9 +102,7 @@ def test_a_file_being_written_is_read_when_it_is_whole(
     assert news(open_now) == []
 
 
-def test_a_broken_file_that_stands_still_is_told_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_file_that_stands_still_is_told_once(tmp_path, monkeypatch):
     open_now, path = folders(tmp_path), tmp_path / "a.json"
     path.write_text(report()[:50])
     assert news(open_now) == []
@@ -123,7 +115,7 @@ def test_a_broken_file_that_stands_still_is_told_once(
     assert len(mended.rows) == 1 and not mended.problems
 
 
-def test_a_growing_trace_with_half_a_last_line_is_read_up_to_there(tmp_path: Path) -> None:
+def test_a_growing_trace_with_half_a_last_line_is_read_up_to_there(tmp_path):
     run = run_folder(tmp_path / "dfa_s42")
     open_now = folders(tmp_path)
     line = json.dumps(
@@ -136,7 +128,7 @@ def test_a_growing_trace_with_half_a_last_line_is_read_up_to_there(tmp_path: Pat
     assert trace.unfinished
 
 
-def test_a_run_folder_that_goes_is_gone_and_can_come_back(tmp_path: Path) -> None:
+def test_a_run_folder_that_goes_is_gone_and_can_come_back(tmp_path):
     run = run_folder(tmp_path / "runs" / "dfa_s42", audit=True)
     open_now = folders(tmp_path)
     shutil.move(run.parent, tmp_path / ".away")
@@ -151,9 +143,7 @@ def test_a_run_folder_that_goes_is_gone_and_can_come_back(tmp_path: Path) -> Non
     assert half.gone
 
 
-def test_a_run_whose_weights_changed_is_marked_and_says_so(
-    tmp_path: Path, sample_runs: Path
-) -> None:
+def test_a_run_whose_weights_changed_is_marked_and_says_so(tmp_path, sample_runs):
     run = tmp_path / "bp_s42"
     shutil.copytree(sample_runs / "main" / run.name, run)
     before, open_now = Session(scan([run]).rows), folders(run)
@@ -169,8 +159,8 @@ def test_a_run_whose_weights_changed_is_marked_and_says_so(
 
 
 def test_runs_that_change_are_judged_by_the_frozen_run_beside_them_which_is_read_once(
-    tmp_path: Path, sample_runs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, sample_runs, monkeypatch
+):
     for name in ("dfa_s42", "frozen_s42"):
         shutil.copytree(sample_runs / "main" / name, tmp_path / name)
     shutil.copytree(tmp_path / "dfa_s42", tmp_path / "dfa_s42_again")
@@ -185,9 +175,7 @@ def test_runs_that_change_are_judged_by_the_frozen_run_beside_them_which_is_read
     assert read.count("frozen_s42") == 1
 
 
-def test_what_a_person_named_by_a_link_or_relatively_keeps_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_person_named_by_a_link_or_relatively_keeps_its_name(tmp_path, monkeypatch):
     run_folder(tmp_path / "real" / "dfa_s42")
     (tmp_path / "link").symlink_to("real")
     (tmp_path / "loop").symlink_to("loop")
@@ -200,7 +188,7 @@ def test_what_a_person_named_by_a_link_or_relatively_keeps_its_name(
     assert news(Folders([Path("loop")], [])) == []
 
 
-def test_what_was_written_since_the_scan_began_is_read(tmp_path: Path) -> None:
+def test_what_was_written_since_the_scan_began_is_read(tmp_path):
     path = tmp_path / "a.json"
     path.write_text(report())
     since = path.stat().st_ctime
@@ -209,10 +197,10 @@ def test_what_was_written_since_the_scan_began_is_read(tmp_path: Path) -> None:
     assert reading.place == str(path)
 
 
-def test_of_a_table_only_the_rows_that_changed_are_news(tmp_path: Path) -> None:
+def test_of_a_table_only_the_rows_that_changed_are_news(tmp_path):
     path = tmp_path / "table.json"
 
-    def write(growth: float) -> None:
+    def write(growth):
         lasts = {f"bp_s{seed}": 1.5 for seed in range(4)} | {"bp_s2": growth}
         reports = {key: {"residual_norms": [1.0, last]} for key, last in lasts.items()}
         path.write_text(json.dumps({"reports": reports}))
@@ -229,9 +217,9 @@ def test_of_a_table_only_the_rows_that_changed_are_news(tmp_path: Path) -> None:
     assert session.rows[2].report.h_L == 900.25
 
 
-def test_an_audit_of_a_shown_checkpoint_is_shown_on_its_row(tmp_path: Path) -> None:
+def test_an_audit_of_a_shown_checkpoint_is_shown_on_its_row(tmp_path):
     (net := tmp_path / "bp_s1.pt").write_bytes(b"")
-    shown = AuditRow(source=str(net), key="bp_s1", method="bp", checkpoint=str(net))
+    shown = row_of("bp_s1", net, ...)
     results = {"bp_s1": {"residual_norms": [1, 7], "provenance": {"checkpoint": str(net)}}}
     results["bp_s2"] = {"residual_norms": [1, 8]}
     open_now = folders(tmp_path)
@@ -241,7 +229,7 @@ def test_an_audit_of_a_shown_checkpoint_is_shown_on_its_row(tmp_path: Path) -> N
     assert [row.report.h_L for row in session.rows] == [7, 8]
 
 
-def test_reading_again_takes_a_place_as_found_in_a_folder(tmp_path: Path) -> None:
+def test_reading_again_takes_a_place_as_found_in_a_folder(tmp_path):
     (tmp_path / "notes.txt").write_text("hello")
     assert scan_again(str(tmp_path / "notes.txt")) == scan_again(str(tmp_path))
     assert scan_again(str(tmp_path / "missing.json")).problems

@@ -1,14 +1,9 @@
 """Runs that other processes train or measure: seen and followed, and left to their shells."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,11 +23,11 @@ TRACE = {"epoch": 1, "test_acc": 0.5, "residual_norms": [1, 99], "bp_grad_norms"
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
+def run(tmp_path):
     """A run folder with one epoch, not measured."""
     folder = tmp_path / "runs" / "dfa_s1"
     folder.mkdir(parents=True)
-    manifest: dict[str, Any] = {"format": "fa-run/1", "method": "dfa", "arch": "resmlp", "seed": 1}
+    manifest = {"format": "fa-run/1", "method": "dfa", "arch": "resmlp", "seed": 1}
     (folder / "manifest.json").write_text(json.dumps(manifest | {"data": "synthetic"}))
     (folder / "model.safetensors").write_bytes(b"")
     (folder / "trace.jsonl").write_text(json.dumps(TRACE) + "\n")
@@ -40,7 +35,7 @@ def run(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def trainer(run: Path) -> Iterator[subprocess.Popen[bytes]]:
+def trainer(run):
     """Another process that claims to train the run until it is stopped."""
     code = (
         "import pathlib, sys, time; from fa_core.formats.run_folder import ProgressFiles\n"
@@ -57,12 +52,12 @@ def trainer(run: Path) -> Iterator[subprocess.Popen[bytes]]:
     process.wait()
 
 
-def session_of(run: Path) -> Session:
+def session_of(run):
     found = scan([run.parent])
     return Session(found.rows, traces=found.traces)
 
 
-def follow(run: Path) -> tuple[Session, Folders]:
+def follow(run):
     session, folders = session_of(run), Folders([run.parent], [str(run)])
     session = with_work(session, folders.look()[1])
     return session, folders

@@ -1,7 +1,5 @@
 """What the environment says about the terminal."""
 
-from __future__ import annotations
-
 import pytest
 
 from fa_tui.terminal.abilities import TRUE_COLOUR, detect
@@ -22,15 +20,13 @@ from fa_tui.terminal.abilities import TRUE_COLOUR, detect
         ({"LANG": "C.UTF-8", "FA_TUI_GLYPHS": "ascii"}, False),
     ],
 )
-def test_the_locale_chooses_the_glyphs_unless_told_otherwise(
-    environ: dict[str, str], unicode: bool
-) -> None:
+def test_the_locale_chooses_the_glyphs_unless_told_otherwise(environ, unicode):
     terminal = detect({"TERM": "xterm-256color", **environ})
     assert terminal.unicode is unicode
     assert terminal.glyphs.name == ("unicode" if unicode else "ascii")
 
 
-def test_a_console_without_block_elements_gets_ascii() -> None:
+def test_a_console_without_block_elements_gets_ascii():
     assert not detect({"TERM": "linux", "LANG": "C.UTF-8"}).unicode
 
 
@@ -46,16 +42,14 @@ def test_a_console_without_block_elements_gets_ascii() -> None:
         ({"TERM": "xterm-256color", "COLORTERM": "truecolor", "NO_COLOR": ""}, TRUE_COLOUR),
     ],
 )
-def test_colours_follow_the_environment_and_no_color_wins(
-    environ: dict[str, str], colours: int
-) -> None:
+def test_colours_follow_the_environment_and_no_color_wins(environ, colours):
     terminal = detect(environ)
     assert terminal.colours == colours
     assert (terminal.ansi_color is True) == (colours <= 16)
     assert terminal.theme == ("fa-ansi" if colours <= 16 else "fa-dark")
 
 
-def test_blanks_are_erased_where_the_terminal_keeps_the_background() -> None:
+def test_blanks_are_erased_where_the_terminal_keeps_the_background():
     erase = [
         term
         for term in ("xterm-256color", "tmux", "screen", "vt220", "")

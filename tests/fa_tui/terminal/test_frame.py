@@ -1,7 +1,5 @@
 """Only changed cells are sent, and the picture is the same as if all of it had been."""
 
-from __future__ import annotations
-
 import pyte
 import pytest
 from hypothesis import given, settings
@@ -11,7 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from fa_core.sanitize import sanitize
-from fa_tui.terminal.frame import Frame, Piece
+from fa_tui.terminal.frame import Frame
 from fa_tui.views.text import cut, padded
 from tests.fa_tui.odd_names import ODD_NAMES, WIDE
 
@@ -35,9 +33,9 @@ paints = st.lists(
 )
 
 
-def fitted(x: int, painted: Painted) -> list[Segment]:
+def fitted(x, painted):
     """The pieces cut to what is left of the line."""
-    segments: list[Segment] = []
+    segments = []
     for text, style in painted:
         for character in text:
             segment = Segment(character, style)
@@ -48,12 +46,12 @@ def fitted(x: int, painted: Painted) -> list[Segment]:
     return segments
 
 
-def screen() -> tuple[pyte.Screen, pyte.Stream]:
+def screen():
     shown = pyte.Screen(WIDTH, HEIGHT)
     return shown, pyte.Stream(shown)
 
 
-def look(shown: pyte.Screen) -> list[list[tuple[object, ...]]]:
+def look(shown):
     """Every cell as it looks: on a blank only background, underline and reverse can be seen."""
     seen = []
     for y in range(HEIGHT):
@@ -76,15 +74,13 @@ def look(shown: pyte.Screen) -> list[list[tuple[object, ...]]]:
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(paints, max_size=4), st.booleans())
-def test_the_screen_is_the_same_as_with_everything_sent(
-    shown: list[list[tuple[int, int, Painted]]], erases: bool
-) -> None:
+def test_the_screen_is_the_same_as_with_everything_sent(shown, erases):
     frugal, frugal_stream = screen()
     plain, plain_stream = screen()
     frame = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR, erases=erases)
     frugal_stream.feed(frame.show([(0, y, [Segment(" " * WIDTH)]) for y in range(HEIGHT)]))
     for painted in shown:
-        together: list[Piece] = [(x, y, fitted(x, row)) for x, y, row in painted]
+        together = [(x, y, fitted(x, row)) for x, y, row in painted]
         frugal_stream.feed(frame.show(together))
         for piece in together:
             plain_stream.feed(Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR).show([piece]))
@@ -93,20 +89,20 @@ def test_the_screen_is_the_same_as_with_everything_sent(
 
 @pytest.mark.parametrize("at", [(WIDTH, 0), (WIDTH + 5, 1), (0, HEIGHT), (3, HEIGHT + 2)])
 @pytest.mark.parametrize("text", ["beyond", "漢字"])
-def test_a_piece_off_the_screen_is_left_out(at: tuple[int, int], text: str) -> None:
+def test_a_piece_off_the_screen_is_left_out(at, text):
     frame = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR)
     assert frame.show([(*at, [Segment(text)])]) == ""
     assert frame.show([(0, 0, [Segment("still here")])])
 
 
-def test_what_is_there_already_is_not_sent_again() -> None:
+def test_what_is_there_already_is_not_sent_again():
     frame = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR)
     line = [Segment("abc", STYLES[1]), Segment("   "), Segment("漢", STYLES[1])]
     assert frame.show([(0, 0, line[:2])])
     assert frame.show([(0, 0, line[:2])]) == ""
 
 
-def test_a_changed_cell_costs_a_move_its_colours_and_itself() -> None:
+def test_a_changed_cell_costs_a_move_its_colours_and_itself():
     frame = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR)
     frame.show([(0, 1, [Segment("a" * WIDTH, Style.parse("red on black"))])])
     assert (
@@ -115,19 +111,19 @@ def test_a_changed_cell_costs_a_move_its_colours_and_itself() -> None:
     )
 
 
-def test_the_foreground_of_blanks_is_not_worth_a_byte() -> None:
+def test_the_foreground_of_blanks_is_not_worth_a_byte():
     frame = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR)
     frame.show([(0, 0, [Segment("    ", Style.parse("red on black"))])])
     assert frame.show([(0, 0, [Segment("    ", Style.parse("bold blue on black"))])]) == ""
 
 
-def test_reversed_blanks_are_sent_as_erasing_keeps_the_background_alone() -> None:
+def test_reversed_blanks_are_sent_as_erasing_keeps_the_background_alone():
     frame, line = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR, erases=True), " " * WIDTH
     assert line in frame.show([(0, 0, [Segment(line, Style(reverse=True))])])
 
 
 @pytest.mark.parametrize(("x", "left"), [(2, "a x b"), (3, "a  xb"), (1, "ax方b")])
-def test_what_is_left_of_half_a_wide_character_is_a_blank(x: int, left: str) -> None:
+def test_what_is_left_of_half_a_wide_character_is_a_blank(x, left):
     frame, shown = Frame(10, 1, ColorSystem.TRUECOLOR), pyte.Screen(10, 1)
     stream = pyte.Stream(shown)
     stream.feed(frame.show([(0, 0, [Segment("a 方b")])]))
@@ -136,7 +132,7 @@ def test_what_is_left_of_half_a_wide_character_is_a_blank(x: int, left: str) -> 
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
-def test_what_follows_a_name_of_any_characters_stands_where_it_belongs(name: str) -> None:
+def test_what_follows_a_name_of_any_characters_stands_where_it_belongs(name):
     """Even on a terminal that takes the name to be narrower than it is taken to be here."""
     frame, shown = Frame(60, 1, ColorSystem.TRUECOLOR), pyte.Screen(60, 1)
     stream = pyte.Stream(shown)

@@ -1,16 +1,11 @@
 """What is to happen after a while happens, also where the process has to wait for a processor meanwhile."""
 
-from __future__ import annotations
-
 import ast
 import itertools
 import time
 from pathlib import Path
 
-import pytest
-
 import fa_tui
-from fa_tui.app import ExplorerApp
 from tests.fa_tui.looks import running
 from tests.fa_tui.waiting import until
 
@@ -18,9 +13,7 @@ LATE = 0.005
 """Seconds from one look at the clock to the next: more than a slider waits for the keys that come together."""
 
 
-async def test_no_slider_step_is_lost_where_the_process_waits_for_a_processor(
-    app: ExplorerApp, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_no_slider_step_is_lost_where_the_process_waits_for_a_processor(app, monkeypatch):
     async with running(app) as pilot:
         await pilot.press("a")
         await pilot.pause()
@@ -30,7 +23,7 @@ async def test_no_slider_step_is_lost_where_the_process_waits_for_a_processor(
         await until(pilot, lambda: app.session.thresholds.h_norm_explosion_ratio == 63)
 
 
-def test_no_module_sets_a_timer_that_may_drop_its_callback() -> None:
+def test_no_module_sets_a_timer_that_may_drop_its_callback():
     calls = [
         f"{path}:{node.lineno}"
         for path in Path(fa_tui.__file__).parent.rglob("*.py")

@@ -1,13 +1,10 @@
 """Themes a person can read, whatever cones they have."""
 
-from __future__ import annotations
-
 import itertools
 import math
 
 import pytest
 from textual.color import Color
-from textual.theme import Theme
 
 from fa_tui.terminal.themes import ANSI, DARK, LIGHT
 
@@ -33,16 +30,16 @@ SIGHT = {
 themes = pytest.mark.parametrize("theme", [DARK, LIGHT], ids=lambda theme: theme.name)
 
 
-def colours(theme: Theme) -> dict[str, str]:
+def colours(theme):
     return theme.to_color_system().generate()
 
 
-def linear(colour: Color) -> list[float]:
+def linear(colour):
     parts = (channel / 255 for channel in colour.rgb)
     return [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
 
 
-def contrast(one: Color, other: Color) -> float:
+def contrast(one, other):
     """WCAG 2 contrast ratio."""
     weights = (0.2126, 0.7152, 0.0722)
     shades = [
@@ -52,14 +49,14 @@ def contrast(one: Color, other: Color) -> float:
     return (max(shades) + 0.05) / (min(shades) + 0.05)
 
 
-def on(ground: Color, text: str) -> Color:
+def on(ground, text):
     """A colour as it is seen on a ground; ``auto 60%`` is that much of black or white."""
     if text.startswith("auto"):
         return ground.blend(ground.get_contrast_text(1.0), float(text.split()[1].rstrip("%")) / 100)
     return ground + Color.parse(text)
 
 
-def lab(text: str, sight: str) -> tuple[float, float, float]:
+def lab(text, sight):
     """CIE L*a*b* (D65) of what is seen of a colour."""
     rgb = linear(Color.parse(text))
     seen = [
@@ -79,14 +76,14 @@ def lab(text: str, sight: str) -> tuple[float, float, float]:
 @pytest.mark.parametrize(
     "role", ["foreground", "accent", "secondary", "text-muted", "footer-key-foreground", *VERDICTS]
 )
-def test_every_colour_of_text_reads_on_every_ground(theme: Theme, role: str, ground: str) -> None:
+def test_every_colour_of_text_reads_on_every_ground(theme, role, ground):
     behind = Color.parse(colours(theme)[ground])
     assert contrast(on(behind, colours(theme)[role]), behind) >= 4.5
 
 
 @themes
 @pytest.mark.parametrize("state", ["", "-hover", "-active"])
-def test_a_scrollbar_stands_off_from_its_track(theme: Theme, state: str) -> None:
+def test_a_scrollbar_stands_off_from_its_track(theme, state):
     seen = colours(theme)
     assert (
         contrast(
@@ -98,7 +95,7 @@ def test_a_scrollbar_stands_off_from_its_track(theme: Theme, state: str) -> None
 
 
 @themes
-def test_what_may_be_typed_and_what_is_under_the_cursor_can_be_read(theme: Theme) -> None:
+def test_what_may_be_typed_and_what_is_under_the_cursor_can_be_read(theme):
     seen = colours(theme)
     for ground in GROUNDS:
         behind = Color.parse(seen[ground])
@@ -115,9 +112,7 @@ def test_what_may_be_typed_and_what_is_under_the_cursor_can_be_read(theme: Theme
 @themes
 @pytest.mark.parametrize("sight", SIGHT)
 @pytest.mark.parametrize(("one", "other"), itertools.combinations([*VERDICTS, "foreground"], 2))
-def test_verdicts_stay_apart_for_every_kind_of_colour_vision(
-    theme: Theme, sight: str, one: str, other: str
-) -> None:
+def test_verdicts_stay_apart_for_every_kind_of_colour_vision(theme, sight, one, other):
     assert math.dist(lab(colours(theme)[one], sight), lab(colours(theme)[other], sight)) > 12
 
 
@@ -134,9 +129,7 @@ PALETTES = {
     "role",
     ["primary", "secondary", "accent", "border", "footer-key-foreground", "foreground", *VERDICTS],
 )
-def test_the_16_colours_of_text_read_on_a_light_and_on_a_dark_terminal(
-    palette: str, ground: str, role: str
-) -> None:
+def test_the_16_colours_of_text_read_on_a_light_and_on_a_dark_terminal(palette, ground, role):
     colour = colours(ANSI)[role].removeprefix("ansi_")
     if colour == "default":
         return
@@ -144,11 +137,11 @@ def test_the_16_colours_of_text_read_on_a_light_and_on_a_dark_terminal(
     assert contrast(shown, Color.parse(ground)) >= 3.0
 
 
-def test_no_curve_of_the_16_colours_is_lost_on_a_light_terminal() -> None:
+def test_no_curve_of_the_16_colours_is_lost_on_a_light_terminal():
     methods = {value for name, value in ANSI.variables.items() if name.startswith("method-")}
     assert methods and not any("yellow" in value or "white" in value for value in methods)
     assert not any("cyan" in value or "green" in value for value in methods)
 
 
-def test_verdicts_differ_in_the_16_colours() -> None:
+def test_verdicts_differ_in_the_16_colours():
     assert len({colours(ANSI)[role] for role in VERDICTS}) == 3

@@ -1,15 +1,11 @@
 """What is compared with what: groups of runs, their names, where they part, on what they agree."""
 
-from __future__ import annotations
-
 import math
-from pathlib import Path
 
 from msgspec.structs import replace
 
 from fa_core.analysis.seeds import across_runs
 from fa_core.formats import scan
-from fa_core.formats.rows import AuditRow
 from fa_tui.session import Session
 from fa_tui.views.comparison import (
     MARKED,
@@ -24,16 +20,17 @@ from fa_tui.views.comparison import (
     spread_words,
 )
 from fa_tui.views.words import disambiguate
+from tests.fa_core.rows import row_of as named
 from tests.fa_tui.compared_runs import row_of
 
 
-def test_without_marks_every_method_over_its_seeds_is_a_group(published_table: Path) -> None:
+def test_without_marks_every_method_over_its_seeds_is_a_group(published_table):
     groups = groups_of(Session(scan([published_table]).rows))
     assert [group.name for group in groups] == ["bp", "dfa", "state_bridge", "credit_bridge", "ep"]
     assert [len(group.rows) for group in groups] == [3] * 5
 
 
-def test_two_marks_are_a_group_of_their_own_and_one_is_not() -> None:
+def test_two_marks_are_a_group_of_their_own_and_one_is_not():
     session = Session([row_of("bp", seed, 1.0, 2.0) for seed in range(3)])
     session = session.but(marked=frozenset({1}))
     assert [group.name for group in groups_of(session)] == ["bp"]
@@ -41,18 +38,13 @@ def test_two_marks_are_a_group_of_their_own_and_one_is_not() -> None:
     assert groups_of(session)[0] == (MARKED, (0, 2), "", 0)
 
 
-def test_of_very_many_marked_runs_the_first_are_compared() -> None:
-    session = Session(
-        [
-            AuditRow(source="x", key=f"bp_s{seed}", method="bp", seed=seed)
-            for seed in range(MOST + 5)
-        ]
-    )
-    session = session.but(marked=frozenset(set(range(len(session)))))
+def test_of_very_many_marked_runs_the_first_are_compared():
+    session = Session([named(f"bp_s{seed}") for seed in range(MOST + 5)])
+    session = session.but(marked=frozenset(range(len(session))))
     assert groups_of(session)[0] == (MARKED, tuple(range(MOST)), "", 5)
 
 
-def test_a_group_is_found_again_by_name_then_by_a_run_then_by_its_place() -> None:
+def test_a_group_is_found_again_by_name_then_by_a_run_then_by_its_place():
     dfa, dfa_apart, bp = Group("dfa", (0, 1)), Group("dfa lam=0.1", (1,)), Group("bp", (2, 3))
     assert place_of(dfa, [bp, dfa], 0) == 1
     assert place_of(dfa, [bp, dfa_apart], 0) == 1
@@ -60,7 +52,7 @@ def test_a_group_is_found_again_by_name_then_by_a_run_then_by_its_place() -> Non
     assert place_of(dfa, [], 3) == 0
 
 
-def test_labels_are_seeds_where_only_seeds_differ_and_numbered_where_names_repeat() -> None:
+def test_labels_are_seeds_where_only_seeds_differ_and_numbered_where_names_repeat():
     session = Session(
         [row_of("bp", 1, 1.0), row_of("bp", 2, 1.0), row_of("bp", 1, 1.0), row_of("dfa", None, 1.0)]
     )
@@ -69,11 +61,11 @@ def test_labels_are_seeds_where_only_seeds_differ_and_numbered_where_names_repea
     assert column_labels(session, groups_of(session)[0]) == ["bp s1", "bp s1#2", "dfa"]
 
 
-def test_runs_of_one_name_are_told_apart_by_the_axes_that_differ_then_by_where_they_are() -> None:
-    def on(source: str, **axes: object) -> AuditRow:
+def test_runs_of_one_name_are_told_apart_by_the_axes_that_differ_then_by_where_they_are():
+    def on(source, **axes):
         return replace(row_of("dfa", 42, 1.0), source=source, axes={"L": 4, **axes})
 
-    def names(*rows: AuditRow) -> list[str]:
+    def names(*rows):
         return disambiguate(rows)
 
     sweep = [on("a.json", lam=lam, d=d) for lam, d in ((0.1, 64), (0.1, 128), (0.01, 128))]
@@ -92,8 +84,8 @@ def test_runs_of_one_name_are_told_apart_by_the_axes_that_differ_then_by_where_t
     )
 
 
-def test_a_spread_reads_as_in_tables_over_seeds_and_rounding_is_none() -> None:
-    def said(*values: float) -> str:
+def test_a_spread_reads_as_in_tables_over_seeds_and_rounding_is_none():
+    def said(*values):
         return spread_words(
             ComparedLine("number", "drift", across_runs([[value] for value in values])[0])
         )
@@ -105,7 +97,7 @@ def test_a_spread_reads_as_in_tables_over_seeds_and_rounding_is_none() -> None:
     assert said(0.0, 0.0) == "0 ± 0" and said(2.0) == "2.000" and said(math.inf) == ""
 
 
-def test_the_heading_names_the_first_layer_at_which_runs_part() -> None:
+def test_the_heading_names_the_first_layer_at_which_runs_part():
     reports = [row_of("x", 1, *norms).report for norms in ([8.0, 9.0, 10.0], [8.0, 9.5, 1000.0])]
     headings = [line.label for line in compared_lines(reports) if line.kind == "heading"]
     assert headings[0].endswith("diverge at layer 2")
@@ -114,7 +106,7 @@ def test_the_heading_names_the_first_layer_at_which_runs_part() -> None:
     assert [line.label for line in compared_lines(reports) if line.parts] == ["2", "1→2"]
 
 
-def test_only_runs_of_one_network_have_a_mean() -> None:
+def test_only_runs_of_one_network_have_a_mean():
     rows = [
         row_of("bp", 1, 1.0, 2.0),
         row_of("bp", 2, 1.0, 2.0),

@@ -1,7 +1,5 @@
 """Where runs lie on the matrix: nothing is hidden behind anything."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,11 +7,11 @@ from fa_core.formats.rows import AuditRow
 from fa_tui.views.grid import build_grid, homes_of
 
 
-def row(method: str, seed: int | None, source: str = "a.json", **axes: object) -> AuditRow:
+def row(method, seed, source="a.json", **axes):
     return AuditRow(source=source, key=f"{method}_s{seed}", method=method, seed=seed, axes=axes)
 
 
-def test_one_source_needs_no_heading_and_two_get_one_each() -> None:
+def test_one_source_needs_no_heading_and_two_get_one_each():
     assert [line.is_heading for line in build_grid([row("bp", 1)]).lines] == [False]
     two = build_grid(
         [
@@ -26,12 +24,12 @@ def test_one_source_needs_no_heading_and_two_get_one_each() -> None:
     assert [line.label for line in two.lines if line.is_heading] == ["one.json", "y"]
 
 
-def test_a_filter_lays_out_only_what_it_lets_through() -> None:
+def test_a_filter_lays_out_only_what_it_lets_through():
     grid = build_grid([row("bp", 1), row("dfa", 2)], shown=[1])
     assert (grid.columns, [line.label for line in grid.lines]) == (["s2"], ["dfa"])
 
 
-def test_a_filter_renames_no_heading() -> None:
+def test_a_filter_renames_no_heading():
     table = "runs/table.json"
     found = [
         row("bp", 1, table),
@@ -45,14 +43,14 @@ def test_a_filter_renames_no_heading() -> None:
         assert len(headings) == (3 if shown is None else len(shown))
 
 
-def test_an_axis_of_one_value_stands_in_the_heading_only() -> None:
+def test_an_axis_of_one_value_stands_in_the_heading_only():
     grid = build_grid(
         [row("bp", 1, "x/a", d=64), row("dfa", 1, "x/b", d=64, lam=0.01), row("bp", 1, "y/c", d=64)]
     )
     assert [line.label for line in grid.lines] == ["x  d=64", "bp", "dfa λ=0.01", "y  d=64", "bp"]
 
 
-def test_a_thousand_sources_are_named_by_as_little_as_tells_them_apart() -> None:
+def test_a_thousand_sources_are_named_by_as_little_as_tells_them_apart():
     paths = [f"/data/{group}/run_{number}/x" for group in "ab" for number in range(500)]
     names = homes_of(paths)
     assert names[0] == "a/run_0"
@@ -60,7 +58,7 @@ def test_a_thousand_sources_are_named_by_as_little_as_tells_them_apart() -> None
     assert len(set(names)) == 1000
 
 
-def test_ten_thousand_runs_that_nothing_tells_apart_are_numbered_in_no_time() -> None:
+def test_ten_thousand_runs_that_nothing_tells_apart_are_numbered_in_no_time():
     grid = build_grid([row("bp", None) for _ in range(10_000)])
     assert [line.label for line in grid.lines[:3]] == ["bp", "bp #2", "bp #3"]
     assert len(grid.lines) == 10_000
@@ -68,9 +66,7 @@ def test_ten_thousand_runs_that_nothing_tells_apart_are_numbered_in_no_time() ->
 
 
 @given(st.lists(st.tuples(st.sampled_from(["bp", "dfa"]), st.one_of(st.none(), st.integers(0, 4)))))
-def test_every_run_has_a_cell_of_its_own_in_the_column_of_its_seed(
-    runs: list[tuple[str, int | None]],
-) -> None:
+def test_every_run_has_a_cell_of_its_own_in_the_column_of_its_seed(runs):
     grid = build_grid([row(method, seed) for method, seed in runs])
     assert sorted(grid.places) == list(range(len(runs)))
     for index, (method, seed) in enumerate(runs):

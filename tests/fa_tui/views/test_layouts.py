@@ -23,6 +23,7 @@ from fa_tui.views.words import (
 )
 from fa_tui.widgets.line import Title
 from fa_tui.widgets.painted import row_text
+from tests.fa_core.rows import row_of
 from tests.fa_tui.looks import stepped
 
 GRID = [
@@ -74,10 +75,7 @@ def test_the_count_is_of_the_scope_without_controls(session: Session) -> None:
     assert walk_back_words(session) == "9 of 15 need walk-back"
     session = session.but(filter=Filter("method:bp,dfa"))
     assert walk_back_words(session) == "3 of 6 need walk-back"
-    more = [
-        AuditRow(source="a", key=name, method=name)
-        for name in ("fa", "frozen", "shallow", "random_init")
-    ]
+    more = [row_of(name) for name in ("fa", "frozen", "shallow", "random_init")]
     assert walk_back_words(Session(more)) == "0 of 0 need walk-back, 1 not measured, 3 controls"
 
 

@@ -1,7 +1,5 @@
 """Bars on a shared scale."""
 
-from __future__ import annotations
-
 import math
 
 from hypothesis import given
@@ -14,26 +12,26 @@ from fa_tui.views.sparklines import sparkline
 LOG = Scale(1e-9, 1e9, log=True)
 
 
-def test_two_sparklines_on_one_scale_can_be_compared() -> None:
+def test_two_sparklines_on_one_scale_can_be_compared():
     assert sparkline([1e-9, 1e9], LOG) == "▁█"
     assert sparkline([1.0, 1.1], LOG) == "▅▅"
 
 
-def test_non_finite_values_and_zeros_are_marked() -> None:
+def test_non_finite_values_and_zeros_are_marked():
     assert sparkline([math.nan, math.inf, 0.0, 1e9], LOG) == "∞∞0█"
     assert sparkline([math.nan, 0.0], LOG, ASCII) == "!0"
 
 
-def test_ascii_stays_ascii() -> None:
+def test_ascii_stays_ascii():
     assert sparkline([10.0**e for e in range(-9, 10)], LOG, ASCII).isascii()
 
 
 @given(st.lists(st.floats(1e-9, 1e9), min_size=1, max_size=200), st.integers(1, 40))
-def test_squeezed_into_fewer_cells_no_peak_is_lost(values: list[float], width: int) -> None:
+def test_squeezed_into_fewer_cells_no_peak_is_lost(values, width):
     drawn = sparkline(values, LOG, UNICODE, width)
     assert len(drawn) == min(width, len(values))
     assert max(drawn) == max(sparkline(values, LOG))
 
 
-def test_a_nan_is_not_averaged_away() -> None:
+def test_a_nan_is_not_averaged_away():
     assert sparkline([1.0, math.nan, 1.0, 1.0], LOG, UNICODE, 2)[0] == UNICODE.nonfinite

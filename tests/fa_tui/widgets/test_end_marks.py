@@ -1,7 +1,5 @@
 """Marks at the ends of curves never cover each other."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +14,7 @@ MARKS = "abcdefghijkl"
 
 
 @st.composite
-def curves_of(draw: st.DrawFn) -> list[list[End]]:
+def curves_of(draw):
     """Curves with the places at which their marks may be."""
     curves = []
     for mark in draw(st.lists(st.sampled_from(MARKS), max_size=20)):
@@ -25,15 +23,13 @@ def curves_of(draw: st.DrawFn) -> list[list[End]]:
     return curves
 
 
-def drawn(*curves: Curve, width: int = 40, height: int = 6) -> list[str]:
+def drawn(*curves, width=40, height=6):
     chart = Chart(curves, X, Y, x_label="epoch")
     return ["".join(text for text, _ in row) for row in draw_chart(chart, width, height, UNICODE)]
 
 
 @given(curves_of(), st.sets(st.tuples(columns, lines), max_size=8))
-def test_no_mark_covers_another_and_none_is_lost_without_being_counted(
-    wanted: list[list[End]], taken: set[tuple[int, int]]
-) -> None:
+def test_no_mark_covers_another_and_none_is_lost_without_being_counted(wanted, taken):
     kept, left_out = not_covered(wanted, taken)
     cells = [cell for end in kept for cell in end.cells]
     assert len(set(cells)) == len(cells)
@@ -45,9 +41,7 @@ def test_no_mark_covers_another_and_none_is_lost_without_being_counted(
         assert wanted[-1][0] in kept
 
 
-def test_of_curves_that_end_in_one_place_the_last_is_named_there_and_others_where_they_part() -> (
-    None
-):
+def test_of_curves_that_end_in_one_place_the_last_is_named_there_and_others_where_they_part():
     curves = [
         Curve([(0.0, n / 10), (5.0, n / 4), (10.0, 0.5)], "curve-1", mark)
         for n, mark in enumerate("○□△▽")
@@ -58,20 +52,20 @@ def test_of_curves_that_end_in_one_place_the_last_is_named_there_and_others_wher
     assert "more" not in axis
 
 
-def test_marks_without_a_place_are_counted() -> None:
+def test_marks_without_a_place_are_counted():
     same = [Curve([(0.0, 0.5), (10.0, 0.5)], "curve-1", mark) for mark in "○□△▽◇"]
     *_, axis = drawn(*same)
     assert "epoch   +3 more ends" in axis
 
 
-def test_a_label_of_several_characters_ends_with_its_curve_and_covers_no_other() -> None:
+def test_a_label_of_several_characters_ends_with_its_curve_and_covers_no_other():
     curves = [Curve([(0.0, n / 10), (10.0, 0.5)], "curve-1", f"l={n}") for n in (9, 10)]
     rows = drawn(*curves)
     assert any(line.endswith("l=10") for line in rows)
     assert any("│ l=9" in line for line in rows), "at its other end, and whole"
 
 
-def test_a_first_fire_stays_where_it_is_and_is_not_hidden() -> None:
+def test_a_first_fire_stays_where_it_is_and_is_not_hidden():
     curves = [
         Curve([(0.0, 0.5), (10.0, 0.5)], "curve-1", "a"),
         Curve([(10.0, 0.5)], "bad", UNICODE.fires, stays=True),
@@ -80,7 +74,7 @@ def test_a_first_fire_stays_where_it_is_and_is_not_hidden() -> None:
     assert any(line.endswith(UNICODE.fires) for line in drawn(*curves))
 
 
-def test_in_ascii_too_one_label_is_there() -> None:
+def test_in_ascii_too_one_label_is_there():
     chart = Chart([Curve([(0.0, 0.5), (10.0, 0.5)], "curve-1", mark) for mark in "abc"], X, Y)
     assert any(
         "".join(text for text, _ in row).endswith("cccc") for row in draw_chart(chart, 30, 6, ASCII)

@@ -1,14 +1,12 @@
 """Rows of styled text, and widgets of them that are hidden for a while."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
-from textual.app import App, ComposeResult
 
 from fa_tui.widgets.line import Line, TextLines
-from fa_tui.widgets.painted import Row, ending
+from fa_tui.widgets.painted import ending
+from tests.fa_tui.looks import Stage
 
 rows = st.lists(
     st.tuples(st.text("ab ✓漢", max_size=6), st.sampled_from(["", "x", "y"])), max_size=6
@@ -16,18 +14,13 @@ rows = st.lists(
 
 
 @given(rows, st.integers(2, 30))
-def test_a_row_that_ends_in_a_mark_is_no_wider_than_its_width(row: Row, width: int) -> None:
+def test_a_row_that_ends_in_a_mark_is_no_wider_than_its_width(row, width):
     assert sum(cell_len(text) for text, _ in ending(row, width, "..", "")) <= width
 
 
-async def test_what_changed_while_hidden_is_shown_when_it_comes_back() -> None:
+async def test_what_changed_while_hidden_is_shown_when_it_comes_back():
     line = Line()
-
-    class Stage(App[None]):
-        def compose(self) -> ComposeResult:
-            yield line
-
-    async with Stage().run_test(size=(40, 4)) as pilot:
+    async with Stage(line).run_test(size=(40, 4)) as pilot:
         line.set(("before", ""))
         await pilot.pause()
         line.display = False
@@ -38,14 +31,9 @@ async def test_what_changed_while_hidden_is_shown_when_it_comes_back() -> None:
         assert line.render_line(0).text.startswith("after")
 
 
-async def test_lines_that_nobody_sees_lay_nothing_out_and_are_whole_when_they_come_back() -> None:
+async def test_lines_that_nobody_sees_lay_nothing_out_and_are_whole_when_they_come_back():
     lines = TextLines()
-
-    class Stage(App[None]):
-        def compose(self) -> ComposeResult:
-            yield lines
-
-    async with Stage().run_test(size=(40, 4)) as pilot:
+    async with Stage(lines).run_test(size=(40, 4)) as pilot:
         lines.set_lines(["before"])
         await pilot.pause()
         lines.display = False
@@ -59,7 +47,7 @@ async def test_lines_that_nobody_sees_lay_nothing_out_and_are_whole_when_they_co
         assert lines.render_line(0).text.startswith("line 0")
 
 
-def test_tabs_in_what_a_command_printed_are_blanks() -> None:
+def test_tabs_in_what_a_command_printed_are_blanks():
     lines = TextLines()
     lines.set_lines(["epoch\tloss", "\x1b[2Jdone"])
     assert [row[0][0] for row in lines.draw(40)] == ["epoch   loss", "\\x1b[2Jdone"]

@@ -1,66 +1,56 @@
 """The threshold slider under a person's hands."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 from msgspec.structs import replace
-from textual.app import App, ComposeResult
-from textual.pilot import Pilot
 
-import fa_tui
 from fa_core.report.diagnostics import DIAGNOSTICS
-from fa_tui.views.glyphs import ASCII, UNICODE, Glyphs
+from fa_core.report.report_facts import NEVER_NEGATIVE, DiagnosticThresholds
+from fa_tui.views.glyphs import ASCII, UNICODE
 from fa_tui.widgets.slider import ThresholdSlider, finite, widths
+from tests.fa_tui import looks
 from tests.fa_tui.waiting import until
 
 GROWTH = replace(DIAGNOSTICS["a"], span=(0.1, 1e5))
 TICKS = [0.96, 2.87, 10.96, 694.46, 2043.0, 24126.0]
 
 
-class Stage(App[None]):
+class Stage(looks.Stage):
     """One slider, its messages kept."""
-
-    CSS_PATH = Path(fa_tui.__file__).with_name("later.tcss")
 
     BINDINGS = [("e", "spoil", "Export"), ("q", "spoil", "Quit")]
 
-    def __init__(self, *, glyphs: Glyphs = UNICODE, ticks: list[float] = TICKS) -> None:
-        super().__init__()
+    def __init__(self, *, glyphs=UNICODE, ticks=TICKS):
         self.slider = ThresholdSlider(GROWTH, 50.0)
+        super().__init__(self.slider)
         self.slider._glyphs = glyphs
         self.ticks = ticks
-        self.moves: list[float] = []
+        self.moves = []
         self.spoiled = False
         self.said = ""
 
-    def compose(self) -> ComposeResult:
-        yield self.slider
-
-    def on_mount(self) -> None:
+    def on_mount(self):
         self.slider.set_runs(self.ticks, finite(self.ticks))
         self.slider.focus()
 
-    def on_threshold_slider_changed(self, message: ThresholdSlider.Changed) -> None:
+    def on_threshold_slider_changed(self, message):
         self.moves.append(message.value)
 
-    def on_threshold_slider_refused(self, message: ThresholdSlider.Refused) -> None:
+    def on_threshold_slider_refused(self, message):
         self.said = message.why
 
-    def action_spoil(self) -> None:
+    def action_spoil(self):
         self.spoiled = True
 
-    def lines(self) -> list[str]:
+    def lines(self):
         return [self.slider.render_line(y).text for y in range(self.slider.size.height)]
 
 
-async def press_each(pilot: Pilot[None], app: Stage, *keys: str) -> None:
+async def press_each(pilot, app, *keys):
     """Press keys that move the slider, each once the one before has moved it."""
     for key in keys:
         count = len(app.moves)
         await pilot.press(key)
-        await until(pilot, lambda count=count: len(app.moves) > count)  # type: ignore[misc]
+        await until(pilot, lambda count=count: len(app.moves) > count)
 
 
 @pytest.mark.parametrize(
@@ -72,21 +62,21 @@ async def press_each(pilot: Pilot[None], app: Stage, *keys: str) -> None:
     ],
     ids=["preferred numbers", "strides", "verdict flips"],
 )
-async def test_keys_step_stride_and_jump_there_and_back(keys: str, moves: list[float]) -> None:
+async def test_keys_step_stride_and_jump_there_and_back(keys, moves):
     app = Stage()
     async with app.run_test() as pilot:
         await press_each(pilot, app, *keys.split())
     assert app.moves == moves
 
 
-async def test_beyond_the_last_flip_it_says_so() -> None:
+async def test_beyond_the_last_flip_it_says_so():
     app = Stage(ticks=[2.0])
     async with app.run_test(size=(120, 5)) as pilot:
         await pilot.press("]")
         assert "no run flips above this value" in app.said
 
 
-async def test_a_typed_number_is_taken_on_enter_and_app_keys_do_not_spoil_it() -> None:
+async def test_a_typed_number_is_taken_on_enter_and_app_keys_do_not_spoil_it():
     app = Stage()
     async with app.run_test() as pilot:
         await pilot.press(*"1e-7q")
@@ -97,7 +87,7 @@ async def test_a_typed_number_is_taken_on_enter_and_app_keys_do_not_spoil_it() -
     assert not app.spoiled
 
 
-async def test_a_key_that_moves_the_slider_sets_what_was_typed_first() -> None:
+async def test_a_key_that_moves_the_slider_sets_what_was_typed_first():
     app = Stage(ticks=[10.96, 694.5])
     async with app.run_test(size=(120, 5)) as pilot:
         await pilot.press("2")
@@ -107,7 +97,7 @@ async def test_a_key_that_moves_the_slider_sets_what_was_typed_first() -> None:
     assert app.moves[-1] == 11.0
 
 
-async def test_curly_brackets_go_to_the_next_value_at_which_a_verdict_hangs_on_the_slider() -> None:
+async def test_curly_brackets_go_to_the_next_value_at_which_a_verdict_hangs_on_the_slider():
     app = Stage(ticks=[10.96, 694.5, 2000.0])
     async with app.run_test(size=(120, 5)) as pilot:
         app.slider.deciding = lambda: [2000.0]
@@ -128,7 +118,7 @@ async def test_curly_brackets_go_to_the_next_value_at_which_a_verdict_hangs_on_t
         (".", "“.” is not a number"),
     ],
 )
-async def test_a_bad_number_says_so_and_changes_nothing(typed: str, complaint: str) -> None:
+async def test_a_bad_number_says_so_and_changes_nothing(typed, complaint):
     app = Stage()
     async with app.run_test(size=(120, 5)) as pilot:
         await pilot.press(
@@ -139,7 +129,7 @@ async def test_a_bad_number_says_so_and_changes_nothing(typed: str, complaint: s
     assert app.moves == []
 
 
-async def test_escape_and_backspace_take_an_entry_back() -> None:
+async def test_escape_and_backspace_take_an_entry_back():
     app = Stage()
     async with app.run_test() as pilot:
         await pilot.press("7", "escape", "8", "backspace", "enter")
@@ -147,7 +137,7 @@ async def test_escape_and_backspace_take_an_entry_back() -> None:
     assert app.moves == [56.0]
 
 
-async def test_home_restores_the_default() -> None:
+async def test_home_restores_the_default():
     app = Stage()
     async with app.run_test() as pilot:
         await press_each(pilot, app, "right", "home")
@@ -155,7 +145,7 @@ async def test_home_restores_the_default() -> None:
     assert app.moves == [56.0, 50.0]
 
 
-async def test_a_burst_of_keys_is_one_change_and_loses_none() -> None:
+async def test_a_burst_of_keys_is_one_change_and_loses_none():
     app = Stage()
     async with app.run_test() as pilot:
         for _ in range(20):
@@ -165,7 +155,7 @@ async def test_a_burst_of_keys_is_one_change_and_loses_none() -> None:
     assert app.moves == [500.0, 50.0]
 
 
-async def test_a_click_sets_the_value_under_the_pointer_and_a_drag_follows() -> None:
+async def test_a_click_sets_the_value_under_the_pointer_and_a_drag_follows():
     app = Stage()
     async with app.run_test(size=(120, 5)) as pilot:
         label, cells, _ = widths(120)
@@ -179,7 +169,7 @@ async def test_a_click_sets_the_value_under_the_pointer_and_a_drag_follows() -> 
     assert app.moves == [0.1, 1e5, 50.0]
 
 
-async def test_a_value_beyond_the_track_is_kept_and_steps_come_back_to_its_end() -> None:
+async def test_a_value_beyond_the_track_is_kept_and_steps_come_back_to_its_end():
     app = Stage()
     async with app.run_test() as pilot:
         await pilot.press(*"1e9")
@@ -189,7 +179,7 @@ async def test_a_value_beyond_the_track_is_kept_and_steps_come_back_to_its_end()
     assert app.moves == [1e9, 1e5]
 
 
-async def test_firing_side_plateau_runs_and_default_are_told_apart_without_colour() -> None:
+async def test_firing_side_plateau_runs_and_default_are_told_apart_without_colour():
     app = Stage()
     async with app.run_test(size=(120, 5)) as pilot:
         await press_each(pilot, app, "right")
@@ -206,7 +196,7 @@ async def test_firing_side_plateau_runs_and_default_are_told_apart_without_colou
     assert "fires > 56×" in rug
 
 
-async def test_runs_off_the_track_and_non_finite_runs_are_marked_at_its_ends() -> None:
+async def test_runs_off_the_track_and_non_finite_runs_are_marked_at_its_ends():
     app = Stage(ticks=[0.0, 1.0, 1e7, float("nan")])
     async with app.run_test(size=(120, 5)):
         label, cells, _ = widths(120)
@@ -215,7 +205,7 @@ async def test_runs_off_the_track_and_non_finite_runs_are_marked_at_its_ends() -
     assert rug[-1] == UNICODE.nonfinite
 
 
-async def test_in_one_row_the_runs_stand_on_the_track() -> None:
+async def test_in_one_row_the_runs_stand_on_the_track():
     app = Stage(glyphs=ASCII)
     async with app.run_test(size=(80, 5)) as pilot:
         app.slider.styles.height = 1
@@ -227,7 +217,7 @@ async def test_in_one_row_the_runs_stand_on_the_track() -> None:
     assert line.rstrip().endswith("> 50x")
 
 
-async def test_a_narrow_slider_cuts_no_word_against_its_track() -> None:
+async def test_a_narrow_slider_cuts_no_word_against_its_track():
     app = Stage()
     async with app.run_test(size=(80, 20)) as pilot:
         await until(pilot, lambda: "default 50×" in app.lines()[1])
@@ -235,3 +225,19 @@ async def test_a_narrow_slider_cuts_no_word_against_its_track() -> None:
         await until(pilot, lambda: app.slider.size.width == 64)
         assert app.lines()[1].startswith("    ")
         assert not app.lines()[1].startswith("     ")
+
+
+def test_a_slider_is_logarithmic_where_its_threshold_is_never_negative():
+    assert {one.threshold for one in DIAGNOSTICS.values() if one.quantity.log} == set(
+        NEVER_NEGATIVE
+    )
+
+
+@pytest.mark.parametrize("one", DIAGNOSTICS.values(), ids=lambda one: one.letter)
+def test_only_these_thresholds_refuse_a_negative_number(one):
+    if one.quantity.log:
+        with pytest.raises(ValueError, match=f"{one.threshold} is -3: .* is never negative"):
+            DiagnosticThresholds(**{one.threshold: -3.0})
+    else:
+        assert one.limit(DiagnosticThresholds(**{one.threshold: -3.0})) == -3.0
+    assert one.limit(DiagnosticThresholds(**{one.threshold: 0.0})) == 0.0

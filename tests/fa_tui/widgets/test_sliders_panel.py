@@ -1,38 +1,27 @@
 """Four sliders as one."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
-from textual.app import App, ComposeResult
-
-import fa_tui
 from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.session import History, Session
 from fa_tui.widgets.sliders_panel import SlidersPanel
+from tests.fa_tui import looks
 from tests.fa_tui.waiting import until
 
 
-class Stage(App[None]):
+class Stage(looks.Stage):
     """A panel, and the snapshot that its steps make."""
 
-    CSS_PATH = Path(fa_tui.__file__).with_name("later.tcss")
-
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self):
         self.session = Session()
         self.history = History(self.session)
         self.panel = SlidersPanel(self.session, lambda: [""])
+        super().__init__(self.panel)
 
-    def compose(self) -> ComposeResult:
-        yield self.panel
-
-    def step(self, now: Session, series: str | None, *, is_drag: bool) -> None:
+    def step(self, now, series, *, is_drag):
         self.session = now
         self.panel.show(now)
 
 
-async def test_a_moved_slider_changes_its_own_threshold_only() -> None:
+async def test_a_moved_slider_changes_its_own_threshold_only():
     app = Stage()
     async with app.run_test() as pilot:
         app.panel.slider("c").focus()
@@ -41,7 +30,7 @@ async def test_a_moved_slider_changes_its_own_threshold_only() -> None:
     assert app.session.thresholds == DiagnosticThresholds(stability_drift_ceiling=0.31)
 
 
-async def test_up_and_down_walk_the_sliders() -> None:
+async def test_up_and_down_walk_the_sliders():
     app = Stage()
     async with app.run_test() as pilot:
         app.panel.slider("a").focus()
@@ -52,7 +41,7 @@ async def test_up_and_down_walk_the_sliders() -> None:
         assert app.focused is app.panel.slider("d")
 
 
-async def test_a_tall_screen_gives_every_slider_two_rows_a_small_one_the_focused_one() -> None:
+async def test_a_tall_screen_gives_every_slider_two_rows_a_small_one_the_focused_one():
     app = Stage()
     async with app.run_test(size=(120, 40)) as pilot:
         app.panel.slider("c").focus()
@@ -63,7 +52,7 @@ async def test_a_tall_screen_gives_every_slider_two_rows_a_small_one_the_focused
         assert [app.panel.slider(letter).size.height for letter in "abcd"] == [1, 1, 2, 1]
 
 
-async def test_tracks_grow_to_hold_every_run() -> None:
+async def test_tracks_grow_to_hold_every_run():
     app = Stage()
     async with app.run_test() as pilot:
         slider = app.panel.slider("a")

@@ -1,21 +1,17 @@
 """Numbers beside an axis."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa_tui.views.glyphs import ASCII, UNICODE, Glyphs
+from fa_tui.views.glyphs import ASCII, UNICODE
 from fa_tui.views.scale import Scale, tick_labels
 
 ends = st.floats(-1e6, 1e6)
 
 
 @given(ends, st.floats(1e-5, 1e7), st.integers(1, 40), st.integers(4, 9))
-def test_no_two_labels_are_alike_or_too_wide_and_they_climb(
-    low: float, span: float, lines: int, width: int
-) -> None:
+def test_no_two_labels_are_alike_or_too_wide_and_they_climb(low, span, lines, width):
     labels = tick_labels(Scale(low, low + span), lines, width)
     assert len(set(labels.values())) == len(labels)
     assert all(0 <= line < lines and len(text) <= width for line, text in labels.items())
@@ -31,7 +27,7 @@ def test_no_two_labels_are_alike_or_too_wide_and_they_climb(
         (Scale(0.0, 12.0), ["0", "6", "12"]),
     ],
 )
-def test_a_linear_axis_has_its_ends_and_its_middle(scale: Scale, shown: list[str]) -> None:
+def test_a_linear_axis_has_its_ends_and_its_middle(scale, shown):
     labels = tick_labels(scale, 11, 6)
     assert [labels[line] for line in sorted(labels, reverse=True)] == shown
 
@@ -43,6 +39,6 @@ def test_a_linear_axis_has_its_ends_and_its_middle(scale: Scale, shown: list[str
         (ASCII, ["1e-9", "1e-8", "1e-6", "1e-4", "0.01"]),
     ],
 )
-def test_a_log_axis_has_powers_of_ten_as_in_the_figures(glyphs: Glyphs, shown: list[str]) -> None:
+def test_a_log_axis_has_powers_of_ten_as_in_the_figures(glyphs, shown):
     labels = tick_labels(Scale(1e-9, 1e-2, log=True), 11, 6, glyphs)
     assert [labels[line] for line in sorted(labels, reverse=True)] == shown

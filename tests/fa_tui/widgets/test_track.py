@@ -1,7 +1,5 @@
 """The values a threshold stops at."""
 
-from __future__ import annotations
-
 import math
 from array import array
 
@@ -18,9 +16,7 @@ ladders = st.sampled_from([R20, R10, (1.0,)])
 
 
 @given(ladders, positive)
-def test_a_step_moves_strictly_and_a_step_back_does_not_pass_the_start(
-    ladder: tuple[float, ...], value: float
-) -> None:
+def test_a_step_moves_strictly_and_a_step_back_does_not_pass_the_start(ladder, value):
     up = next_rung(value, ladder, upward=True)
     down = next_rung(value, ladder, upward=False)
     assert down < value < up
@@ -29,24 +25,24 @@ def test_a_step_moves_strictly_and_a_step_back_does_not_pass_the_start(
 
 
 @given(st.integers(-(10**6), 10**6), st.sampled_from([0.01, 0.1, 1.0]))
-def test_linear_steps_land_on_short_decimals(count: int, unit: float) -> None:
+def test_linear_steps_land_on_short_decimals(count, unit):
     value = float(f"{count * unit:.12g}")
     up = next_multiple(value, unit, upward=True)
     assert up == float(f"{(count + 1) * unit:.12g}")
     assert len(repr(up)) <= 12
 
 
-def test_a_value_between_rungs_steps_to_the_nearest_one() -> None:
+def test_a_value_between_rungs_steps_to_the_nearest_one():
     assert next_multiple(2.04, 0.1, upward=True) == 2.1
     assert next_multiple(2.04, 0.1, upward=False) == 2.0
 
 
-def _above(value: float, threshold: float) -> frozenset[str]:
+def _above(value, threshold):
     thresholds = DiagnosticThresholds(stability_drift_ceiling=threshold)
     return DiagnosticReport(cross_batch_stability=value, thresholds=thresholds).flags
 
 
-def _below(value: float, threshold: float) -> frozenset[str]:
+def _below(value, threshold):
     return DiagnosticReport(
         bp_grad_norms=[value], thresholds=DiagnosticThresholds(g_norm_floor=threshold)
     ).flags
@@ -56,12 +52,10 @@ values = st.floats(1e-9, 1e9) | st.sampled_from([1.0, math.nextafter(1.0, 2.0), 
 
 
 @given(st.lists(values, min_size=1, max_size=8), values, st.booleans(), st.booleans())
-def test_a_jump_flips_a_verdict_and_every_flip_value_is_met_on_the_way(
-    runs: list[float], start: float, above: bool, upward: bool
-) -> None:
+def test_a_jump_flips_a_verdict_and_every_flip_value_is_met_on_the_way(runs, start, above, upward):
     judge = _above if above else _below
 
-    def verdicts(at: float) -> list[frozenset[str]]:
+    def verdicts(at):
         return [judge(run, at) for run in runs]
 
     flips = Flips(finite(runs), above=above)
@@ -80,9 +74,7 @@ def test_a_jump_flips_a_verdict_and_every_flip_value_is_met_on_the_way(
 
 
 @given(st.lists(values, min_size=1, max_size=8), values, st.floats(0, 1), st.booleans())
-def test_no_verdict_changes_inside_the_plateau(
-    runs: list[float], threshold: float, share: float, above: bool
-) -> None:
+def test_no_verdict_changes_inside_the_plateau(runs, threshold, share, above):
     plateau = Flips(finite(runs), above=above).plateau(threshold)
     assert plateau is not None
     low, high = max(plateau[0], 0.0), min(plateau[1], 1e12)
@@ -92,12 +84,12 @@ def test_no_verdict_changes_inside_the_plateau(
     assert [judge(run, inside) for run in runs] == [judge(run, threshold) for run in runs]
 
 
-def test_runs_that_are_not_finite_never_flip() -> None:
+def test_runs_that_are_not_finite_never_flip():
     assert Flips(finite([math.nan, math.inf]), above=True).next(1.0, upward=True) is None
     assert Flips(finite([math.nan]), above=True).plateau(1.0) is None
 
 
 @given(st.lists(st.floats()))
-def test_an_array_flips_where_a_list_of_its_numbers_does(numbers: list[float]) -> None:
+def test_an_array_flips_where_a_list_of_its_numbers_does(numbers):
     rising = array("d", sorted(number for number in numbers if math.isfinite(number)))
     assert finite(numbers) == finite(array("d", numbers)) == rising

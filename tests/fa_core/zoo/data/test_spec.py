@@ -38,13 +38,6 @@ def test_samples_are_those_that_memory_holds_and_a_file_may_ask_for(spec, typed,
         load_data(spec, allow_code=typed)
 
 
-def test_code_named_by_a_file_is_never_imported(tmp_path, monkeypatch):
-    (tmp_path / "trap.py").write_text("raise SystemExit('imported')")
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match="code named by a file is never run"):
-        load_data("trap:make")
-
-
 def test_a_typed_callable_may_return_a_tuple(tmp_path, monkeypatch):
     (tmp_path / "my_lab.py").write_text(
         "import numpy as np\n"
@@ -121,10 +114,3 @@ def test_npz_that_is_no_archive_is_told_by_name(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(UnreadableInput, match=r"broken\.npz"):
         load_data(f"npz:{path}")
-
-
-def test_an_unknown_data_set_names_the_nearest_one():
-    with pytest.raises(
-        UsageError, match=r"unknown data set 'cifar'; did you mean cifar10\? known: .*synthetic"
-    ):
-        load_data("cifar")
