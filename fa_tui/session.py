@@ -370,6 +370,10 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
         """Whether another process trains a run now."""
         return index in self.work and self.work[index].trains
 
+    def is_begun(self, index: int) -> bool:
+        """Whether a run is in training and has no audit yet."""
+        return self.is_trained(index) and not self.coverage[index]
+
     def epochs_of(self, index: int) -> Sequence[TraceEpoch]:
         """The epochs in the trace of a run folder; empty without a trace."""
         for trace in self.traces:

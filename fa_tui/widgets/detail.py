@@ -557,7 +557,9 @@ class DetailPane(PaintedScroll, can_focus=True):
             self._page = RunPage(self._row, width, self._glyphs)
             self._page_width = width
         judged = now.flags[index], now.undecided[index]
-        so_far = cell_so_far(now, index, ascii_only=self._glyphs.name == "ascii")
+        so_far = ""
+        if now.is_begun(index):
+            so_far = cell_so_far(now, index, ascii_only=self._glyphs.name == "ascii")
         gone, work = index in now.gone, self._work
         lines = self._page.lines(now.thresholds, judged, gone=gone, work=work, so_far=so_far)
         if self._row.report.coverage and self.size.height < _ALL_FOUR:

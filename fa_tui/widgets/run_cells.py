@@ -47,8 +47,8 @@ def verdict_pieces(cell: str, own: str) -> Row:
 def verdict_row(session: Session, row: int, glyphs: Glyphs) -> Row:
     """A run's cell: the mark and the letters in the judgement's tone."""
     is_ascii = glyphs.name == "ascii"
-    if so_far := cell_so_far(session, row, ascii_only=is_ascii):
-        return [(so_far, "accent")]
+    if session.is_begun(row):
+        return [(cell_so_far(session, row, ascii_only=is_ascii), "accent")]
     return verdict_pieces(session.cell(row, ascii_only=is_ascii), tone_of(session.judgement(row)))
 
 
