@@ -213,11 +213,10 @@ def compare(
     before = _values(recorded, said)
     after = _values(measured, own)
     elsewhere = _elsewhere(before, after)
-    relative = 0.0
-    if elsewhere:
-        relative = relative_tolerance(measured)
+    relative = relative_tolerance(measured) if elsewhere else 0.0
     lacks = {FORMULAS: bool(_changed(before, after, _DECIDE)), HERE: bool(elsewhere)}
     outside = _not_compared(after)
+    reasons = _LACKS | ({BASELINE: "given by hand"} if "d" in recorded.kinds else {})
     differences: list[Difference] = []
     within: list[float] = []
     skipped: dict[str, None] = {}
@@ -232,12 +231,11 @@ def compare(
         if isinstance(found, float):
             # a summary repeats numbers of its report
             within += [found] if quantity != SUMMARY else []
-        elif lacks.get(rule.needs):
-            why = _LACKS[rule.needs]
-            unchecked = replace(found, kind=UNCHECKED, decides=False, why=why, tolerance=None)
-            differences.append(unchecked)
-        else:
-            differences.append(found)
+            continue
+        if lacks.get(rule.needs):
+            why = reasons[rule.needs]
+            found = replace(found, kind=UNCHECKED, decides=False, why=why, tolerance=None)
+        differences.append(found)
     both = [None not in (each.recorded, each.measured) and each.decides for each in differences]
     lost = (measured.credit or {}).get("missing", {}).get("gamma")
     if lost:

@@ -312,7 +312,7 @@ def _with_baseline(
         return report
     if audit is None or acc is None or not math.isfinite(acc) or method in assumed.by_method:
         return assumed.assumed_in(report, method)
-    if audit.assumed_baseline_acc is not None:
+    if "d" in audit.kinds:
         return report.with_assumed_baseline(acc)
     judged = report.with_frozen_baseline(acc)
     ends = audit.intervals.get("margin_pp")

@@ -40,14 +40,14 @@ def baseline_text(run: JudgedRun) -> str:
     >>> baseline_text(run), baseline_text(run.with_assumed_baseline(0.1))
     ('0.349', '0.1 assumed, 0.349 recorded')
     """
-    baselines = []
-    if run.assumed_baseline_acc is not None:
-        baselines.append(f"{brief(run.assumed_baseline_acc)} assumed")
+    recorded = ""
     if run.frozen_baseline_acc is not None:
-        baselines.append(brief(run.frozen_baseline_acc))
-    if len(baselines) == 2:
-        return f"{baselines[0]}, {baselines[1]} recorded"
-    return "".join(baselines)
+        by_hand = " given by hand" if run.provenance.get(BASELINE_FROM) == GIVEN else ""
+        recorded = f"{brief(run.frozen_baseline_acc)}{by_hand}"
+    if run.assumed_baseline_acc is None:
+        return recorded
+    assumed = f"{brief(run.assumed_baseline_acc)} assumed"
+    return f"{assumed}, {recorded} recorded" if recorded else assumed
 
 
 def depth_text(run: JudgedRun) -> str:
@@ -87,8 +87,6 @@ def basis_text(run: JudgedRun, letter: str) -> str:
         return kind
     rule = run.provenance.get(BASELINE_RULE)
     source = run.provenance.get(BASELINE_FROM)
-    if source == GIVEN:
-        return f"baseline {baseline_text(run)} given by hand"
     if source and "network" in run.provenance and "arch" not in run.provenance:
         return "baseline that was paired by its file's name"
     if rule:

@@ -183,7 +183,7 @@ def _reasons(report: DiagnosticReport) -> Iterator[str]:
     coverage = report.coverage
     if not coverage:
         return
-    if report.assumed_baseline_acc is not None and "d" in coverage:
+    if report.measured != coverage:
         yield f"?: (d) against a frozen baseline of {baseline_text(report)}"
     yield from unmeasured_texts(report)
 
@@ -249,7 +249,7 @@ def record(row: AuditRow) -> Json:
     """
     report, kinds, intervals = row.report, evidence(row), row.report.judged_intervals
     known: Json = {"evidence": kinds}
-    if kinds.get("d") == ASSUMED:
+    if "d" in kinds:
         known["assumed_baseline_acc"] = report.assumed_baseline_acc
     known["noise_scale"] = report.noise_scale
     known["margins_by_rule"] = report.margins_by_rule

@@ -68,6 +68,12 @@ def written(folder: Path, **reports: dict[str, Any]) -> str:
             4,
             "(d) by an assumed baseline [ab measured, d by a baseline of 0.3 assumed]",
         ),
+        (
+            {"bp": QUIET | DEEP | {"provenance": {"frozen_baseline_from": "given"}}},
+            "--require d",
+            4,
+            "(d) by an assumed baseline [ab measured, d by a baseline of 0.3 given by hand]",
+        ),
         ({"bp": BOUND}, "", 4, "bp seed 1: (a) undecided: only a lower bound is known"),
         (
             {"bp": BOUND | DEEP},
