@@ -30,7 +30,8 @@ from fa_core.report.quantities import JUDGED
 from fa_core.report.report_facts import NO_REASON
 
 _AGAIN = "`fa-tui audit` measures what is there now, `fa-tui verify` compares"
-_INEXACT = {ASSUMED: "by an assumed baseline", BOUND: "only a lower bound", PROXY: "only by proxy"}
+BY = {ASSUMED: "by an assumed baseline", BOUND: "by a bound", PROXY: "by proxy"}
+"""Kind of an inexact number → how it is known."""
 
 
 def baseline_text(run: JudgedRun) -> str:
@@ -190,7 +191,7 @@ def caveats(run: JudgedRun, *, only_decisive: bool = False) -> list[str]:
     """
     words = [run.changed and f"{run.changed}: {_AGAIN}", *other_data(run)]
     basis = basis_text(run, "d")
-    if basis and "d" in run.measured and "d" not in run.evidence:
+    if basis and "d" in run.measured:
         words.append(f"(d) is against a {basis}")
     margins = other_margins_text(run)
     if margins and not (only_decisive and _margins_agree(run)):
@@ -218,7 +219,7 @@ def why_inexact(run: JudgedRun, letter: str) -> str:
     """Why a diagnostic was not measured, or not exactly; ``""`` if it was."""
     if letter not in run.coverage:
         return why_unmeasured(run, letter)
-    return _INEXACT.get(run.kinds.get(letter, ""), "")
+    return BY.get(run.kinds.get(letter, ""), "")
 
 
 def why_unmeasured(run: JudgedRun, letter: str) -> str:

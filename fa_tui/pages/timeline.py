@@ -207,7 +207,7 @@ without intervals is judged by its numbers.
         # how far a training was when it was read, and is
         live = {now.rows[row].report.unmeasured.get(TRAINING): now.work[row] for row in now.work}
         notes = dict.fromkeys(
-            live[note].text() if note in live else note
+            live[note].text() if note in live else note.replace("--frozen-baseline", "w")
             for run in self._drawn
             for note in run.skipped
         )

@@ -42,7 +42,9 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
         yield Grid.of(
             records,
             caption=f"Over n seeds: mean ± {_SAMPLE}, of norms and growth the geometric mean "
-            "(× its factor); fires on: seeds of those measured, ~n: undecided on n of them, "
+            "(× its factor); verdict: of all seeds, if they differ MIXED where some need walk-back "
+            "and others are trustworthy, else undecided; "
+            "fires on: seeds of those measured, ~n: undecided on n of them, "
             f"{MISSING}: not measured; "
             "disagree: diagnostics that fire on some seeds and pass on others.",
             words=len(records[0]) - 1 - len(AVERAGED),

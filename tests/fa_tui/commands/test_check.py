@@ -55,7 +55,7 @@ def written(folder: Path, **reports: dict[str, Any]) -> str:
             4,
             "required and not measured: (b) not in the source [a measured]",
         ),
-        ({"bp": PROXY | DEEP}, "--require b", 4, "(b) only by proxy [d measured, b by proxy]"),
+        ({"bp": PROXY | DEEP}, "--require b", 4, "(b) by proxy [d measured, b by proxy]"),
         (
             {"bp": QUIET | {"headline_acc": 0.4}},
             "--require d",
