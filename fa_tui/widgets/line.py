@@ -157,7 +157,7 @@ class StatusLine(Line):
         self._show()
 
     def show_progress(self, pieces: Sequence[Piece]) -> None:
-        """Show the progress of jobs, if there are any, in front."""
+        """Show the progress of jobs, if there are any, behind a message, else in front."""
         self._progress = [(" ", ""), *pieces, ("  ", "")] if pieces else ()
         self._show()
 
@@ -167,9 +167,12 @@ class StatusLine(Line):
         self._show()
 
     def _show(self) -> None:
-        """Show the progress, then the message, or without one the explanation."""
-        message = [(f" {self.message}", self._tone)] if self.message else self._legend
-        self.set(*self._progress, *message)
+        """Show the message, then the progress; without one that, then the explanation."""
+        if self.message:
+            gap = " " * bool(self._progress)
+            self.set((f" {self.message}{gap}", self._tone), *self._progress)
+        else:
+            self.set(*self._progress, *self._legend)
 
 
 class Choices(PaintedWidget):
