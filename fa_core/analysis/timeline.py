@@ -354,12 +354,14 @@ def _skipped(trace: Trace, table: AuditTable, measured: str) -> tuple[str, ...]:
     for acc in table.baseline[table.assumed][:1]:
         notes.append(f"(d) is assumed, not measured: against a frozen baseline of {brief(acc)}")
     unmeasured = trace.epochs[-1].unmeasured
+    trains = any(note.startswith(TRAINING) for note in trace.notes)
+    later = "done when its training is complete" if trains else ""
     for letter in LETTERS:
         if letter in measured:
             continue
         why = unmeasured.get(letter, f"the trace lacks {wants[letter]}")
         if letter == "d":
-            why = why_no_baseline(trace.method) or why
+            why = why_no_baseline(trace.method) or later or why
         notes.append(f"({letter}) not judged: {why}")
     last = table.report(len(table) - 1)
     bare = [f"({letter})" for letter in measured if last.interval(letter) is None]

@@ -128,7 +128,7 @@ def recorded_text(run: JudgedRun, recorded_by: DiagnosticThresholds) -> str:
     if differing := recorded ^ run.with_thresholds(recorded_by).by_numbers:
         later = run.provenance.get(BASELINE_FROM)
         if later and differing == {"d"}:
-            return f"{words}, without the frozen run {later}"
+            return f"{words}; (d) differs, over the frozen run {later}"
         return words
     limits = [DIAGNOSTICS[letter].rule(recorded_by) for letter in sorted(recorded ^ run.by_numbers)]
     if limits:

@@ -16,7 +16,7 @@ from fa_core.analysis.timeline import Replay, Timeline, by_condition
 from fa_core.formats.trace import Trace
 from fa_core.report.diagnostics import DIAGNOSTICS
 from fa_core.report.report_facts import TRAINING
-from fa_core.reporting.blocks import Block, Grid
+from fa_core.reporting.blocks import Block, Grid, by_note
 from fa_core.reporting.records import timeline_record
 from fa_core.reporting.sections.analyses import timeline_blocks
 from fa_tui.later import Later
@@ -44,6 +44,10 @@ def _same(one: Timeline | Trace, other: Timeline | Trace) -> bool:
     """Whether both are of one run; a replayed one may have further axes."""
     named = (one.source, one.method, one.seed) == (other.source, other.method, other.seed)
     return named and {**one.axes, **other.axes} in (one.axes, other.axes)
+
+
+def _name(run: Timeline) -> str:
+    return run.key if run.seed is None else f"s{run.seed}"
 
 
 class TimelinePage(Page):
@@ -206,12 +210,12 @@ without intervals is judged by its numbers.
         now = self.session
         # how far a training was when it was read, and is
         live = {now.rows[row].report.unmeasured.get(TRAINING): now.work[row] for row in now.work}
-        notes = dict.fromkeys(
-            live[note].text() if note in live else note.replace("--frozen-baseline", "w")
-            for run in self._drawn
-            for note in run.skipped
-        )
-        return [(f" {'; '.join(notes)}", "dim")] if notes else super().legend()
+        said = []
+        for run in self._drawn:
+            notes = [live[note].text() if note in live else note for note in run.skipped]
+            said.append((_name(run), [note.replace("--frozen-baseline", "w") for note in notes]))
+        lines = by_note(said)
+        return [(f" {'; '.join(lines)}", "dim")] if lines else super().legend()
 
     def title(self) -> Row:
         runs, session = self._drawn, self.session
@@ -219,8 +223,7 @@ without intervals is judged by its numbers.
             return [(f" {without_traces(session)[0]} ", "strong")]
         legend = []
         for run, look in zip(runs, self._looks.drawn(runs), strict=True):
-            name = run.key if run.seed is None else f"s{run.seed}"
-            legend.append((f" {look.mark} {name} ", look.style))
+            legend.append((f" {look.mark} {_name(run)} ", look.style))
         more = []
         if session.filter is not None:
             more.append((f" {filter_name(session.filter)}", "dim"))

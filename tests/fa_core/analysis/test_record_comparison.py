@@ -113,8 +113,11 @@ def test_intervals_of_other_formulas_and_a_baseline_from_elsewhere_are_not_check
     assert deciding(record, again) == ["intervals.growth[1]"]
     newer = replace(again, provenance={**FACTS, "versions": {"torch": "9.0"}})
     assert "1 NOT CHECKED" in compare(record, newer).headline
-    alone = compare(RECORD, measured(frozen_baseline_acc=None))
-    assert (alone.agrees, alone.unchecked) == (True, 1)
+    given = {**FACTS, "frozen_baseline_from": "given"}
+    for facts, why in ((FACTS, "not verified with it"), (given, "by hand")):
+        record = replace(RECORD, provenance=facts)
+        alone = compare(record, measured(provenance=facts, frozen_baseline_acc=None))
+        assert (alone.agrees, alone.unchecked) == (True, 1) and why in alone.lines()[0]
     assert deciding(RECORD, measured(frozen_baseline_acc=0.31)) == ["frozen_baseline_acc"]
     before = replace(RECORD, frozen_baseline_acc=None, unmeasured={"d": "no frozen run"})
     assert "≠ unmeasured.d no frozen run → measured now" in compare(before, measured()).lines()
