@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from fa_core.files.decode import Json
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.intervals import unlike
-from fa_core.report.numbers import brief, count_text, is_number, pair_texts
+from fa_core.report.numbers import brief, count_text, is_number
 from fa_core.report.report_facts import UNSTATED
 
 UNIT_ROUNDOFF = {
@@ -125,11 +125,11 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
         """``bp_grad_norms[4] 1.2e-9 → 3.4e-9``; of a list of samples, how many differ."""
         if self.name == RIGHT:
             return f"{RIGHT}: {unlike(str(self.recorded or ''), str(self.measured or ''))}"
-        was, now = self.recorded, self.measured
-        if isinstance(was, float) and isinstance(now, float):
-            was, now = pair_texts(was, now, 9)
         absent = "measured now" if self.name.startswith("unmeasured.") else "not measured"
-        return f"{self.name} {_short(was, 'not in the record')} → {_short(now, absent)}"
+        was, now = _short(self.recorded, "not in the record"), _short(self.measured, absent)
+        if was == now:
+            was, now = repr(self.recorded), repr(self.measured)
+        return f"{self.name} {was} → {now}"
 
     def __str__(self) -> str:
         text = self.change()

@@ -343,7 +343,7 @@ def _epochs_done(trace: Trace, index: int) -> int:
 def _skipped(trace: Trace, table: AuditTable, measured: str) -> tuple[str, ...]:
     if not trace.epochs:
         return ("no complete epoch in the trace: nothing to replay",)
-    has_acc = any(epoch.test_acc is not None for epoch in trace.epochs)
+    has_acc = _final_acc(trace) is not None
     wants = {
         "a": "residual norms of every layer",
         "b": "BP gradient norms",
@@ -378,9 +378,7 @@ def _stop(trace: Trace, fired: Bits, stop_on: str) -> EarlyStop | None:
     at = int(np.flatnonzero(chosen)[0])
     trained = _epochs_done(trace, at)
     total = _epochs_done(trace, -1)
-    saved = 0.0
-    if total:
-        saved = 1.0 - trained / total
+    saved = 1.0 - trained / total if total else 0.0
     return EarlyStop(
         on=letters_of(int(chosen[at])),
         epoch=trace.epochs[at].epoch,

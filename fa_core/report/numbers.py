@@ -75,19 +75,6 @@ def on_its_side(
     return exact(value)
 
 
-def pair_texts(was: float | None, now: float | None, digits: int) -> tuple[str, str]:
-    """Two numbers with so many digits, or as many more as tell them apart.
-
-    >>> pair_texts(1.5, 2.5, 9), pair_texts(1.00004, 1.00002, 3)
-    (('1.5', '2.5'), ('1.00004', '1.00002'))
-    """
-    for more in range(digits, 18):
-        texts = brief(was, more), brief(now, more)
-        if texts[0] != texts[1]:
-            break
-    return texts
-
-
 def brief_in(value: float | None, cells: int, limit: float | None = None) -> str:
     """A number with four significant digits, or three if four take more cells; more where its side
     of a limit needs them.

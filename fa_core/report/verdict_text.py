@@ -125,13 +125,12 @@ def recorded_text(run: JudgedRun, recorded_by: DiagnosticThresholds) -> str:
     recorded = recorded_flags(run.recorded_verdict)
     if recorded_by is UNSTATED or recorded is None:
         return words
-    if differing := recorded ^ run.with_thresholds(recorded_by).by_numbers:
-        later = run.provenance.get(BASELINE_FROM)
-        if later and differing == {"d"}:
-            return f"{words}; (d) differs, over the frozen run {later}"
-        return words
+    differing = recorded ^ run.with_thresholds(recorded_by).by_numbers
+    later = run.provenance.get(BASELINE_FROM)
+    if later and differing == {"d"}:
+        return f"{words}; (d) differs, over the frozen run {later}"
     limits = [DIAGNOSTICS[letter].rule(recorded_by) for letter in sorted(recorded ^ run.by_numbers)]
-    if limits:
+    if limits and not differing:
         return f"{words}, judged there at {', '.join(limits)}"
     return words
 

@@ -14,8 +14,7 @@ from textual.widget import Widget
 
 from fa_core.audit.messages import log_tail
 from fa_core.reporting.blocks import Grid
-from fa_tui.jobs import listing
-from fa_tui.jobs.listing import Listed
+from fa_tui.jobs.listing import Listed, times_of
 from fa_tui.pages.page import Page
 from fa_tui.screens.questions import SureScreen
 from fa_tui.session import Session
@@ -34,8 +33,7 @@ def jobs_grid(jobs: Sequence[Listed]) -> Grid:
     rows = []
     for job in jobs:
         progress = f"{job.done}/{job.total}" if job.total else ""
-        time = listing.times_of(job)
-        rows.append((job.name, job.state, progress, time, job.words))
+        rows.append((job.name, job.state, progress, times_of(job), job.words))
     failed = frozenset(place for place, job in enumerate(jobs) if job.state == "failed")
     return Grid(_HEADINGS, tuple(rows), words=len(_HEADINGS), marked=failed)
 
@@ -222,7 +220,7 @@ device and process. ← → show the end of a long line.
 
     @on(LineTable.Moved)
     def _show_job(self) -> None:
-        """Show the log of the job under the cursor, and the keys that apply to it."""
+        """Show the log of the job under the cursor."""
         job = self.job
         at_work = ""
         written: Sequence[str] = ()
@@ -235,7 +233,6 @@ device and process. ← → show the end of a long line.
             lines = [*written, *filter(None, [reason])]
             lines = lines or ["no log" if job.over else "no log yet"]
         self._log_title.set((at_work, ""), (f" log {job.log}" if job and written else "", "dim"))
-        self.refresh_bindings()
         if lines != self._log:
             self._log = lines
             self.written.set_lines(lines)

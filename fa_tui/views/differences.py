@@ -14,7 +14,7 @@ from fa_core.analysis.difference import (
     RunDifference,
 )
 from fa_core.formats.rows import AuditRow
-from fa_core.report.numbers import count_text, pair_texts
+from fa_core.report.numbers import brief, count_text
 from fa_core.reporting.blocks import Grid
 from fa_tui.views.words import disambiguate, runs_words
 
@@ -54,8 +54,10 @@ def change_text(change: NumberChange) -> str:
     """``(a) growth 2043 → 31.2``, with as many digits as show a difference."""
     quantity = change.quantity
     was, now = quantity.text(change.before), quantity.text(change.after)
-    if was == now:
-        was, now = pair_texts(change.before, change.after, 3)
+    for digits in range(3, 18):
+        if was != now:
+            break
+        was, now = brief(change.before, digits), brief(change.after, digits)
     return f"{quantity.heading} {was} → {now}"
 
 

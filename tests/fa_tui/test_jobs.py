@@ -133,7 +133,7 @@ async def test_a_key_that_does_nothing_says_why(measuring_app: MakeApp, tmp_path
         await pilot.press("down", "x", "n", "x")
         await shows(pilot, "End two s42?")
         await pilot.press("y")
-        await until(pilot, lambda: "cancelled" in [job.state for job in app.jobs.listed()])
+        await until(pilot, lambda: "cancelled" in screen_text(app))
         await pilot.press("x")
         await shows(pilot, "two s42 is cancelled: nothing to do here")
         (tmp_path / "go").touch()
