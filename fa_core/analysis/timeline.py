@@ -367,7 +367,7 @@ def _skipped(trace: Trace, table: AuditTable, measured: str) -> tuple[str, ...]:
     bare = [f"({letter})" for letter in measured if last.interval(letter) is None]
     if bare:
         notes.append(f"{', '.join(bare)} judged by the number alone: no interval in the trace")
-    return (*notes, *trace.notes)
+    return (*trace.notes, *notes)
 
 
 def _stop(trace: Trace, fired: Bits, stop_on: str) -> EarlyStop | None:
