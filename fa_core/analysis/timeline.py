@@ -354,8 +354,9 @@ def _skipped(trace: Trace, table: AuditTable, measured: str) -> tuple[str, ...]:
     for acc in table.baseline[table.assumed][:1]:
         notes.append(f"(d) is assumed, not measured: against a frozen baseline of {brief(acc)}")
     unmeasured = trace.epochs[-1].unmeasured
-    trains = any(note.startswith(TRAINING) for note in trace.notes)
-    later = "done when its training is complete" if trains else ""
+    later = ""
+    if any(note.startswith(TRAINING) for note in trace.notes):
+        later = "done when its training is complete"
     for letter in LETTERS:
         if letter in measured:
             continue
