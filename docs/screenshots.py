@@ -38,7 +38,7 @@ SHOTS = (
         "explorer",
         PUBLISHED,
         ("down", "right", "a", "5", "enter"),
-        (" at a > 5", "To flip (F)"),
+        ("fires > 5×", "To flip (F)"),
     ),
     Shot("compare", PUBLISHED, ("down", "down", "C", "down", "down"), ("‖h_1‖ = ", "walk-back")),
     Shot(

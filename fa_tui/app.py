@@ -424,7 +424,7 @@ class ExplorerApp(App[int]):
         every = "all runs but the atlas" if self.opened == SAMPLES else "all runs"
         names = [every, *map(filter_name, session.filters)]
         self.show(session.but(filter=turn[place]))
-        self.say(f"{names[place]}: f goes on to {names[(place + 1) % len(turn)]}", "accent")
+        self.say(f"f goes on to {names[(place + 1) % len(turn)]}", "accent")
 
     def action_show_problems(self) -> None:
         """List unreadable paths and settings that differ between measurements."""

@@ -124,11 +124,12 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     def change(self) -> str:
         """``bp_grad_norms[4] 1.2e-9 → 3.4e-9``; of a list of samples, how many differ."""
         if self.name == RIGHT:
-            right, now_right = (str(bits or "") for bits in (self.recorded, self.measured))
-            return f"{RIGHT}: {unlike(right, now_right)}"
-        was = _short(self.recorded, "not in the record")
+            return f"{RIGHT}: {unlike(str(self.recorded or ''), str(self.measured or ''))}"
         absent = "measured now" if self.name.startswith("unmeasured.") else "not measured"
-        return f"{self.name} {was} → {_short(self.measured, absent)}"
+        was, now = _short(self.recorded, "not in the record"), _short(self.measured, absent)
+        if was == now:
+            was, now = repr(self.recorded), repr(self.measured)
+        return f"{self.name} {was} → {now}"
 
     def __str__(self) -> str:
         text = self.change()
@@ -214,11 +215,10 @@ def compare(
     before = _values(recorded, said)
     after = _values(measured, own)
     elsewhere = _elsewhere(before, after)
-    relative = 0.0
-    if elsewhere:
-        relative = relative_tolerance(measured)
+    relative = relative_tolerance(measured) if elsewhere else 0.0
     lacks = {FORMULAS: bool(_changed(before, after, _DECIDE)), HERE: bool(elsewhere)}
     outside = _not_compared(after)
+    reasons = _LACKS | ({BASELINE: "given by hand"} if "d" in recorded.kinds else {})
     differences: list[Difference] = []
     within: list[float] = []
     skipped: dict[str, None] = {}
@@ -233,12 +233,11 @@ def compare(
         if isinstance(found, float):
             # a summary repeats numbers of its report
             within += [found] if quantity != SUMMARY else []
-        elif lacks.get(rule.needs):
-            why = _LACKS[rule.needs]
-            unchecked = replace(found, kind=UNCHECKED, decides=False, why=why, tolerance=None)
-            differences.append(unchecked)
-        else:
-            differences.append(found)
+            continue
+        if lacks.get(rule.needs):
+            why = reasons[rule.needs]
+            found = replace(found, kind=UNCHECKED, decides=False, why=why, tolerance=None)
+        differences.append(found)
     compared = len(within) + sum(map(_is_compared, differences))
     lost = (measured.credit or {}).get("missing", {}).get("gamma")
     if lost:

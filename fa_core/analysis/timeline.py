@@ -312,7 +312,7 @@ def _with_baseline(
         return report
     if audit is None or acc is None or not math.isfinite(acc) or method in assumed.by_method:
         return assumed.assumed_in(report, method)
-    if audit.assumed_baseline_acc is not None:
+    if "d" in audit.kinds:
         return report.with_assumed_baseline(acc)
     judged = report.with_frozen_baseline(acc)
     ends = audit.intervals.get("margin_pp")
@@ -343,7 +343,7 @@ def _epochs_done(trace: Trace, index: int) -> int:
 def _skipped(trace: Trace, table: AuditTable, measured: str) -> tuple[str, ...]:
     if not trace.epochs:
         return ("no complete epoch in the trace: nothing to replay",)
-    has_acc = any(epoch.test_acc is not None for epoch in trace.epochs)
+    has_acc = _final_acc(trace) is not None
     wants = {
         "a": "residual norms of every layer",
         "b": "BP gradient norms",
@@ -354,18 +354,21 @@ def _skipped(trace: Trace, table: AuditTable, measured: str) -> tuple[str, ...]:
     for acc in table.baseline[table.assumed][:1]:
         notes.append(f"(d) is assumed, not measured: against a frozen baseline of {brief(acc)}")
     unmeasured = trace.epochs[-1].unmeasured
+    later = ""
+    if any(note.startswith(TRAINING) for note in trace.notes):
+        later = "done when its training is complete"
     for letter in LETTERS:
         if letter in measured:
             continue
         why = unmeasured.get(letter, f"the trace lacks {wants[letter]}")
         if letter == "d":
-            why = why_no_baseline(trace.method) or why
+            why = why_no_baseline(trace.method) or later or why
         notes.append(f"({letter}) not judged: {why}")
     last = table.report(len(table) - 1)
     bare = [f"({letter})" for letter in measured if last.interval(letter) is None]
     if bare:
         notes.append(f"{', '.join(bare)} judged by the number alone: no interval in the trace")
-    return (*notes, *trace.notes)
+    return (*trace.notes, *notes)
 
 
 def _stop(trace: Trace, fired: Bits, stop_on: str) -> EarlyStop | None:
@@ -376,9 +379,7 @@ def _stop(trace: Trace, fired: Bits, stop_on: str) -> EarlyStop | None:
     at = int(np.flatnonzero(chosen)[0])
     trained = _epochs_done(trace, at)
     total = _epochs_done(trace, -1)
-    saved = 0.0
-    if total:
-        saved = 1.0 - trained / total
+    saved = 1.0 - trained / total if total else 0.0
     return EarlyStop(
         on=letters_of(int(chosen[at])),
         epoch=trace.epochs[at].epoch,

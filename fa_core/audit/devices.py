@@ -40,7 +40,7 @@ def why_no_cuda() -> str:
     """Why there is no CUDA device here; ``""`` if there is one."""
     files = _gpu_files()
     if not files:
-        return "no GPU: none is on this machine"
+        return "no GPU on this machine"
     torch = ask_torch()
     if not torch.gpus:
         return f"no GPU: torch {torch.version} can use none, though there is {files[0]}"

@@ -224,8 +224,8 @@ class AuditTable:
     @property
     def assumed(self) -> Mask:
         """Mask of runs with (d) judged by an assumed baseline."""
-        is_assumed = [row.report.assumed_baseline_acc is not None for row in self._rows]
-        return np.array(is_assumed, dtype=np.bool_) & having(self.coverage, "d")
+        reports = (row.report for row in self._rows)
+        return np.array([run.measured != run.coverage for run in reports], dtype=np.bool_)
 
     @property
     def assumed_notes(self) -> tuple[str, ...]:

@@ -29,7 +29,14 @@ from fa_core.report.diagnostics import (
 )
 from fa_core.report.intervals import noise_scale
 from fa_core.report.names import is_control
-from fa_core.report.provenance import BATCH_SIZES, OTHER_BASELINES, Interval, Intervals
+from fa_core.report.provenance import (
+    BASELINE_FROM,
+    BATCH_SIZES,
+    GIVEN,
+    OTHER_BASELINES,
+    Interval,
+    Intervals,
+)
 from fa_core.report.quantities import JUDGED
 from fa_core.report.report_facts import ReportFacts, refuse_changes
 
@@ -145,15 +152,15 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
     @property
     def measured(self) -> str:
         """The measured diagnostics, in order; (d) does not count with an assumed baseline."""
-        if self.assumed_baseline_acc is None:
-            return self.coverage
-        return self.coverage.replace("d", "")
+        if self.kinds.get("d") == ASSUMED:
+            return self.coverage.replace("d", "")
+        return self.coverage
 
     @property
     def kinds(self) -> Mapping[str, str]:
         """Diagnostic letter → ``"bound"``, ``"proxy"`` or ``"assumed"`` if its number is not
-        exact."""
-        if self.assumed_baseline_acc is None:
+        exact; a baseline that is recorded as given by hand is assumed, too."""
+        if self.assumed_baseline_acc is None and self.provenance.get(BASELINE_FROM) != GIVEN:
             return self.evidence
         return {**self.evidence, "d": ASSUMED}
 

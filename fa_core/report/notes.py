@@ -29,7 +29,8 @@ from fa_core.report.quantities import JUDGED
 from fa_core.report.report_facts import NO_REASON
 
 _AGAIN = "`fa-tui audit` measures what is there now, `fa-tui verify` compares"
-_INEXACT = {ASSUMED: "by an assumed baseline", BOUND: "only a lower bound", PROXY: "only by proxy"}
+BY = {ASSUMED: "by an assumed baseline", BOUND: "by a bound", PROXY: "by proxy"}
+"""Kind of an inexact number → how it is known."""
 
 
 def baseline_text(run: JudgedRun) -> str:
@@ -39,14 +40,14 @@ def baseline_text(run: JudgedRun) -> str:
     >>> baseline_text(run), baseline_text(run.with_assumed_baseline(0.1))
     ('0.349', '0.1 assumed, 0.349 recorded')
     """
-    baselines = []
-    if run.assumed_baseline_acc is not None:
-        baselines.append(f"{brief(run.assumed_baseline_acc)} assumed")
+    recorded = ""
     if run.frozen_baseline_acc is not None:
-        baselines.append(brief(run.frozen_baseline_acc))
-    if len(baselines) == 2:
-        return f"{baselines[0]}, {baselines[1]} recorded"
-    return "".join(baselines)
+        by_hand = " given by hand" if run.provenance.get(BASELINE_FROM) == GIVEN else ""
+        recorded = f"{brief(run.frozen_baseline_acc)}{by_hand}"
+    if run.assumed_baseline_acc is None:
+        return recorded
+    assumed = f"{brief(run.assumed_baseline_acc)} assumed"
+    return f"{assumed}, {recorded} recorded" if recorded else assumed
 
 
 def depth_text(run: JudgedRun) -> str:
@@ -86,8 +87,6 @@ def basis_text(run: JudgedRun, letter: str) -> str:
         return kind
     rule = run.provenance.get(BASELINE_RULE)
     source = run.provenance.get(BASELINE_FROM)
-    if source == GIVEN:
-        return f"baseline {baseline_text(run)} given by hand"
     if source and "network" in run.provenance and "arch" not in run.provenance:
         return "baseline that was paired by its file's name"
     if rule:
@@ -193,7 +192,7 @@ def caveats(run: JudgedRun, *, only_decisive: bool = False) -> list[str]:
     """
     words = [run.changed and f"{run.changed}: {_AGAIN}", *other_data(run)]
     basis = basis_text(run, "d")
-    if basis and "d" in run.measured and "d" not in run.evidence:
+    if basis and "d" in run.measured:
         words.append(f"(d) is against a {basis}")
     margins = other_margins_text(run)
     if margins and not (only_decisive and _margins_agree(run)):
@@ -221,7 +220,7 @@ def why_inexact(run: JudgedRun, letter: str) -> str:
     """Why a diagnostic was not measured, or not exactly; ``""`` if it was."""
     if letter not in run.coverage:
         return why_unmeasured(run, letter)
-    return _INEXACT.get(run.kinds.get(letter, ""), "")
+    return BY.get(run.kinds.get(letter, ""), "")
 
 
 def why_unmeasured(run: JudgedRun, letter: str) -> str:

@@ -130,15 +130,16 @@ def scientific(value: float, digits: int, *, trim: bool = False) -> str:
     return f"{mantissa}e{int(exponent)}"
 
 
-def fixed(value: float | None, places: int, sign: bool = False) -> str:
-    """A number with so many decimal places.
+def fixed(value: float | None, places: int, sign: str = "") -> str:
+    """A number with so many decimal places; ``sign="+"``: also for those that are not negative, as
+    is what rounds to 0.
 
-    >>> fixed(2.31, 2, sign=True), fixed(None, 2)
-    ('+2.31', 'N/A')
+    >>> fixed(2.31, 2, "+"), fixed(-0.0004, 3), fixed(None, 2)
+    ('+2.31', '0.000', 'N/A')
     """
     if value is None:
         return MISSING
-    return f"{value:{'+' if sign else ''}.{places}f}"
+    return f"{round(value, places) + 0.0:{sign}.{places}f}"
 
 
 def spread(mean: float | None, std: float | None, limit: float | None = None) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from fa_core.report.numbers import MISSING, brief, on_its_side
+from fa_core.report.numbers import MISSING, brief, fixed, on_its_side
 from fa_core.report.report_facts import ReportFacts
 
 
@@ -95,7 +95,7 @@ class Quantity(msgspec.Struct, frozen=True, kw_only=True):
     def _rounded(self, value: float, digits: int) -> str:
         if self.log or math.isnan(value):
             return brief(value, digits)
-        return f"{value:{self.sign}.{digits}f}"
+        return fixed(value, digits, self.sign)
 
 
 QUANTITIES = tuple(

@@ -11,12 +11,10 @@ import msgspec
 from fa_core.files.decode import Json
 from fa_core.report.diagnostics import (
     ASSUMED,
-    BOUND,
     CONTROL,
     DIAGNOSTICS,
     LETTERS,
     NOT_MEASURED,
-    PROXY,
     SUCCESSOR,
     TRUSTWORTHY,
     UNDECIDED,
@@ -27,12 +25,10 @@ from fa_core.report.diagnostics import (
 from fa_core.report.gamma import has_gamma
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.manifest import stopped_after
-from fa_core.report.notes import baseline_text, left_out_text
+from fa_core.report.notes import BY, baseline_text, left_out_text
 from fa_core.report.numbers import brief, count_text, exact, just_past
 from fa_core.report.provenance import BASELINE_FROM
 from fa_core.report.report_facts import NEVER_NEGATIVE, TRAINING, UNSTATED, DiagnosticThresholds
-
-_BY = {PROXY: "by proxy", ASSUMED: "by an assumed baseline", BOUND: "by a bound"}
 
 
 def verdict_words(run: JudgedRun, *, short: bool = False) -> str:
@@ -87,7 +83,7 @@ def grounds_text(letters: Iterable[str], kinds: Mapping[str, str]) -> str:
     others = []
     for letter in sorted(letters):
         if letter in kinds:
-            others.append(f"({letter}) {_BY[kinds[letter]]}")
+            others.append(f"({letter}) {BY[kinds[letter]]}")
         else:
             exact.append(letter)
     if len(exact) == len(LETTERS) or not (exact or others):
@@ -103,7 +99,7 @@ def known_text(run: JudgedRun) -> str:
     """The measured diagnostics: ``"ac measured, b by proxy"``, ``"nothing measured"``."""
     kinds = run.kinds
     exact = "".join(letter for letter in run.coverage if letter not in kinds)
-    by = {**_BY, ASSUMED: f"by a baseline of {baseline_text(run)}"}
+    by = {**BY, ASSUMED: f"by a baseline of {baseline_text(run)}"}
     words = []
     if exact:
         words.append(f"{exact} measured")
@@ -131,13 +127,12 @@ def recorded_text(run: JudgedRun, recorded_by: DiagnosticThresholds) -> str:
     recorded = recorded_flags(run.recorded_verdict)
     if recorded_by is UNSTATED or recorded is None:
         return words
-    if differing := recorded ^ run.with_thresholds(recorded_by).by_numbers:
-        later = run.provenance.get(BASELINE_FROM)
-        if later and differing == {"d"}:
-            return f"{words}, without the frozen run {later}"
-        return words
+    differing = recorded ^ run.with_thresholds(recorded_by).by_numbers
+    later = run.provenance.get(BASELINE_FROM)
+    if later and differing == {"d"}:
+        return f"{words}; (d) differs, over the frozen run {later}"
     limits = [DIAGNOSTICS[letter].rule(recorded_by) for letter in sorted(recorded ^ run.by_numbers)]
-    if limits:
+    if limits and not differing:
         return f"{words}, judged there at {', '.join(limits)}"
     return words
 

@@ -142,6 +142,7 @@ def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCO
     groups = conditions(table)
     named, styles = variants((one.method, one.all_axes) for one, _ in groups)
     places = [*styles]
+    styles = {name: style._replace(marker="o") for name, style in styles.items()}
     labels = {}
     names = dict[int, str]()
     xs = np.zeros(len(table))

@@ -32,7 +32,7 @@ COLUMNS = [number for number in AVERAGED if number.name != "h_L"]
 _MARKS = {
     BOUND: (r"$\ge$", "a lower bound"),
     PROXY: (r"$\approx$", "of another layer"),
-    ASSUMED: ("?", "over an assumed frozen baseline"),
+    ASSUMED: ("?", "over a frozen baseline given by hand"),
 }
 
 

@@ -102,7 +102,8 @@ def audit_command(  # noqa: PLR0913 (options of a command)
     A FILE that is there already is only written to with --resume or --replace, and never by two
     audits at once.
 
-    Prints the verdict table, and writes FILE as runs finish. A run that fails is named and costs no
+    Prints the verdict table, and writes FILE as runs finish; its field verdict is the published
+    rule by numbers, show --format json has the judgement. A run that fails is named and costs no
     other; Ctrl-C, SIGTERM and SIGHUP keep what is finished, --resume goes on from there. Exits with
     3 if some run could not be measured or saved, 130 if interrupted, 143 or 129 if signalled.
 

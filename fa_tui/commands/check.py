@@ -54,7 +54,7 @@ def check_command(
     0 every run is trustworthy and every claim holds, 1 some run needs walk-back or some claim does
     not hold, 2 wrong usage, 3 unreadable input, 4 undecided: nothing of that, but a run or claim is
     undecided, was not measured, or lacks what --require names, or there is none. A bound or a proxy
-    is not exact, nor is (d) by an assumed baseline: with --require they count as not measured.
+    is not exact, nor is (d) by a baseline given by hand: with --require they count as not measured.
     Controls (frozen, shallow, random_init, random_targets) claim nothing and are not judged. A run
     whose files changed since its audit is not measured: `fa-tui audit` measures what is there now.
 

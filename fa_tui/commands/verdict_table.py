@@ -58,7 +58,7 @@ EVIDENCE_LEGEND = (
     "≥: only a lower bound, which can prove that (a) fires and never that it passes   ≈: by proxy"
 )
 
-NAMED_AT_MOST = 12
+NAMED_AT_MOST = 4
 """Maximum of runs in a line."""
 
 LINES_AT_MOST = 12
@@ -98,7 +98,7 @@ def doubts_of(report: DiagnosticReport) -> Iterator[str]:
             why = why_unproven(report, letter)
         else:
             limit = brief(DIAGNOSTICS[letter].limit(report.thresholds))
-            remedy = "more test samples narrow it"
+            remedy = "too few test samples to decide"
             if _has_more_batches(report, letter):
                 option = "--batches" if letter == "c" else "--norm-batches"
                 remedy = f"more eval batches (`fa-tui audit {option}`) narrow it"
@@ -166,7 +166,7 @@ class Remarks:
             return
         yield all_counts_text(counts)
         if counts[NOT_MEASURED, ""]:
-            yield "`fa-tui audit` measures what is not measured, a run in training as it stands"
+            yield "`fa-tui audit` measures what is not measured, a run in training when that ends"
         yield " ".join(cell_legend(controls=counts[CONTROL, ""] > 0))
         if self._has_evidence:
             yield EVIDENCE_LEGEND
@@ -183,7 +183,7 @@ def _reasons(report: DiagnosticReport) -> Iterator[str]:
     coverage = report.coverage
     if not coverage:
         return
-    if report.assumed_baseline_acc is not None and "d" in coverage:
+    if report.measured != coverage:
         yield f"?: (d) against a frozen baseline of {baseline_text(report)}"
     yield from unmeasured_texts(report)
 
@@ -249,7 +249,7 @@ def record(row: AuditRow) -> Json:
     """
     report, kinds, intervals = row.report, evidence(row), row.report.judged_intervals
     known: Json = {"evidence": kinds}
-    if kinds.get("d") == ASSUMED:
+    if "d" in kinds:
         known["assumed_baseline_acc"] = report.assumed_baseline_acc
     known["noise_scale"] = report.noise_scale
     known["margins_by_rule"] = report.margins_by_rule

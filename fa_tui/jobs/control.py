@@ -121,19 +121,15 @@ class JobControl:
         session = self._app.session
         names = disambiguate([session.rows[row] for row in session.work])
         for (row, progress), name in zip(session.work.items(), names, strict=True):
-            state, error = "running", ""
-            if progress.ended:
-                state, error = "failed", progress.text()
             yield Listed(
                 id=f"{_ELSEWHERE}{row}",
                 name=name,
-                state=state,
+                state="failed" if progress.ended else "running",
                 device="" if progress.is_here else progress.host,
                 done=progress.epoch,
                 total=progress.epochs,
                 pid=progress.pid,
                 words=progress.text(),
-                error=error,
                 elsewhere=True,
             )
 

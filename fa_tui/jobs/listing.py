@@ -162,10 +162,10 @@ def progress_line(jobs: Sequence[Listed]) -> list[tuple[str, str]]:
         running, queued = queued[:1], queued[1:]
     if running:
         first = running[0]
-        done = f" {first.done}/{first.total}" if first.total else ""
-        if not done and first.doing == "measuring":
-            done = " starting"
-        pieces.append((f"{first.doing} {first.name}{done}", "accent"))
+        text = f"{first.doing} {first.name}"
+        if first.total:
+            text += f" {first.done}/{first.total}"
+        pieces.append((text, "accent"))
         if first.left is not None:
             pieces.append((f" {time_words(first.left)} left", "dim"))
         if len(running) > 1:

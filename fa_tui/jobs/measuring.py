@@ -331,7 +331,7 @@ class Measuring:
             done=view.done,
             total=view.total,
             pid=view.pid if view.state.value == "running" else 0,
-            words=view.error.removeprefix(f"{view.job.checkpoint}: ") or view.note,
+            words=view.error.removeprefix(view.job.checkpoint).lstrip("/: ") or view.note,
             error=view.error,
             log=view.log,
         )
@@ -358,7 +358,7 @@ class Measuring:
             return
         index, row = self._rows[job_id]
         if error is not None:
-            why = str(error).removeprefix(f"{real_path(row.checkpoint or '')}: ")
+            why = str(error).removeprefix(str(real_path(row.checkpoint or ""))).lstrip("/: ")
             self._on_failed(f"{self.name(job_id)}: {why}")
             return
         if row.report.coverage and not row.report.changed:

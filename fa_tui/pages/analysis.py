@@ -64,7 +64,8 @@ They follow the sliders and the filter.
 Range, (median), runs that fire. Only the published audit's own runs have healthy and \
 degenerate methods; of others fa-tui sweep --healthy bp,ep --degenerate dfa compares the two.
   2 seeds     every method over its seeds: mean and spread, what fires, and where seeds \
-disagree. ← → go to further columns.
+disagree. The verdict is that of all seeds; if they differ MIXED where some need walk-back and \
+others are trustworthy, else undecided. ← → go to further columns.
 
   1 2, tab    choose an analysis
   f           all runs; again: those of the first filter, of the last one; a frozen baseline \

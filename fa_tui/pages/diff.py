@@ -183,6 +183,8 @@ and B: how many of their measured runs need walk-back. Of several opened paths e
         """Ask which two are compared."""
         if self._pair:
             self.run_worker(self._choose(), exclusive=True)
+        else:
+            self.app.say("O opens a second one to compare with", "dim")
 
     async def _choose(self) -> None:
         chosen: list[str] = []

@@ -14,8 +14,7 @@ from textual.widget import Widget
 
 from fa_core.audit.messages import log_tail
 from fa_core.reporting.blocks import Grid
-from fa_tui.jobs import listing
-from fa_tui.jobs.listing import Listed
+from fa_tui.jobs.listing import Listed, times_of
 from fa_tui.pages.page import Page
 from fa_tui.screens.questions import SureScreen
 from fa_tui.session import Session
@@ -34,8 +33,7 @@ def jobs_grid(jobs: Sequence[Listed]) -> Grid:
     rows = []
     for job in jobs:
         progress = f"{job.done}/{job.total}" if job.total else ""
-        time = listing.times_of(job)
-        rows.append((job.name, job.state, progress, time, job.words))
+        rows.append((job.name, job.state, progress, times_of(job), job.words))
     failed = frozenset(place for place, job in enumerate(jobs) if job.state == "failed")
     return Grid(_HEADINGS, tuple(rows), words=len(_HEADINGS), marked=failed)
 
@@ -94,7 +92,7 @@ device and process. ← → show the end of a long line.
             key_display="x",
             tooltip="end the job under the cursor, after a question",
         ),
-        Binding("enter", "go", "Go there", show=False, tooltip="to the job's run in the matrix"),
+        Binding("enter", "go", "Go there", tooltip="to the job's run in the matrix"),
         Binding("R", "retry", "Again", tooltip="begin a failed or ended job again"),
         Binding(
             "X",
@@ -169,22 +167,22 @@ device and process. ← → show the end of a long line.
         """The job under the cursor."""
         return self._listed[self.table.line] if self._listed else None
 
-    def _targets(self) -> dict[str, list[Listed]]:
-        """Action → jobs it applies to."""
-        jobs, under = self._jobs.listed(), self.job
-        active = [job for job in jobs if not (job.over or job.elsewhere)]
+    def _targets(self, action: str) -> list[Listed]:
+        """The jobs that an action applies to."""
+        own = [job for job in self._jobs.listed() if not job.elsewhere]
+        if action == "cancel_all":
+            return [job for job in own if not job.over][::-1]
         # the line may be a tenth of a second old
-        here = under.id if under is not None else ""
-        return {
-            "cancel": [job for job in active if job.id == here],
-            "cancel_all": active[::-1],
-            "retry": [job for job in jobs if job.can_retry and job.id == here],
-        }
+        here = [job for job in own if self.job and job.id == self.job.id]
+        return [job for job in here if (job.can_retry if action == "retry" else not job.over)]
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Enable only actions that apply to some job."""
-        targets = self._targets()
-        return action not in targets or bool(targets[action])
+    def _aimed_at(self, action: str) -> list[Listed]:
+        """The same; without any it is said why."""
+        jobs, under = self._targets(action), self.job
+        if not jobs and under is not None:
+            where = " in another shell" if under.elsewhere else ""
+            self.app.say(f"{under.name} is {under.state}{where}: nothing to do here", "dim")
+        return jobs
 
     def shared(self) -> Shared:
         """The log of the job under the cursor."""
@@ -201,7 +199,7 @@ device and process. ← → show the end of a long line.
     def action_cancel(self, which: str = "cancel") -> None:
         """End the job under the cursor, or all unfinished jobs of this explorer, after a
         question."""
-        jobs = self._targets()[which]
+        jobs = self._aimed_at(which)
         what = jobs[0].name if len(jobs) == 1 else f"{len(jobs)} jobs"
 
         def end(answer: bool | None) -> None:
@@ -209,18 +207,20 @@ device and process. ← → show the end of a long line.
                 self._jobs.cancel(job.id)
 
         note = "Finished runs are kept; R begins an ended one again."
-        self.app.push_screen(SureScreen(f"End {what}?", note, lambda: self._targets()[which]), end)
+        asks = SureScreen(f"End {what}?", note, lambda: self._targets(which))
+        if jobs:
+            self.app.push_screen(asks, end)
 
     action_cancel_all = partialmethod(action_cancel, "cancel_all")
 
     def action_retry(self) -> None:
         """Retry the failed or cancelled job under the cursor."""
-        for job in self._targets()["retry"]:
+        for job in self._aimed_at("retry"):
             self._jobs.retry(job.id)
 
     @on(LineTable.Moved)
     def _show_job(self) -> None:
-        """Show the log of the job under the cursor, and the keys that apply to it."""
+        """Show the log of the job under the cursor."""
         job = self.job
         at_work = ""
         written: Sequence[str] = ()
@@ -233,7 +233,6 @@ device and process. ← → show the end of a long line.
             lines = [*written, *filter(None, [reason])]
             lines = lines or ["no log" if job.over else "no log yet"]
         self._log_title.set((at_work, ""), (f" log {job.log}" if job and written else "", "dim"))
-        self.refresh_bindings()
         if lines != self._log:
             self._log = lines
             self.written.set_lines(lines)

@@ -16,7 +16,7 @@ from fa_core.analysis.timeline import Replay, Timeline, by_condition
 from fa_core.formats.trace import Trace
 from fa_core.report.diagnostics import DIAGNOSTICS
 from fa_core.report.report_facts import TRAINING
-from fa_core.reporting.blocks import Block, Grid
+from fa_core.reporting.blocks import Grid, by_note
 from fa_core.reporting.records import timeline_record
 from fa_core.reporting.sections.analyses import timeline_blocks
 from fa_tui.later import Later
@@ -44,6 +44,10 @@ def _same(one: Timeline | Trace, other: Timeline | Trace) -> bool:
     """Whether both are of one run; a replayed one may have further axes."""
     named = (one.source, one.method, one.seed) == (other.source, other.method, other.seed)
     return named and {**one.axes, **other.axes} in (one.axes, other.axes)
+
+
+def _name(run: Timeline) -> str:
+    return run.key if run.seed is None else f"s{run.seed}"
 
 
 class TimelinePage(Page):
@@ -100,7 +104,7 @@ without intervals is judged by its numbers.
         self._shown = SHOWN[0]
         self._found: list[Timeline] = []
         self._lines: list[tuple[str, list[Timeline]]] = []
-        self._blocks: list[Block] = []
+        self._grids: list[Grid] = []
         keys = {shown.label: str(place) for place, shown in enumerate(SHOWN, 1)}
         self.tabs = TabBar(keys, self._shown.label)
         self.about, self.canvas, self.beside = Line(id="about"), Canvas(), Canvas(id="beside")
@@ -147,10 +151,10 @@ without intervals is judged by its numbers.
         chosen = self._drawn
         self._found = self._replay.timelines(self.session.thresholds)
         self._lines = by_condition(self._found)
-        self._blocks = list(timeline_blocks(self._found))
-        for block in self._blocks[:1]:
-            if isinstance(block, Grid):
-                self.table.set_grid(block)
+        blocks = timeline_blocks(self._found)
+        self._grids = [block for block in blocks if isinstance(block, Grid)][:1]
+        for grid in self._grids:
+            self.table.set_grid(grid)
         # an empty table has no headings to draw
         self.set_class(not self._lines, "-empty")
         self._go_to(chosen)
@@ -203,24 +207,21 @@ without intervals is judged by its numbers.
         self.app.explorer.describe()
 
     def legend(self) -> Row:
-        now = self.session
+        rows, work = self.session.rows, self.session.work
         # how far a training was when it was read, and is
-        live = {now.rows[row].report.unmeasured.get(TRAINING): now.work[row] for row in now.work}
-        notes = dict.fromkeys(
-            live[note].text() if note in live else note
-            for run in self._drawn
-            for note in run.skipped
+        live = {rows[row].report.unmeasured.get(TRAINING): now.text() for row, now in work.items()}
+        notes = by_note(
+            (_name(run), [live.get(note, note) for note in run.skipped]) for run in self._drawn
         )
-        return [(f" {'; '.join(notes)}", "dim")] if notes else super().legend()
+        text = "; ".join(notes).replace("--frozen-baseline", "w")
+        return [(f" {text}", "dim")] if text else super().legend()
 
     def title(self) -> Row:
         runs, session = self._drawn, self.session
         if not runs:
             return [(f" {without_traces(session)[0]} ", "strong")]
-        legend = []
-        for run, look in zip(runs, self._looks.drawn(runs), strict=True):
-            name = run.key if run.seed is None else f"s{run.seed}"
-            legend.append((f" {look.mark} {name} ", look.style))
+        looks = zip(runs, self._looks.drawn(runs), strict=True)
+        legend = [(f" {look.mark} {_name(run)} ", look.style) for run, look in looks]
         more = []
         if session.filter is not None:
             more.append((f" {filter_name(session.filter)}", "dim"))
@@ -246,9 +247,8 @@ without intervals is judged by its numbers.
 
     def shared(self) -> Shared:
         """The runs with a trace, and the table of first fires."""
-        grids = [block for block in self._blocks if isinstance(block, Grid)]
-        if not grids:
+        if not self._grids:
             return Shared()
-        table = Table(grids[0], partial(timeline_record, self._found))
+        table = Table(self._grids[0], partial(timeline_record, self._found))
         command = command_for(self.app, "timeline")
         return Shared(self.table.text_here, command, self.session.scoped, table)

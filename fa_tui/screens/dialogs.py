@@ -225,7 +225,8 @@ async def _measured_on(app: ExplorerApp, what: str, folder: Path) -> MeasureAnsw
     question = EntryScreen(
         asks,
         text=before.model,
-        hint="empty: by its weights; resmlp(input_dim=128), timm:NAME, hf:FOLDER, module:Net",
+        hint="empty: taken to be resmlp, studentnet, … by its tensors' names; "
+        "resmlp(input_dim=128), timm:NAME, hf:FOLDER, module:Net",
         check=wrong,
     )
     answer = MeasureAnswer(data, (await ask(app, question)).strip())

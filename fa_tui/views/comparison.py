@@ -232,7 +232,7 @@ def _section(
 
 def _numbers(reports: Sequence[DiagnosticReport]) -> list[ComparedLine]:
     heading = "judged numbers"
-    if any(report.assumed_baseline_acc is not None for report in reports):
+    if any(report.measured != report.coverage for report in reports):
         heading += "   ?: by an assumed frozen baseline"
     lines = [ComparedLine("heading", heading)]
     for quantity in _COMPARED:

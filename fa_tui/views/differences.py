@@ -54,7 +54,7 @@ def change_text(change: NumberChange) -> str:
     """``(a) growth 2043 → 31.2``, with as many digits as show a difference."""
     quantity = change.quantity
     was, now = quantity.text(change.before), quantity.text(change.after)
-    for digits in range(3, 10):
+    for digits in range(3, 18):
         if was != now:
             break
         was, now = brief(change.before, digits), brief(change.after, digits)

@@ -76,8 +76,8 @@ _EPOCHS_SHOWN = 4
 
 
 def cell_so_far(session: Session, row: int, *, ascii_only: bool = False) -> str:
-    """The letters of a run that `is_begun`, by the last epoch of its trace; a mark in front says that
-    they are not its verdict: ``▸ab··``."""
+    """The letters of a run that `is_begun`, by the last epoch of its trace; a mark in front says
+    that they are not its verdict: ``▸ab··``."""
     mark = ">" if ascii_only else "▸"
     return mark + _letters(session, session.epochs_of(row)[-1:], ascii_only)
 

@@ -11,7 +11,6 @@ from fa_core.formats.rows import AuditRow, axes_of_methods, value_on_axis
 from fa_core.report.diagnostics import (
     ASSUMED,
     BOUND,
-    DIAGNOSTICS,
     LETTERS,
     PROXY,
     Diagnostic,
@@ -111,23 +110,6 @@ def walk_back_words(session: Session) -> str:
     if controls:
         text += f", {count_text(controls, 'control')}"
     return text
-
-
-def flipped_words(session: Session) -> str:
-    """The flips of the last step as a message, with the thresholds that moved; ``""`` if no letters
-    changed."""
-    text = flip_text(session, session.flips)
-    if not text or session.since is None:
-        return ""
-    if session.since.thresholds == session.thresholds:
-        return f"flipped: {text}"
-    return f"at {moved_words(session.thresholds, session.since.thresholds)}: {text}"
-
-
-def moved_words(now: DiagnosticThresholds, before: DiagnosticThresholds) -> str:
-    """The thresholds that moved, with their new values: ``a > 6.1``."""
-    moved = (one for one in DIAGNOSTICS.values() if one.limit(before) != one.limit(now))
-    return ", ".join(limit_words(one, now) for one in moved)
 
 
 def limit_words(one: Diagnostic, thresholds: DiagnosticThresholds) -> str:

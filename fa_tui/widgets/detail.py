@@ -25,7 +25,7 @@ from fa_core.report.gamma import (
 from fa_core.report.notes import baseline_text, other_data
 from fa_core.report.numbers import percent, short, with_axes
 from fa_core.report.provenance import fact_text
-from fa_core.report.report_facts import DiagnosticThresholds, layers_in_order
+from fa_core.report.report_facts import TRAINING, DiagnosticThresholds, layers_in_order
 from fa_core.report.verdict_text import flips_texts, known_text, recorded_text
 from fa_tui.session import Session
 from fa_tui.views.columns import peak_block
@@ -62,6 +62,8 @@ _COLUMN = 7
 _NAMES = 12
 _EMPTY: tuple[object, ...] = (None, [], {}, "")
 _SHORTER = {
+    "guessed_taps": "taps guess",
+    "instructions": "CPU code",
     "weights_dtype": "weights in",
     "device_label": "hardware",
     "frozen_baseline_from": "baseline of",
@@ -176,7 +178,7 @@ class RunPage:
             lines.append([])
             passing = [growth <= self._limit for growth in self._growths]
             lines += self._part("layers", (passing, judged), self._layers)
-        elif work:
+        elif work or self._report.unmeasured.get(TRAINING, "").startswith("training,"):
             lines.append([])
         elif self._row.checkpoint:
             lines += self._wrapped(_MEASURE, "note")

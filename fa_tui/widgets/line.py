@@ -39,7 +39,8 @@ def _filled(pieces: Iterable[Piece]) -> Row:
 
 
 class Line(PaintedWidget):
-    """One line of pieces, each with a tone, cut with an ellipsis.
+    """One line of pieces, each with a tone, cut with an ellipsis: what alone is too wide in its
+    middle.
 
     Args:
         pieces: (text, tone) each.
@@ -63,9 +64,9 @@ class Line(PaintedWidget):
             self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
-        say = self._glyphs.say
-        pieces = [(say(text), tone) for text, tone in self._pieces]
-        return [ending(pieces, width, self._glyphs.ellipsis, "dim")]
+        say, mark = self._glyphs.say, self._glyphs.ellipsis
+        pieces = [(cut_middle(say(text), width, mark), tone) for text, tone in self._pieces]
+        return [ending(pieces, width, mark, "dim")]
 
 
 class Title(Line):

@@ -200,7 +200,7 @@ def norm_legend(bars: NormBars, glyphs: Glyphs) -> Row:
         if scale is not None:
             span = f"{scale.tick(scale.lo, glyphs)}…{scale.tick(scale.hi, glyphs)}"
         spans.append(f"{name} {span}")
-    about = f"{glyphs.bars[0]} to {glyphs.bars[-1]} is the same for all runs, log; a bar per layer"
+    about = f"{glyphs.bars[0]} to {glyphs.bars[-1]} log, for all runs alike; a bar per layer"
     if bars.cells == MOST_BARS:
         about += " or for the largest of several"
     return [("  ".join(spans), "strong"), (f"   {about}", "dim")]

@@ -14,7 +14,7 @@ from textual.containers import Vertical
 from fa_core.report.diagnostics import DIAGNOSTICS
 from fa_tui.session import Session, changed_cells
 from fa_tui.views.text import as_many, width_of
-from fa_tui.views.words import flipped_words
+from fa_tui.views.words import flip_text
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.painted import row_width
 from fa_tui.widgets.slider import ThresholdSlider
@@ -81,7 +81,7 @@ class SlidersPanel(Vertical):
                 slider.set_runs(now.seen.values(letter), now.seen.points(letter))
             slider.catch_up()
         if now.seen is not before.seen or changed_cells(before, now):
-            self._flipped = flipped_words(now)
+            self._flipped = flip_text(now, now.flips)
             self.show_summary()
 
     def slider(self, letter: str) -> ThresholdSlider:

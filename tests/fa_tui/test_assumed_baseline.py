@@ -10,6 +10,7 @@ import pytest
 from fa_core.analysis.seeds import over_seeds
 from fa_core.formats import scan
 from fa_core.formats.rows import with_given_baseline
+from fa_core.formats.table import AuditTable
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.reporting.blocks import Grid
@@ -135,15 +136,14 @@ def test_who_measures_keeps_what_was_measured_and_records_what_was_given(
     published_table: Path,
 ) -> None:
     rows = scan([published_table]).rows
-    reports = {row.key: row.report for row in (with_given_baseline(row, BOTH) for row in rows)}
-    assert (reports["bp_s42"].frozen_baseline_acc, reports["bp_s42"].assumed_baseline_acc) == (
-        0.349,
-        None,
-    )
-    assert (reports["dfa_s42"].frozen_baseline_acc, reports["dfa_s42"].assumed_baseline_acc) == (
-        0.349,
-        0.1,
-    )
+    given = [with_given_baseline(row, BOTH) for row in rows]
+    reports = {row.key: row.report for row in given}
+    for key, assumed in (("bp_s42", None), ("dfa_s42", 0.1)):
+        report = reports[key]
+        assert (report.frozen_baseline_acc, report.assumed_baseline_acc) == (0.349, assumed)
+        assert report.measured == "abc"
+    caption = paper_table(over_seeds(AuditTable.from_rows(given)), USUAL, "audit")
+    assert "?: over a frozen baseline given by hand" in caption
     assert [with_given_baseline(row, FrozenBaseline()) for row in rows] == list(rows)
 
 

@@ -221,13 +221,13 @@ async def test_what_flipped_is_of_the_last_change(app: ExplorerApp) -> None:
     async with running(app) as pilot:
         await ask(pilot, "w")
         await pilot.press(*"0.349", "enter")
-        await shows(pilot, "flipped: +d → ✗ ep")
+        await shows(pilot, "  +d → ✗ ep")
         app.folders_changed([Reading("audit_table.json", app.session.rows[:1])])
-        await until(pilot, lambda: "flipped: +d" not in screen_text(app))
+        await until(pilot, lambda: "  +d" not in screen_text(app))
         await ask(pilot, "w")
         await pilot.press(*"0.348", "enter")
         await until(pilot, lambda: "no verdict flips" in said(app))
-        assert "flipped:" not in screen_text(app)
+        assert "  +d" not in screen_text(app)
 
 
 async def test_a_list_is_moved_through_by_arrows_and_taken_by_mouse(app: ExplorerApp) -> None:

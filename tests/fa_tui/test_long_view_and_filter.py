@@ -195,7 +195,7 @@ async def test_what_was_moved_on_another_screen_is_said_of_the_runs_that_are_sho
 ) -> None:
     async with running(app) as pilot:
         await pilot.press("a", "left_square_bracket", "escape")
-        await shows(pilot, "at a >")
+        await shows(pilot, "+a → ✗")
         await pilot.press("slash", *"flag:a", "enter", "C", "a", *"1e9", "enter")
         await until(pilot, lambda: app.session.thresholds.h_norm_explosion_ratio == 1e9)
         await pilot.press("escape", "escape")
@@ -237,7 +237,7 @@ async def test_a_filter_is_the_scope_of_every_screen_and_one_key_puts_it_aside(
 ) -> None:
     async with running(app) as pilot:
         await pilot.press("slash", *"method:bp", "enter", "a", "left_square_bracket")
-        await shows(pilot, "at a > 1: +a → ✗ bp s42")
+        await shows(pilot, "+a → ✗ bp s42")
         assert "1 of 3 need walk-back" in screen_text(app)
         await pilot.press("A")
         await shows(pilot, "filter method:bp, 3 of 15 runs")

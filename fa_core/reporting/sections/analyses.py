@@ -42,7 +42,9 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
         yield Grid.of(
             records,
             caption=f"Over n seeds: mean ± {_SAMPLE}, of norms and growth the geometric mean "
-            "(× its factor); fires on: seeds of those measured, ~n: undecided on n of them, "
+            "(× its factor); verdict: of all seeds, if they differ MIXED where some need walk-back "
+            "and others are trustworthy, else undecided; "
+            "fires on: seeds of those measured, ~n: undecided on n of them, "
             f"{MISSING}: not measured; "
             "disagree: diagnostics that fire on some seeds and pass on others.",
             words=len(records[0]) - 1 - len(AVERAGED),
@@ -102,10 +104,11 @@ def _verdict(group: SeedGroup) -> str:
 def _credit_grid(groups: Sequence[SeedGroup]) -> Iterator[Grid]:
     """The credit that some condition has, if there is any."""
     shown = [number for number in CREDIT if any(group.stats[number].n for group in groups)]
-    records = []
-    for group in groups:
-        cells = {CREDIT[number]: stat_words(group.stats[number]) for number in shown}
-        records.append({"method": full_name(group), **cells})
+    records = [
+        {"method": full_name(group)}
+        | {CREDIT[number]: stat_words(group.stats[number]) for number in shown}
+        for group in groups
+    ]
     if shown:
         yield Grid.of(records, f"Credit quality over seeds: mean ± {_SAMPLE}. {_DEEP}")
 
@@ -172,10 +175,10 @@ def sensitivity_blocks(analysis: Sequence[Sensitivity]) -> Iterator[Block]:
         if first.neither:
             groups += f" Neither: {', '.join(first.neither)}."
         yield Paragraph(groups)
-    said = []
-    for one in analysis:
-        letter = f"({one.letter})"
-        said.append((letter, [note.removeprefix(f"{letter} ") for note in one.skipped]))
+    said = [
+        (f"({one.letter})", [note.removeprefix(f"({one.letter}) ") for note in one.skipped])
+        for one in analysis
+    ]
     yield from bullets(by_note(said, "{} {}"))
 
 
@@ -248,9 +251,8 @@ def plateau_words(one: Sensitivity) -> str:
 
 def utility_blocks(analysis: Utility) -> Iterator[Block]:
     """The runs that each reporting habit would withdraw."""
-    records = []
-    for one in analysis.strategies:
-        record = {
+    records = [
+        {
             "strategy": one.name,
             "looks at": one.looks_at,
             "walks back": f"{len(one.walked_back)}/{analysis.runs}",
@@ -259,7 +261,8 @@ def utility_blocks(analysis: Utility) -> Iterator[Block]:
             "catches": _share(one.caught),
             "extra": str(one.extra),
         }
-        records.append(record)
+        for one in analysis.strategies
+    ]
     yield Grid.of(
         records,
         caption="Decision utility: runs that each reporting habit would withdraw; undecided: runs "
@@ -299,21 +302,19 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
 
 
 def _method_record(one: MethodTimeline, headings: Mapping[str, str]) -> Record:
-    record = {"method": full_name(one), "seeds": "/".join(map(_epoch, one.seeds))}
+    record = {"method": full_name(one), "seeds": "/".join(map(_first, one.seeds))}
     for letter, heading in headings.items():
         record[heading] = _first_fires(one, letter)
-    record["would stop"] = f"{one.stopped}/{len(one.seeds)}"
+    record["would stop"] = f"{one.stopped} of {len(one.seeds)}"
     return record | _ends(one.saved, one.acc_at_stop, one.final_acc)
 
 
 def _timeline_record(one: Timeline, headings: Mapping[str, str]) -> Record:
-    stop = "–"
-    saved = acc = None
+    stop, saved, acc = "–", None, None
     if one.stop:
         letters = [_with_basis(one.evidence, letter, letter) for letter in one.stop.on]
         stop = f"{one.stop.epoch} ({', '.join(letters)})"
-        saved = one.stop.saved
-        acc = one.stop.acc
+        saved, acc = one.stop.saved, one.stop.acc
     count = str(one.epochs)
     if one.unfinished:
         count += " (last line incomplete)"
@@ -368,14 +369,8 @@ def _with_basis(evidence: Mapping[str, str], letter: str, text: str) -> str:
     return text
 
 
-def _first(epoch: int | None, ends_undecided: bool) -> str:
+def _first(epoch: int | None, ends_undecided: bool = False) -> str:
     """An epoch of firing; ``–`` for none, ``~`` if the last epoch is undecided."""
-    if epoch is None and ends_undecided:
-        return "~"
-    return _epoch(epoch)
-
-
-def _epoch(number: int | None) -> str:
-    if number is None:
-        return "–"
-    return str(number)
+    if epoch is None:
+        return "~" if ends_undecided else "–"
+    return str(epoch)

@@ -82,7 +82,7 @@ def _null_row(name: str, report: DiagnosticReport) -> Iterator[tuple[str, ...]]:
     if math.isnan(mean):
         return
     null = (report.credit or {})["null"]
-    fresh = fixed(mean, 4, sign=True)
+    fresh = fixed(mean, 4, "+")
     if not math.isnan(std):
         fresh += f" ± {fixed(std, 4)}"
     layers = [_shown("gamma", value) for value in per_layer(null)]
@@ -109,4 +109,4 @@ def _shown(metric: str, value: float | None) -> str:
     # the loss changes by 1e-8 in a collapsed network, and its sign counts
     if metric.startswith("nudge"):
         return brief(value, 3)
-    return fixed(float(value), 4, sign=True)
+    return fixed(float(value), 4, "+")

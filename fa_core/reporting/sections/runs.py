@@ -15,7 +15,6 @@ from fa_core.report.beside import cause_of_floor, deepest_gain, failure_mode
 from fa_core.report.diagnostic_record import DiagnosticRecord, range_text, records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import (
-    ASSUMED,
     CONTROL,
     DIAGNOSTICS,
     LETTERS,
@@ -166,9 +165,7 @@ def _verdict_record(run: Run) -> Record:
 
 def _if_assumed(report: DiagnosticReport, words: str) -> str:
     """A text for runs with an assumed baseline of (d), else ``""``."""
-    if report.kinds.get("d") == ASSUMED and "d" in report.coverage:
-        return words
-    return ""
+    return words if report.measured != report.coverage else ""
 
 
 def layer_tables(table: AuditTable) -> Iterator[Block]:
@@ -223,7 +220,7 @@ def _beyond_record(run: Run) -> Record:
 def _room(report: DiagnosticReport, record: DiagnosticRecord) -> str:
     if record.state == NOT_MEASURED:
         return MISSING
-    mark = "?" if report.kinds.get(record.letter) == ASSUMED else ""
+    mark = "" if record.letter in report.measured else "?"
     end = " ~" if record.state == UNDECIDED else ""
     return f"{mark}{record.distance or 'fires always'}{end}"
 

@@ -326,7 +326,7 @@ def made_data(spec: str, made: object) -> DataSet | GivenBatches:
         if isinstance(made, tuple | list) and len(items) == len(NAMES):
             return from_arrays(spec, *items)
     raise UnreadableInput(
-        f"returned {type(made).__name__}, not a data set",
+        f"returned {type(made).__name__}, neither four arrays nor batches",
         where=spec,
         hint=f"return ({', '.join(NAMES)}), or test batches: a DataLoader, a list of (x, y)",
     )

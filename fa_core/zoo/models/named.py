@@ -126,7 +126,9 @@ def network_of(spec: str, weights: Weights | None = None) -> nn.Module:
             f"{name} cannot be called {given} ({_first_line(error)})", hint=hint
         ) from error
     if not isinstance(network, nn.Module):
-        raise UsageError(f"{spec} gave a {type(network).__name__}", hint="return a torch.nn.Module")
+        raise UsageError(
+            f"{spec} gave no network but {type(network).__name__}", hint="return a torch.nn.Module"
+        )
     return network
 
 

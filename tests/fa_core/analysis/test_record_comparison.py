@@ -73,9 +73,9 @@ def test_what_rounding_cannot_have_changed_is_named(changes, name, kind):
 
 def test_single_samples_are_counted_never_printed_and_never_first():
     record = replace(RECORD, right=packed([True] * 1000))
-    again = measured(right=packed([True] * 997 + [False] * 3), headline_acc=0.4)
+    again = measured(right=packed([True] * 997 + [False] * 3), headline_acc=0.4999999999999)
     assert compare(record, again).lines()[:2] == [
-        "≠ headline_acc 0.5 → 0.4",
+        "≠ headline_acc 0.5 → 0.4999999999999",
         "≠ right: 3 of 1000 samples differ",
     ]
 
@@ -113,8 +113,11 @@ def test_intervals_of_other_formulas_and_a_baseline_from_elsewhere_are_not_check
     assert deciding(record, again) == ["intervals.growth[1]"]
     newer = replace(again, provenance={**FACTS, "versions": {"torch": "9.0"}})
     assert "1 NOT CHECKED" in compare(record, newer).headline
-    alone = compare(RECORD, measured(frozen_baseline_acc=None))
-    assert (alone.agrees, alone.unchecked) == (True, 1)
+    given = {**FACTS, "frozen_baseline_from": "given"}
+    for facts, why in ((FACTS, "not verified with it"), (given, "by hand")):
+        record = replace(RECORD, provenance=facts)
+        alone = compare(record, measured(provenance=facts, frozen_baseline_acc=None))
+        assert (alone.agrees, alone.unchecked) == (True, 1) and why in alone.lines()[0]
     assert deciding(RECORD, measured(frozen_baseline_acc=0.31)) == ["frozen_baseline_acc"]
     before = replace(RECORD, frozen_baseline_acc=None, unmeasured={"d": "no frozen run"})
     assert "≠ unmeasured.d no frozen run → measured now" in compare(before, measured()).lines()

@@ -95,19 +95,22 @@ def test_an_audit_of_the_same_run_folder_lends_its_baseline_and_no_other_does():
     ends = {"margin_pp": [-9, 3]}
     same = row(acc=0.3076, baseline=0.349, source="runs/dfa_s42", intervals=ends)
     elsewhere = row(acc=0.3, baseline=0.2), row("bp", acc=0.6, baseline=0.2)
+    typed = replace(same, report=replace(same.report, provenance={"frozen_baseline_from": "given"}))
     for rows, assumed, margin in (
         ([same, *elsewhere], FrozenBaseline(), -4.14),
+        ([typed], FrozenBaseline(), -4.14),
         (elsewhere, FrozenBaseline(0.3), 0.76),
         ([same], FrozenBaseline(by_method={"dfa": 0.31}), -0.24),
     ):
         (found,) = Replay([one], table(*rows), assumed).timelines()
         assert found.points[-1].margin_pp == pytest.approx(margin)
-        is_lent = assumed == FrozenBaseline()
+        is_lent = rows[0] is same and not assumed.by_method
         assert found.evidence == ({} if is_lent else {"d": "assumed"})
         # with the interval of (d)
         assert ("d" in found.undecided) == is_lent
-    (found,) = Replay([one], table(*elsewhere)).timelines()
-    assert "d" not in found.first_fire
+    begun = row(source="runs/dfa_s42", unmeasured={"training": "training, epoch 3 of 9"})
+    (found,) = Replay([one], table(begun, *elsewhere)).timelines()
+    assert "(d) not judged: done when its training is complete" in found.skipped
 
 
 def test_a_trace_says_which_input_is_missing():

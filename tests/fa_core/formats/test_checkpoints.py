@@ -120,7 +120,7 @@ def test_a_run_is_judged_by_the_frozen_run_beside_it_however_it_is_opened(tmp_pa
         report = found.rows[0].report
         assert (report.margin_pp, report.recorded_verdict) == (-10.0, "trustworthy")
         recorded = recorded_text(report, report.thresholds)
-        assert recorded.startswith("recorded as “trustworthy”, without the frozen run")
+        assert recorded.startswith("recorded as “trustworthy”; (d) differs, over the frozen run")
         kept = replace(report, recorded_verdict=report.verdict).with_assumed_baseline(0.1)
         assert recorded_text(kept, kept.thresholds) == f"recorded as “{report.verdict}”"
 

@@ -55,7 +55,7 @@ def written(folder: Path, **reports: dict[str, Any]) -> str:
             4,
             "required and not measured: (b) not in the source [a measured]",
         ),
-        ({"bp": PROXY | DEEP}, "--require b", 4, "(b) only by proxy [d measured, b by proxy]"),
+        ({"bp": PROXY | DEEP}, "--require b", 4, "(b) by proxy [d measured, b by proxy]"),
         (
             {"bp": QUIET | {"headline_acc": 0.4}},
             "--require d",
@@ -67,6 +67,12 @@ def written(folder: Path, **reports: dict[str, Any]) -> str:
             "--require d --frozen-baseline 0.3",
             4,
             "(d) by an assumed baseline [ab measured, d by a baseline of 0.3 assumed]",
+        ),
+        (
+            {"bp": QUIET | DEEP | {"provenance": {"frozen_baseline_from": "given"}}},
+            "--require d",
+            4,
+            "(d) by an assumed baseline [ab measured, d by a baseline of 0.3 given by hand]",
         ),
         ({"bp": BOUND}, "", 4, "bp seed 1: (a) undecided: only a lower bound is known"),
         (

@@ -96,12 +96,12 @@ def test_rows_make_the_json_that_python_writes(rows, capsys):
     ("letter", "right", "remedy"),
     [
         ("c", packed([True] * 640), "more eval batches (`fa-tui audit --batches`) narrow it"),
-        ("c", packed([True] * 130), "more test samples narrow it"),
+        ("c", packed([True] * 130), "too few test samples to decide"),
         ("b", packed([True] * 640), "more eval batches (`fa-tui audit --norm-batches`) narrow it"),
-        ("b", packed([True] * 20), "more test samples narrow it"),
+        ("b", packed([True] * 20), "too few test samples to decide"),
         ("c", "x9:", "more eval batches (`fa-tui audit --batches`) narrow it"),
         ("c", None, "more eval batches (`fa-tui audit --batches`) narrow it"),
-        ("d", packed([True] * 640), "more test samples narrow it"),
+        ("d", packed([True] * 640), "too few test samples to decide"),
     ],
 )
 def test_what_narrows_an_interval_is_what_there_is_more_of(letter, right, remedy):

@@ -128,7 +128,7 @@ def own(tmp_path, monkeypatch):
 def test_a_pair_of_pairs_may_be_train_and_test_and_is_not_taken_as_batches():
     pair = torch.zeros(5, 3), torch.tensor([0, 1, 2, 0, 1])
     assert len(made_data("own:made", [pair, pair]).batches) == 2
-    with pytest.raises(UnreadableInput, match="not a data set"):
+    with pytest.raises(UnreadableInput, match="neither four arrays"):
         made_data("own:made", (pair, pair))
 
 

@@ -53,7 +53,7 @@ def test_a_network_of_torchvision_takes_its_arguments_and_opens_no_connection(no
         ),
         ("resnet20(depth=3)", "unknown argument of resnet20 'depth'"),
         ("json:dumps(obj=print(1))", "no key=value pairs of literals"),
-        ("json:dumps(obj=3)", "gave a str; return a torch.nn.Module"),
+        ("json:dumps(obj=3)", "gave no network but str; return a torch.nn.Module"),
         ("json:dumps(ob=3)", "json:dumps cannot be called with ob "),
         ("json:dumps", "without arguments"),
         ("json:nothing", "has no 'nothing'"),
