@@ -181,7 +181,8 @@ device and process. ← → show the end of a long line.
         jobs, under = self._targets(action), self.job
         if not jobs and under is not None:
             where = " in another shell" if under.elsewhere else ""
-            self.app.say(f"{under.name} is {under.state}{where}: nothing to do here", "dim")
+            done = "run again" if action == "retry" else "ended"
+            self.app.say(f"{under.name} cannot be {done}: it is {under.state}{where}", "dim")
         return jobs
 
     def shared(self) -> Shared:
