@@ -40,6 +40,9 @@ FINE = 2.5e-4
 COARSE = 0.05
 """Part of a value that may be rounding, above which numbers that differ prove nothing."""
 
+AT_HAND = "a frozen run is at hand"
+"""Reason of a measurement without the (d) that an unverified run would give: no record agrees."""
+
 MOST_NAMED = 40
 """Differences of a run, and names of values that are not compared, that are printed."""
 
@@ -53,7 +56,7 @@ class Rule(msgspec.Struct, frozen=True):
     Attributes:
         times: how many times `relative_tolerance` a number may differ; 0 = it must be equal.
         size: what the tolerance is relative to, where that is more than the number.
-        needs: without which a difference decides nothing: `FORMULAS`, `BASELINE` or `HERE`.
+        needs: without which a difference decides nothing: a key of `_LACKS`.
         unless: why it is not compared at all.
     """
 
@@ -63,11 +66,12 @@ class Rule(msgspec.Struct, frozen=True):
     unless: str = ""
 
 
-FORMULAS, BASELINE, HERE = "formulas", "baseline", "here"
+FORMULAS, BASELINE, HERE, HAND = "formulas", "baseline", "here", "hand"
 _LACKS = {
     FORMULAS: "of other formulas or of another torch",
     BASELINE: "the frozen run that gave it is not verified with it",
     HERE: "measured elsewhere",
+    HAND: "which is not verified with it",
 }
 """What a comparison may need besides → the reason that stands for its absence."""
 
@@ -213,10 +217,9 @@ def compare(
     before = _values(recorded, said)
     after = _values(measured, own)
     elsewhere = _elsewhere(before, after)
-    relative = 0.0
-    if elsewhere:
-        relative = relative_tolerance(measured)
+    relative = relative_tolerance(measured) if elsewhere else 0.0
     lacks = {FORMULAS: bool(_changed(before, after, _DECIDE)), HERE: bool(elsewhere)}
+    lacks[HAND] = measured.unmeasured.get("d") == AT_HAND
     outside = _not_compared(after)
     differences: list[Difference] = []
     within: list[float] = []
@@ -332,7 +335,7 @@ def _judged(name: str, was: object, now: object, rule: Rule, relative: float) ->
     if was is None:
         return replace(found, kind=LACKING)
     if not (is_number(was) and (now is None or is_number(now))):
-        if was == now and is_number(was) == is_number(now):  # True == 1
+        if was == now != AT_HAND and is_number(was) == is_number(now):  # True == 1
             return 0.0
         return found
     found = replace(found, kind="number")

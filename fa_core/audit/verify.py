@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
 
-from fa_core.analysis.record_comparison import Comparison, compare
+from fa_core.analysis.record_comparison import AT_HAND, Comparison, compare
 from fa_core.audit.audit import Measuring
 from fa_core.audit.jobs import CREDITS, Job, MeasureOptions, job_for
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.files.opening import LONGEST_NAME, is_file, is_folder, real_path
 from fa_core.formats.audit_table import stored_report, summary_row
 from fa_core.formats.checkpoint_file import run_of
-from fa_core.formats.frozen_runs import with_measured_baselines
+from fa_core.formats.frozen_runs import with_baselines, with_measured_baselines
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.option_values import DATA_SETS, is_callable_name
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -229,26 +230,31 @@ def _with_baselines(
     pairs: Iterable[tuple[AuditRow, DiagnosticReport]],
 ) -> Iterator[tuple[AuditRow, DiagnosticReport]]:
     """(d)'s baseline from its original source: frozen runs of the same file, or sibling run
-    folders; only of those measured here, since an accuracy in a file proves nothing."""
+    folders; only of those measured here, since an accuracy in a file proves nothing. Where a
+    sibling that is not measured here would be judged by, `AT_HAND` is why there is none."""
     found = list(pairs)
     rows = [replace(row, report=measured) for row, measured in found]
     frozen = [row for row in rows if row.method == FROZEN]
-    for source, of_file in groupby(zip(found, rows, strict=True), lambda each: each[1].source):
-        recorded, own = zip(*of_file, strict=True)
+    judged: list[AuditRow] = []
+    for source, of_file in groupby(rows, attrgetter("source")):
+        own = list(of_file)
         folders = {*map(_folder, own)}
         beside = [row for row in frozen if row.source != source and _folder(row) in folders]
-        for (row, measured), other in zip(
-            recorded, with_measured_baselines(own, beside), strict=True
-        ):
-            record = row.report
-            if record.frozen_baseline_acc is None or record.provenance.get(BASELINE_FROM) != GIVEN:
-                measured = other.report
-            if record.frozen_baseline_acc is not None and measured.frozen_baseline_acc is None:
-                # its frozen run was not measured here: no finding
-                reasons = {**measured.unmeasured}
-                reasons.pop("d", None)
-                measured = replace(measured, unmeasured=reasons)
-            yield row, measured
+        judged += with_measured_baselines(own, beside)
+    others = [row for row in judged if row.method != FROZEN]
+    at_hand = {id(row): read for row, read in zip(others, with_baselines(others), strict=True)}
+    for (row, measured), other in zip(found, judged, strict=True):
+        record = row.report
+        if record.frozen_baseline_acc is None or record.provenance.get(BASELINE_FROM) != GIVEN:
+            measured = other.report
+        if record.frozen_baseline_acc is not None and measured.frozen_baseline_acc is None:
+            # its frozen run was not measured here: no finding
+            reasons = {**measured.unmeasured}
+            reasons.pop("d", None)
+            measured = replace(measured, unmeasured=reasons)
+        elif at_hand.get(id(other), other) != other:
+            measured = replace(measured, unmeasured={**measured.unmeasured, "d": AT_HAND})
+        yield row, measured
 
 
 def _folder(row: AuditRow) -> Path:

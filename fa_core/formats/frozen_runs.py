@@ -19,11 +19,15 @@ from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import AUDIT, MANIFEST, is_run, read_manifest
 from fa_core.report.method_style import FROZEN, WITHOUT_BASELINE
 
+ALONE = "an accuracy alone is known"
+"""Why a frozen run without norms is no baseline."""
+
 
 def with_measured_baselines(
     rows: Sequence[AuditRow], beside: Iterable[AuditRow] = ()
 ) -> Sequence[AuditRow]:
-    """The rows that lack a baseline with that of a frozen run among them (`FrozenRuns.judge`).
+    """The rows that lack a baseline with that of a frozen run among them (`FrozenRuns.judge`). One of
+    which an accuracy alone is recorded judges none.
 
     Args:
         rows: the rows.
@@ -38,7 +42,7 @@ def with_measured_baselines(
             _facts(row),
             row.report.headline_acc,
             row.report.right,
-            row.report.changed or row.touched,
+            row.report.changed or row.touched or ("" if row.report.coverage else ALONE),
         )
         for row in chain(rows, beside)
         if row.method == FROZEN and row.report.headline_acc is not None

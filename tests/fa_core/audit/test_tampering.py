@@ -13,6 +13,7 @@ from fa_core.errors import FaError
 from fa_core.formats import scan
 from fa_core.formats.audit_table import write_audit_table
 from fa_core.formats.frozen_runs import with_baselines
+from fa_core.report.baseline import GIVE_ONE
 from fa_core.report.diagnostic_report import DiagnosticReport
 
 from .runs_for_tests import make_run
@@ -36,7 +37,7 @@ def audited(tmp_path_factory):
     """A full audit of two runs: its file, and checkpoint → its measurement."""
     folder = tmp_path_factory.mktemp("runs")
     make_run(folder / "dfa_s42", "dfa", axes={"lam": 0.01})
-    make_run(folder / "frozen_s42", "frozen")
+    make_run(folder / "frozen_s42", "frozen", headline_acc=0.5)
     options = MeasureOptions(credit="full", precision=True, ablate=True)
     rows = scan([folder]).rows
     again = {
@@ -192,6 +193,13 @@ def without_a_baseline_at_hand(table, report):
     table["summary"][0].update(verdict=report["verdict"], frozen_acc=None)
 
 
+def without_the_baseline_beside_it(table, report):
+    without_a_baseline_at_hand(table, report)
+    del table["reports"]["frozen_s42"], table["summary"][1]
+    none = "none of resmlp, seed 42, can be read here or beside it"
+    report["unmeasured"] = {**report.get("unmeasured", {}), "d": f"no frozen run{GIVE_ONE}: {none}"}
+
+
 @pytest.mark.parametrize(
     "forge",
     [
@@ -202,6 +210,7 @@ def without_a_baseline_at_hand(table, report):
         with_another_method_as_its_key,
         with_a_line_of_nothing,
         without_a_baseline_at_hand,
+        without_the_baseline_beside_it,
     ],
 )
 def test_what_is_said_twice_or_left_out_though_it_is_at_hand_is_found(audited, forge):
