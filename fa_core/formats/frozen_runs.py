@@ -26,8 +26,9 @@ ALONE = "an accuracy alone is known"
 def with_measured_baselines(
     rows: Sequence[AuditRow], beside: Iterable[AuditRow] = ()
 ) -> Sequence[AuditRow]:
-    """The rows that lack a baseline with that of a frozen run among them (`FrozenRuns.judge`). One of
-    which an accuracy alone is recorded judges none.
+    """The rows that lack a baseline with that of a frozen run among them (`FrozenRuns.judge`).
+
+    One of which an accuracy alone is recorded judges none.
 
     Args:
         rows: the rows.
