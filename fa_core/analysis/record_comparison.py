@@ -18,6 +18,7 @@ from fa_core.files.decode import Json
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.intervals import unlike
 from fa_core.report.numbers import brief, count_text, is_number
+from fa_core.report.provenance import BASELINE_RULE
 from fa_core.report.report_facts import UNSTATED
 
 UNIT_ROUNDOFF = {
@@ -40,9 +41,6 @@ FINE = 2.5e-4
 COARSE = 0.05
 """Part of a value that may be rounding, above which numbers that differ prove nothing."""
 
-AT_HAND = "a frozen run is at hand"
-"""Reason of a measurement without the (d) that an unverified run would give: no record agrees."""
-
 MOST_NAMED = 40
 """Differences of a run, and names of values that are not compared, that are printed."""
 
@@ -56,7 +54,8 @@ class Rule(msgspec.Struct, frozen=True):
     Attributes:
         times: how many times `relative_tolerance` a number may differ; 0 = it must be equal.
         size: what the tolerance is relative to, where that is more than the number.
-        needs: without which a difference decides nothing: a key of `_LACKS`.
+        needs: without which a difference decides nothing: `FORMULAS`, `BASELINE` or `HERE`;
+            `OTHERS`: without which it is not compared.
         unless: why it is not compared at all.
     """
 
@@ -66,12 +65,11 @@ class Rule(msgspec.Struct, frozen=True):
     unless: str = ""
 
 
-FORMULAS, BASELINE, HERE, HAND = "formulas", "baseline", "here", "hand"
+FORMULAS, BASELINE, HERE, OTHERS = "formulas", "baseline", "here", "others"
 _LACKS = {
     FORMULAS: "of other formulas or of another torch",
     BASELINE: "the frozen run that gave it is not verified with it",
     HERE: "measured elsewhere",
-    HAND: "which is not verified with it",
 }
 """What a comparison may need besides → the reason that stands for its absence."""
 
@@ -219,14 +217,13 @@ def compare(
     elsewhere = _elsewhere(before, after)
     relative = relative_tolerance(measured) if elsewhere else 0.0
     lacks = {FORMULAS: bool(_changed(before, after, _DECIDE)), HERE: bool(elsewhere)}
-    lacks[HAND] = measured.unmeasured.get("d") == AT_HAND
     outside = _not_compared(after)
     differences: list[Difference] = []
     within: list[float] = []
     skipped: dict[str, None] = {}
     for name in {**before, **after}:
         quantity, rule = _rule(name)
-        if rule.unless or quantity in outside:
+        if rule.unless or quantity in outside or (rule.needs == OTHERS and name not in after):
             if name in before:
                 skipped[quantity] = None
             continue
@@ -279,13 +276,15 @@ def _rule(name: str) -> tuple[str, Rule]:
 
 def _not_compared(measured: Json) -> Sequence[str]:
     """Quantities that a measurement says nothing of: names without a manifest, the name of data
-    that were typed."""
+    that were typed, the rule of a baseline without one."""
     settings = "provenance.settings.data"
     found: list[str] = []
     if settings in measured and measured[f"{settings}_typed"]:
         found.append("provenance.data")
     if "method_name" not in measured:
         found += _NAMES
+    if "frozen_baseline_acc" not in measured:
+        found.append(f"provenance.{BASELINE_RULE}")
     return found
 
 
@@ -335,7 +334,7 @@ def _judged(name: str, was: object, now: object, rule: Rule, relative: float) ->
     if was is None:
         return replace(found, kind=LACKING)
     if not (is_number(was) and (now is None or is_number(now))):
-        if was == now != AT_HAND and is_number(was) == is_number(now):  # True == 1
+        if was == now and is_number(was) == is_number(now):  # True == 1
             return 0.0
         return found
     found = replace(found, kind="number")

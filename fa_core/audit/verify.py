@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -11,14 +11,14 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from fa_core.analysis.record_comparison import AT_HAND, Comparison, compare
+from fa_core.analysis.record_comparison import Comparison, compare
 from fa_core.audit.audit import Measuring
 from fa_core.audit.jobs import CREDITS, Job, MeasureOptions, job_for
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.files.opening import LONGEST_NAME, is_file, is_folder, real_path
 from fa_core.formats.audit_table import stored_report, summary_row
 from fa_core.formats.checkpoint_file import run_of
-from fa_core.formats.frozen_runs import with_baselines, with_measured_baselines
+from fa_core.formats.frozen_runs import frozen_beside, with_measured_baselines
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.option_values import DATA_SETS, is_callable_name
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -64,7 +64,8 @@ class VerifyResult(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         runs: the verified runs, in order.
         failures: records that could not be measured, with their errors.
-        skipped: notes on files whose records name no checkpoint, e.g. those of other programs.
+        skipped: notes on files whose records name no checkpoint, e.g. those of other programs, and
+            on frozen runs that could not be measured for (d).
         interrupted: whether the user stopped it.
     """
 
@@ -113,16 +114,42 @@ def verify(
             jobs.append((there, job_for(there, "", recorded_options(row, typed))))
         except FaError as error:  # noqa: PERF203 (a file is looked for)
             failures.append(Problem(_place_of(row), str(error)))
+    count = len(jobs)
+    for row in baselines_of([row for row, _ in jobs]):
+        try:
+            jobs.append((row, job_for(row, "", recorded_options(row, typed))))
+            how.on_notice(f"{row.checkpoint}: measured too, for (d)")
+        except FaError as error:  # noqa: PERF203 (few)
+            skipped.append(Problem(row.source, f"not measured for (d): {error}"))
     # what is recorded several times is measured once
     numbers = {repr(job): number for number, (_, job) in enumerate(jobs)}
     todo = [replace(jobs[number][1], id=str(number)) for number in numbers.values()]
     reports: dict[int, DiagnosticReport] = {}
-    interrupted = how.run(todo, 0, reports.__setitem__, failures)
+    lost: list[Problem] = []
+    interrupted = how.run(todo, 0, reports.__setitem__, lost)
+    for_d = {job.checkpoint for _, job in jobs[count:]}
+    skipped += [problem for problem in lost if problem.path in for_d]
+    failures += [problem for problem in lost if problem.path not in for_d]
     measured = [(row, reports.get(numbers[repr(job)])) for row, job in jobs]
-    pairs = [(row, report) for row, report in measured if report]
+    pairs = [(row, report) for row, report in measured[:count] if report]
+    beside = [replace(row, report=report) for row, report in measured[count:] if report]
     return VerifyResult(
-        runs=verifications(pairs), failures=failures, skipped=skipped, interrupted=interrupted
+        runs=verifications(pairs, beside),
+        failures=failures,
+        skipped=skipped,
+        interrupted=interrupted,
     )
+
+
+def baselines_of(rows: Iterable[AuditRow]) -> list[AuditRow]:
+    """The frozen runs that judge recorded runs and are not among them, found as `audit` does."""
+    runs = dict.fromkeys(map(_run, rows))
+    return [row for row in frozen_beside(filter(is_run, runs)) if _run(row) not in runs]
+
+
+def _run(row: AuditRow) -> Path:
+    place = real_path(row.checkpoint or "")
+    return run_of(place) or place
 
 
 def says_nothing(report: DiagnosticReport) -> bool:
@@ -209,14 +236,17 @@ def _code(typed: MeasureOptions, name: str) -> str | None:
     return value
 
 
-def verifications(pairs: Iterable[tuple[AuditRow, DiagnosticReport]]) -> list[Verification]:
+def verifications(
+    pairs: Sequence[tuple[AuditRow, DiagnosticReport]], beside: Iterable[AuditRow] = ()
+) -> list[Verification]:
     """Compare records with new measurements, which supply the frozen baselines.
 
     Args:
         pairs: records and their new measurements.
+        beside: frozen runs that were measured for (d) alone (`baselines_of`).
     """
     found = []
-    for row, measured in _with_baselines(pairs):
+    for row, measured in _with_baselines(pairs, beside):
         own = {} if row.summary is None else summary_row(row)
         name = row.report.method_name and stored_report(row).method_name
         record = replace(row.report, method_name=name, axes=row.axes)
@@ -227,38 +257,23 @@ def verifications(pairs: Iterable[tuple[AuditRow, DiagnosticReport]]) -> list[Ve
 
 
 def _with_baselines(
-    pairs: Iterable[tuple[AuditRow, DiagnosticReport]],
+    pairs: Sequence[tuple[AuditRow, DiagnosticReport]], others: Iterable[AuditRow]
 ) -> Iterator[tuple[AuditRow, DiagnosticReport]]:
     """(d)'s baseline from its original source: frozen runs of the same file, or sibling run
-    folders; only of those measured here, since an accuracy in a file proves nothing. Where a
-    sibling that is not measured here would be judged by, `AT_HAND` is why there is none."""
-    found = list(pairs)
-    rows = [replace(row, report=measured) for row, measured in found]
-    frozen = [row for row in rows if row.method == FROZEN]
+    folders; only of those measured here, since an accuracy in a file proves nothing."""
+    rows = [replace(row, report=measured) for row, measured in pairs]
+    frozen = [row for row in [*rows, *others] if row.method == FROZEN]
     judged: list[AuditRow] = []
     for source, of_file in groupby(rows, attrgetter("source")):
         own = list(of_file)
-        folders = {*map(_folder, own)}
-        beside = [row for row in frozen if row.source != source and _folder(row) in folders]
+        folders = {_run(row).parent for row in own}
+        beside = [row for row in frozen if row.source != source and _run(row).parent in folders]
         judged += with_measured_baselines(own, beside)
-    others = [row for row in judged if row.method != FROZEN]
-    at_hand = {id(row): read for row, read in zip(others, with_baselines(others), strict=True)}
-    for (row, measured), other in zip(found, judged, strict=True):
+    for (row, measured), other in zip(pairs, judged, strict=True):
         record = row.report
-        if record.frozen_baseline_acc is None or record.provenance.get(BASELINE_FROM) != GIVEN:
-            measured = other.report
-        if record.frozen_baseline_acc is not None and measured.frozen_baseline_acc is None:
-            # its frozen run was not measured here: no finding
-            reasons = {**measured.unmeasured}
-            reasons.pop("d", None)
-            measured = replace(measured, unmeasured=reasons)
-        elif at_hand.get(id(other), other) != other:
-            measured = replace(measured, unmeasured={**measured.unmeasured, "d": AT_HAND})
-        yield row, measured
-
-
-def _folder(row: AuditRow) -> Path:
-    return real_path(row.checkpoint or "").parent
+        is_given = record.provenance.get(BASELINE_FROM) == GIVEN
+        is_given &= record.frozen_baseline_acc is not None
+        yield row, measured if is_given else other.report
 
 
 def _named(

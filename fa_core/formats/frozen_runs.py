@@ -18,17 +18,13 @@ from fa_core.report.baseline import FrozenRun, FrozenRuns, facts_of, rule_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import AUDIT, MANIFEST, is_run, read_manifest
 from fa_core.report.method_style import FROZEN, WITHOUT_BASELINE
-
-ALONE = "an accuracy alone is known"
-"""Why a frozen run without norms is no baseline."""
+from fa_core.report.provenance import BASELINE_FROM
 
 
 def with_measured_baselines(
     rows: Sequence[AuditRow], beside: Iterable[AuditRow] = ()
 ) -> Sequence[AuditRow]:
     """The rows that lack a baseline with that of a frozen run among them (`FrozenRuns.judge`).
-
-    One of which an accuracy alone is recorded judges none.
 
     Args:
         rows: the rows.
@@ -43,7 +39,7 @@ def with_measured_baselines(
             _facts(row),
             row.report.headline_acc,
             row.report.right,
-            row.report.changed or row.touched or ("" if row.report.coverage else ALONE),
+            row.report.changed or row.touched,
         )
         for row in chain(rows, beside)
         if row.method == FROZEN and row.report.headline_acc is not None
@@ -72,6 +68,24 @@ def with_baselines(rows: Sequence[AuditRow]) -> Sequence[AuditRow]:
     marked = marked_changed([*own, *chain.from_iterable(map(_frozen_in, folders))], HASHED)
     rows = [next(marked) if row.method == FROZEN else row for row in rows]
     return with_measured_baselines(rows, [replace(row, checkpoint=None) for row in marked])
+
+
+def frozen_beside(runs: Iterable[Path]) -> list[AuditRow]:
+    """The frozen runs next to run folders that `with_baselines` judges them by, as recorded."""
+    rows = []
+    for run in runs:
+        with suppress(ValueError, FaError):
+            rows.append(row_of_manifest(read_manifest(run), str(run)))
+    judges = {
+        Path(row.source).parent / row.report.provenance.get(BASELINE_FROM, "")
+        for row in with_baselines(rows)
+    }
+    folders = {place.parent for place in judges}
+    return [
+        row
+        for row in chain.from_iterable(map(_frozen_in, folders))
+        if Path(row.checkpoint or "") in judges
+    ]
 
 
 def _lacks_one(row: AuditRow) -> bool:

@@ -30,6 +30,7 @@ from fa_core.report.quantities import JUDGED
 from fa_core.report.report_facts import NO_REASON
 
 _AGAIN = "`fa-tui audit` measures what is there now, `fa-tui verify` compares"
+_UNPAIRED = "baseline without its samples, so not paired by them: measure the frozen run, too"
 _INEXACT = {ASSUMED: "by an assumed baseline", BOUND: "only a lower bound", PROXY: "only by proxy"}
 
 
@@ -94,7 +95,7 @@ def basis_text(run: JudgedRun, letter: str) -> str:
     if rule:
         return f"baseline {baseline_text(run)} of frozen blocks trained by {rule}"
     if source and "acc" in run.intervals and "margin_pp" not in run.intervals:
-        return "baseline without its samples, so not paired by them: measure the frozen run, too"
+        return _UNPAIRED
     return ""
 
 
@@ -217,9 +218,14 @@ def _margins_agree(run: JudgedRun) -> bool:
 
 
 def why_inexact(run: JudgedRun, letter: str) -> str:
-    """Why a diagnostic was not measured, or not exactly; ``""`` if it was."""
+    """Why a diagnostic was not measured, or not exactly; ``""`` if it was.
+
+    A frozen run whose accuracy alone is known judges (d), but that is nothing a gate may require.
+    """
     if letter not in run.coverage:
         return why_unmeasured(run, letter)
+    if basis_text(run, letter) == _UNPAIRED:
+        return f"by a {_UNPAIRED}"
     return _INEXACT.get(run.kinds.get(letter, ""), "")
 
 

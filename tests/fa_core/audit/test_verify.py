@@ -2,17 +2,24 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
 from msgspec.structs import replace
 
 from fa_core.audit.audit import Measuring, audit
 from fa_core.audit.devices import Execution
-from fa_core.audit.jobs import MeasureOptions
+from fa_core.audit.jobs import JobProgress, MeasureOptions
+from fa_core.audit.measuring import measure_run
 from fa_core.audit.verify import find_checkpoint, recorded_options, verify
 from fa_core.audit.worker import MEASURE
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.formats import scan
+from fa_core.formats.rows import Problem
 from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.manifest import WEIGHTS
+from fa_core.training.train import audit_run
 from tests.fa_core.rows import row_of
+
+from .runs_for_tests import make_run
 
 HOW = Measuring(Execution(device="cpu"))
 HERE = Path(__file__).parent
@@ -65,6 +72,37 @@ def test_a_record_whose_checkpoint_is_gone_fails_alone(audited):
     assert (
         "bp_s1: its checkpoint /nowhere/bp.pt is not there any more" in result.failures[0].message
     )
+
+
+class Here(Measuring):
+    """Measures in this process."""
+
+    def run(self, todo, skipped, on_report, failures):
+        for job in todo:
+            try:
+                on_report(int(job.id), measure_run(job, "cpu", JobProgress()))
+            except UnreadableInput as error:  # noqa: PERF203
+                failures.append(Problem(job.checkpoint, str(error)))
+        return False
+
+
+def test_the_frozen_run_beside_a_run_is_measured_too_else_d_is_not_checked(tmp_path):
+    cpu = torch.device("cpu")
+    data = audit_run(make_run(tmp_path / "any", "bp"), cpu, None).provenance["data_hash"]
+    frozen = make_run(tmp_path / "frozen_s42", "frozen", data_hash=data)
+    dfa = make_run(tmp_path / "dfa_s42", "dfa", data_hash=data)
+    for run in (frozen, dfa):
+        audit_run(run, cpu, None)
+    rows, said = scan([dfa], as_recorded=True).rows, []
+    result = verify(rows, Here(on_notice=said.append))
+    (run,) = result.runs
+    assert (run.comparison.lines(), result.skipped) == ([], [])
+    assert said == [f"{frozen}: measured too, for (d)"]
+    (frozen / WEIGHTS).unlink()
+    result = verify(rows, Here())
+    (run,) = result.runs
+    assert (run.comparison.agrees, run.comparison.unchecked, result.failures) == (True, 3, [])
+    assert "the weights are not there" in result.skipped[0].message
 
 
 @pytest.mark.parametrize("name", ["/dev/zero", "fifo", "x" * 300, "/" + "d/" * 200_000, "a\0b", ""])

@@ -21,14 +21,10 @@ NET = {
 RECIPE = {"epochs": 8, "lr": 0.003, "lam": 0.0}
 
 
-def row(method, acc=0.62, seed=42, *, recorded=None, norms=(1.0, 1.0), **facts):
+def row(method, acc=0.62, seed=42, *, recorded=None, **facts):
     provenance = {**NET, "recipe": RECIPE, "method_args": {}, **facts}
     report = DiagnosticReport(
-        headline_acc=acc,
-        frozen_baseline_acc=recorded,
-        provenance=provenance,
-        method_name=method,
-        residual_norms=[*norms],
+        headline_acc=acc, frozen_baseline_acc=recorded, provenance=provenance, method_name=method
     )
     source = f"runs/{method}{''.join(facts.get('method_args', {}).values())}_s{seed}"
     return row_of(source, source, ..., method=method, seed=seed, report=report, axes={})
@@ -125,10 +121,9 @@ def test_a_recorded_baseline_is_kept_and_one_that_was_cut_out_is_that_of_the_fro
             {"trained_on": "sha256:1"},
             "trained_on sha256:1, not sha256:0",
         ),
-        ({}, {"norms": ()}, "an accuracy alone is known: measure it again"),
     ],
 )
-def test_one_that_is_unfinished_of_other_data_or_not_measured_is_not_taken(own, other, why):
+def test_one_that_is_unfinished_or_was_trained_on_other_data_is_not_taken(own, other, why):
     found = judged(row("bp", **own), frozen("bp", 0.579, **other))
     assert found.frozen_baseline_acc is None and why in found.unmeasured["d"]
 
@@ -177,10 +172,7 @@ def named(key, acc, **facts):
         **facts,
     }
     report = DiagnosticReport(
-        headline_acc=acc,
-        provenance=provenance,
-        method_name=split_key(key)[0],
-        residual_norms=[1.0, 1.0],
+        headline_acc=acc, provenance=provenance, method_name=split_key(key)[0]
     )
     return row_of(key, f"nets/{key}.pt", ..., report=report)
 
