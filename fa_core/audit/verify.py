@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -44,6 +45,7 @@ CODE = {
 NO_CHECKPOINT = "no checkpoint; only what this project measured can be verified"
 
 _AS_RECORDED = MeasureOptions()
+_Measured: TypeAlias = tuple[AuditRow, DiagnosticReport]
 
 
 class Verification(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,33 +108,24 @@ def verify(
     if not records:
         raise UnreadableInput(skipped[0].message)
     how.check()
-    jobs: list[tuple[AuditRow, Job]] = []
     failures: list[Problem] = []
-    for row in records:
-        try:
-            there = replace(row, checkpoint=str(find_checkpoint(row)))
-            jobs.append((there, job_for(there, "", recorded_options(row, typed))))
-        except FaError as error:  # noqa: PERF203 (a file is looked for)
-            failures.append(Problem(_place_of(row), str(error)))
-    count = len(jobs)
-    for row in baselines_of([row for row, _ in jobs]):
-        try:
-            jobs.append((row, job_for(row, "", recorded_options(row, typed))))
-            how.on_notice(f"{row.checkpoint}: measured too, for (d)")
-        except FaError as error:  # noqa: PERF203 (few)
-            skipped.append(Problem(row.source, f"not measured for (d): {error}"))
+    jobs = list(_jobs(records, typed, failures))
+    extra = list(_jobs(baselines_of([row for row, _ in jobs]), typed, skipped))
+    for row, _ in extra:
+        how.on_notice(f"{row.checkpoint}: measured too, for (d)")
     # what is recorded several times is measured once
-    numbers = {repr(job): number for number, (_, job) in enumerate(jobs)}
-    todo = [replace(jobs[number][1], id=str(number)) for number in numbers.values()]
+    numbers = {repr(job): number for number, (_, job) in enumerate([*jobs, *extra])}
+    todo = [replace([*jobs, *extra][number][1], id=str(number)) for number in numbers.values()]
     reports: dict[int, DiagnosticReport] = {}
     lost: list[Problem] = []
     interrupted = how.run(todo, 0, reports.__setitem__, lost)
-    for_d = {job.checkpoint for _, job in jobs[count:]}
-    skipped += [problem for problem in lost if problem.path in for_d]
-    failures += [problem for problem in lost if problem.path not in for_d]
-    measured = [(row, reports.get(numbers[repr(job)])) for row, job in jobs]
-    pairs = [(row, report) for row, report in measured[:count] if report]
-    beside = [replace(row, report=report) for row, report in measured[count:] if report]
+    for problem in lost:
+        of_record = problem.path in {job.checkpoint for _, job in jobs}
+        (failures if of_record else skipped).append(problem)
+    pairs, beside = (
+        [(row, reports[number]) for row, job in own if (number := numbers[repr(job)]) in reports]
+        for own in (jobs, extra)
+    )
     return VerifyResult(
         runs=verifications(pairs, beside),
         failures=failures,
@@ -141,15 +134,22 @@ def verify(
     )
 
 
-def baselines_of(rows: Iterable[AuditRow]) -> list[AuditRow]:
+def _jobs(
+    rows: Iterable[AuditRow], typed: MeasureOptions, problems: list[Problem]
+) -> Iterator[tuple[AuditRow, Job]]:
+    """Records and their jobs; of those without files or settings, the problems."""
+    for row in rows:
+        try:
+            there = replace(row, checkpoint=str(find_checkpoint(row)))
+            yield there, job_for(there, "", recorded_options(row, typed))
+        except FaError as error:  # noqa: PERF203 (a file is looked for)
+            problems.append(Problem(_place_of(row), str(error)))
+
+
+def baselines_of(rows: Sequence[AuditRow]) -> list[AuditRow]:
     """The frozen runs that judge recorded runs and are not among them, found as `audit` does."""
-    runs = dict.fromkeys(map(_run, rows))
-    return [row for row in frozen_beside(filter(is_run, runs)) if _run(row) not in runs]
-
-
-def _run(row: AuditRow) -> Path:
-    place = real_path(row.checkpoint or "")
-    return run_of(place) or place
+    own = {row.checkpoint for row in rows}
+    return [row for row in frozen_beside(rows) if row.checkpoint not in own]
 
 
 def says_nothing(report: DiagnosticReport) -> bool:
@@ -237,13 +237,13 @@ def _code(typed: MeasureOptions, name: str) -> str | None:
 
 
 def verifications(
-    pairs: Sequence[tuple[AuditRow, DiagnosticReport]], beside: Iterable[AuditRow] = ()
+    pairs: Sequence[_Measured], beside: Sequence[_Measured] = ()
 ) -> list[Verification]:
     """Compare records with new measurements, which supply the frozen baselines.
 
     Args:
         pairs: records and their new measurements.
-        beside: frozen runs that were measured for (d) alone (`baselines_of`).
+        beside: the same of frozen runs that were measured for (d) alone (`baselines_of`).
     """
     found = []
     for row, measured in _with_baselines(pairs, beside):
@@ -256,24 +256,26 @@ def verifications(
     return found
 
 
-def _with_baselines(
-    pairs: Sequence[tuple[AuditRow, DiagnosticReport]], others: Iterable[AuditRow]
-) -> Iterator[tuple[AuditRow, DiagnosticReport]]:
+def _with_baselines(pairs: Sequence[_Measured], others: Sequence[_Measured]) -> Iterator[_Measured]:
     """(d)'s baseline from its original source: frozen runs of the same file, or sibling run
     folders; only of those measured here, since an accuracy in a file proves nothing."""
-    rows = [replace(row, report=measured) for row, measured in pairs]
-    frozen = [row for row in [*rows, *others] if row.method == FROZEN]
+    rows = [replace(row, report=measured) for row, measured in [*pairs, *others]]
+    frozen = [row for row in rows if row.method == FROZEN]
     judged: list[AuditRow] = []
     for source, of_file in groupby(rows, attrgetter("source")):
         own = list(of_file)
-        folders = {_run(row).parent for row in own}
-        beside = [row for row in frozen if row.source != source and _run(row).parent in folders]
+        folders = {*map(_folder, own)}
+        beside = [row for row in frozen if row.source != source and _folder(row) in folders]
         judged += with_measured_baselines(own, beside)
-    for (row, measured), other in zip(pairs, judged, strict=True):
+    for (row, measured), other in zip(pairs, judged, strict=False):
         record = row.report
         is_given = record.provenance.get(BASELINE_FROM) == GIVEN
         is_given &= record.frozen_baseline_acc is not None
         yield row, measured if is_given else other.report
+
+
+def _folder(row: AuditRow) -> Path:
+    return real_path(row.checkpoint or "").parent
 
 
 def _named(

@@ -70,22 +70,15 @@ def with_baselines(rows: Sequence[AuditRow]) -> Sequence[AuditRow]:
     return with_measured_baselines(rows, [replace(row, checkpoint=None) for row in marked])
 
 
-def frozen_beside(runs: Iterable[Path]) -> list[AuditRow]:
+def frozen_beside(rows: Iterable[AuditRow]) -> list[AuditRow]:
     """The frozen runs next to run folders that `with_baselines` judges them by, as recorded."""
-    rows = []
-    for run in runs:
-        with suppress(ValueError, FaError):
-            rows.append(row_of_manifest(read_manifest(run), str(run)))
-    judges = {
-        Path(row.source).parent / row.report.provenance.get(BASELINE_FROM, "")
-        for row in with_baselines(rows)
-    }
-    folders = {place.parent for place in judges}
-    return [
-        row
-        for row in chain.from_iterable(map(_frozen_in, folders))
-        if Path(row.checkpoint or "") in judges
-    ]
+    bare = [replace(row, report=replace(row.report, frozen_baseline_acc=None)) for row in rows]
+    judges = set()
+    for row in with_baselines(bare):
+        source = Path(str(row.report.provenance.get(BASELINE_FROM)))
+        judges.add(real_path(row.checkpoint or "").parent / source.name)
+    beside = chain.from_iterable(map(_frozen_in, {place.parent for place in judges}))
+    return [row for row in beside if Path(row.checkpoint or "") in judges]
 
 
 def _lacks_one(row: AuditRow) -> bool:

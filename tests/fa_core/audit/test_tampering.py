@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.analysis.record_comparison import QUANTITIES
-from fa_core.audit.jobs import JobProgress, MeasureOptions, job_for
+from fa_core.audit.jobs import Job, JobProgress, MeasureOptions, job_for
 from fa_core.audit.measuring import measure_run
 from fa_core.audit.verify import baselines_of, find_checkpoint, recorded_options, verifications
 from fa_core.errors import FaError
@@ -37,8 +37,10 @@ NOT_FOUND = {
 def audited(tmp_path_factory):
     """A full audit of two runs: its file, and checkpoint → its measurement."""
     folder = tmp_path_factory.mktemp("runs")
-    make_run(folder / "dfa_s42", "dfa", axes={"lam": 0.01})
-    make_run(folder / "frozen_s42", "frozen", headline_acc=0.5)
+    probe = Job(id="", checkpoint=str(make_run(tmp_path_factory.mktemp("any") / "bp", "bp")))
+    data = measure_run(probe, "cpu", JobProgress()).provenance["data_hash"]
+    make_run(folder / "dfa_s42", "dfa", axes={"lam": 0.01}, data_hash=data)
+    make_run(folder / "frozen_s42", "frozen", headline_acc=0.5, data_hash=data)
     options = MeasureOptions(credit="full", precision=True, ablate=True)
     rows = scan([folder]).rows
     again = {
@@ -59,7 +61,7 @@ def is_found(table, path, again):
             recorded_options(row)
         pairs = [(row, again[str(find_checkpoint(row))]) for row in found.rows]
         rows = baselines_of(found.rows)
-        beside = [replace(row, report=again[row.checkpoint]) for row in rows]
+        beside = [(row, again[row.checkpoint]) for row in rows]
     except FaError:
         return True
     runs = [run.comparison for run in verifications(pairs, beside)]
