@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
@@ -213,7 +214,7 @@ def recorded_options(row: AuditRow, typed: MeasureOptions = _AS_RECORDED) -> Mea
         what = (
             f"the {CODE[name]} {text!r} is the user's code, and code named by a file is never run"
         )
-        wanted = " ".join(f"--{name} {text}" for name, text in untyped.items())
+        wanted = " ".join(f"--{name} {shlex.quote(text)}" for name, text in untyped.items())
         hint = f"type it yourself if you trust it: {wanted}"
         raise UsageError(what, where=_place_of(row), hint=hint)
     # as many draws as recorded: fewer draws are a prefix of more

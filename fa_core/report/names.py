@@ -11,7 +11,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, pairwise
 from operator import itemgetter
 from pathlib import Path, PurePath
 from typing import NamedTuple
@@ -228,6 +228,16 @@ def role_of(name: str) -> tuple[int, int] | None:
     return 1 + (not words.isdisjoint(("last", "latest", "final"))), 0
 
 
+@lru_cache(1)
+def _below(folder: str) -> tuple[tuple[int, int] | None, str]:
+    """The role that the folders of roles around a file say, and the folder they are in."""
+    found = None
+    while role := role_of(os.path.basename(folder)):  # noqa: PTH119
+        found = found if role == _PLAIN else role
+        folder = os.path.dirname(folder)  # noqa: PTH120
+    return found, folder
+
+
 def one_per_run(paths: Iterable[str]) -> dict[str, list[str]]:
     """Of files of one run in several roles, in one folder or in folders of roles below it, the
     preferred one → the others. Weights are alike; of other files only those of a name.
@@ -242,10 +252,9 @@ def one_per_run(paths: Iterable[str]) -> dict[str, list[str]]:
         is_weights = bool(suffix and suffix[1]) or name in HUB_FILES
         rank = role_of(name) if is_weights else _PLAIN
         rank = _PLAIN if name in HUB_FILES else rank
-        while rank and (role := role_of(os.path.basename(folder))):  # noqa: PTH119
-            rank = rank if role == _PLAIN else role
-            folder = os.path.dirname(folder)  # noqa: PTH120
         if rank:
+            role, folder = _below(folder)
+            rank = role or rank
             runs[folder, "" if is_weights else name].append((rank, path))
     found = {}
     for files in runs.values():
@@ -408,16 +417,15 @@ def short_paths(paths: Iterable[str]) -> dict[str, str]:
     >>> short_paths(["old/dfa_s1", "new/dfa_s1", "new/a.json"])
     {'old/dfa_s1': 'old/dfa_s1', 'new/dfa_s1': 'new/dfa_s1', 'new/a.json': 'a.json'}
     """
-    ends: dict[str, list[str]] = {}
-    for path in paths:
-        parts = PurePath(path).parts
-        ends[path] = [str(PurePath(*parts[start:])) for start in reversed(range(len(parts)))]
-    seen = Counter(chain.from_iterable(ends.values()))
-    shortest = {}
-    for path, own in ends.items():
-        unique = (end for end in own if seen[end] == 1)
-        shortest[path] = next(unique, path)
-    return shortest
+    parts = {path: PurePath(path).parts[::-1] for path in paths}
+    shared = dict.fromkeys(parts, 0)
+    for one, other in pairwise(sorted(parts, key=parts.__getitem__)):
+        shared[other] = len(os.path.commonprefix([parts[one], parts[other]]))  # noqa: RUF071 (of parts)
+        shared[one] = max(shared[one], shared[other])
+    return {
+        path: str(PurePath(*own[shared[path] :: -1])) if len(own) > shared[path] else path
+        for path, own in parts.items()
+    }
 
 
 def unique_names(names: Sequence[str], *ways: Sequence[str], form: str = "{}@{}") -> list[str]:
