@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -18,9 +17,10 @@ from fa_core.audit.audit import Measuring
 from fa_core.audit.jobs import CREDITS, Job, MeasureOptions, job_for
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.files.opening import LONGEST_NAME, is_file, is_folder, real_path
+from fa_core.formats import scan
 from fa_core.formats.audit_table import stored_report, summary_row
 from fa_core.formats.checkpoint_file import run_of
-from fa_core.formats.frozen_runs import frozen_beside, with_measured_baselines
+from fa_core.formats.frozen_runs import judging, with_measured_baselines
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.option_values import DATA_SETS, is_callable_name
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -45,8 +45,9 @@ CODE = {
 
 NO_CHECKPOINT = "no checkpoint; only what this project measured can be verified"
 
+ACCURACY_ALONE = "of this frozen run the accuracy alone is known; `fa-tui audit` measures it"
+
 _AS_RECORDED = MeasureOptions()
-_Measured: TypeAlias = tuple[AuditRow, DiagnosticReport]
 
 
 class Verification(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,8 +68,7 @@ class VerifyResult(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         runs: the verified runs, in order.
         failures: records that could not be measured, with their errors.
-        skipped: notes on files whose records name no checkpoint, e.g. those of other programs, and
-            on frozen runs that could not be measured for (d).
+        skipped: notes on files whose records name no checkpoint, e.g. those of other programs.
         interrupted: whether the user stopped it.
     """
 
@@ -108,49 +108,30 @@ def verify(
     records = [row for row in records if row.checkpoint is not None]
     if not records:
         raise UnreadableInput(skipped[0].message)
+    for row in frozen_beside(records):
+        if says_nothing(row.report):
+            skipped.append(Problem(row.source, f"{row.source}: {ACCURACY_ALONE}"))
+        else:
+            records.append(row)
     how.check()
+    jobs: list[tuple[AuditRow, Job]] = []
     failures: list[Problem] = []
-    jobs = list(_jobs(records, typed, failures))
-    extra = list(_jobs(baselines_of([row for row, _ in jobs]), typed, skipped))
-    for row, _ in extra:
-        how.on_notice(f"{row.checkpoint}: measured too, for (d)")
-    # what is recorded several times is measured once
-    numbers = {repr(job): number for number, (_, job) in enumerate([*jobs, *extra])}
-    todo = [replace([*jobs, *extra][number][1], id=str(number)) for number in numbers.values()]
-    reports: dict[int, DiagnosticReport] = {}
-    lost: list[Problem] = []
-    interrupted = how.run(todo, 0, reports.__setitem__, lost)
-    for problem in lost:
-        of_record = problem.path in {job.checkpoint for _, job in jobs}
-        (failures if of_record else skipped).append(problem)
-    pairs, beside = (
-        [(row, reports[number]) for row, job in own if (number := numbers[repr(job)]) in reports]
-        for own in (jobs, extra)
-    )
-    return VerifyResult(
-        runs=verifications(pairs, beside),
-        failures=failures,
-        skipped=skipped,
-        interrupted=interrupted,
-    )
-
-
-def _jobs(
-    rows: Iterable[AuditRow], typed: MeasureOptions, problems: list[Problem]
-) -> Iterator[tuple[AuditRow, Job]]:
-    """Records and their jobs; of those without files or settings, the problems."""
-    for row in rows:
+    for row in records:
         try:
             there = replace(row, checkpoint=str(find_checkpoint(row)))
-            yield there, job_for(there, "", recorded_options(row, typed))
+            jobs.append((there, job_for(there, "", recorded_options(row, typed))))
         except FaError as error:  # noqa: PERF203 (a file is looked for)
-            problems.append(Problem(_place_of(row), str(error)))
-
-
-def baselines_of(rows: Sequence[AuditRow]) -> list[AuditRow]:
-    """The frozen runs that judge recorded runs and are not among them, found as `audit` does."""
-    own = {row.checkpoint for row in rows}
-    return [row for row in frozen_beside(rows) if row.checkpoint not in own]
+            failures.append(Problem(_place_of(row), str(error)))
+    # what is recorded several times is measured once
+    numbers = {repr(job): number for number, (_, job) in enumerate(jobs)}
+    todo = [replace(jobs[number][1], id=str(number)) for number in numbers.values()]
+    reports: dict[int, DiagnosticReport] = {}
+    interrupted = how.run(todo, 0, reports.__setitem__, failures)
+    measured = [(row, reports.get(numbers[repr(job)])) for row, job in jobs]
+    pairs = [(row, report) for row, report in measured if report]
+    return VerifyResult(
+        runs=verifications(pairs), failures=failures, skipped=skipped, interrupted=interrupted
+    )
 
 
 def says_nothing(report: DiagnosticReport) -> bool:
@@ -163,6 +144,13 @@ def says_nothing(report: DiagnosticReport) -> bool:
 
 
 _NO_NUMBERS = ("method_name", "seed", "axes", "notes", "thresholds", "unmeasured", "provenance")
+
+
+def frozen_beside(rows: Iterable[AuditRow]) -> list[AuditRow]:
+    """The frozen runs that judge recorded runs and are not among them, found as `audit` does, as
+    recorded: (d) is checked where they are measured again."""
+    own = {str(real_path(row.checkpoint or "")) for row in rows}
+    return scan([place for place in judging(rows) if str(place) not in own], as_recorded=True).rows
 
 
 def find_checkpoint(row: AuditRow) -> Path:
@@ -237,17 +225,14 @@ def _code(typed: MeasureOptions, name: str) -> str | None:
     return value
 
 
-def verifications(
-    pairs: Sequence[_Measured], beside: Sequence[_Measured] = ()
-) -> list[Verification]:
+def verifications(pairs: Iterable[tuple[AuditRow, DiagnosticReport]]) -> list[Verification]:
     """Compare records with new measurements, which supply the frozen baselines.
 
     Args:
         pairs: records and their new measurements.
-        beside: the same of frozen runs that were measured for (d) alone (`baselines_of`).
     """
     found = []
-    for row, measured in _with_baselines(pairs, beside):
+    for row, measured in _with_baselines(pairs):
         own = {} if row.summary is None else summary_row(row)
         name = row.report.method_name and stored_report(row).method_name
         record = replace(row.report, method_name=name, axes=row.axes)
@@ -257,10 +242,13 @@ def verifications(
     return found
 
 
-def _with_baselines(pairs: Sequence[_Measured], others: Sequence[_Measured]) -> Iterator[_Measured]:
+def _with_baselines(
+    pairs: Iterable[tuple[AuditRow, DiagnosticReport]],
+) -> Iterator[tuple[AuditRow, DiagnosticReport]]:
     """(d)'s baseline from its original source: frozen runs of the same file, or sibling run
     folders; only of those measured here, since an accuracy in a file proves nothing."""
-    rows = [replace(row, report=measured) for row, measured in [*pairs, *others]]
+    found = list(pairs)
+    rows = [replace(row, report=measured) for row, measured in found]
     frozen = [row for row in rows if row.method == FROZEN]
     judged: list[AuditRow] = []
     for source, of_file in groupby(rows, attrgetter("source")):
@@ -268,11 +256,9 @@ def _with_baselines(pairs: Sequence[_Measured], others: Sequence[_Measured]) -> 
         folders = {*map(_folder, own)}
         beside = [row for row in frozen if row.source != source and _folder(row) in folders]
         judged += with_measured_baselines(own, beside)
-    for (row, measured), other in zip(pairs, judged, strict=False):
-        record = row.report
-        is_given = record.provenance.get(BASELINE_FROM) == GIVEN
-        is_given &= record.frozen_baseline_acc is not None
-        yield row, measured if is_given else other.report
+    for (row, measured), other in zip(found, judged, strict=True):
+        acc, source = row.report.frozen_baseline_acc, row.report.provenance.get(BASELINE_FROM)
+        yield row, measured if acc is not None and source == GIVEN else other.report
 
 
 def _folder(row: AuditRow) -> Path:

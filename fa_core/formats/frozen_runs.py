@@ -70,15 +70,14 @@ def with_baselines(rows: Sequence[AuditRow]) -> Sequence[AuditRow]:
     return with_measured_baselines(rows, [replace(row, checkpoint=None) for row in marked])
 
 
-def frozen_beside(rows: Iterable[AuditRow]) -> list[AuditRow]:
-    """The frozen runs next to run folders that `with_baselines` judges them by, as recorded."""
+def judging(rows: Iterable[AuditRow]) -> set[Path]:
+    """The folders of frozen runs that `with_baselines` judges run folders by, whatever they say."""
     bare = [replace(row, report=replace(row.report, frozen_baseline_acc=None)) for row in rows]
-    judges = set()
+    found = set()
     for row in with_baselines(bare):
         source = Path(str(row.report.provenance.get(BASELINE_FROM)))
-        judges.add(real_path(row.checkpoint or "").parent / source.name)
-    beside = chain.from_iterable(map(_frozen_in, {place.parent for place in judges}))
-    return [row for row in beside if Path(row.checkpoint or "") in judges]
+        found.add(real_path(row.checkpoint or "").parent / source.name)
+    return set(filter(is_run, found))
 
 
 def _lacks_one(row: AuditRow) -> bool:

@@ -205,6 +205,7 @@ def is_file_name(path: str) -> bool:
     return _SUFFIX.search(path) is not None
 
 
+@lru_cache(maxsize=4096)
 def role_of(name: str) -> tuple[int, int] | None:
     """Which of a run's checkpoints a file or folder is by its name, in order of preference; None
     for a name that says more, or a number that counts something else than epochs or steps.
@@ -228,16 +229,6 @@ def role_of(name: str) -> tuple[int, int] | None:
     return 1 + (not words.isdisjoint(("last", "latest", "final"))), 0
 
 
-@lru_cache(1)
-def _below(folder: str) -> tuple[tuple[int, int] | None, str]:
-    """The role that the folders of roles around a file say, and the folder they are in."""
-    found = None
-    while role := role_of(os.path.basename(folder)):  # noqa: PTH119
-        found = found if role == _PLAIN else role
-        folder = os.path.dirname(folder)  # noqa: PTH120
-    return found, folder
-
-
 def one_per_run(paths: Iterable[str]) -> dict[str, list[str]]:
     """Of files of one run in several roles, in one folder or in folders of roles below it, the
     preferred one → the others. Weights are alike; of other files only those of a name.
@@ -252,9 +243,10 @@ def one_per_run(paths: Iterable[str]) -> dict[str, list[str]]:
         is_weights = bool(suffix and suffix[1]) or name in HUB_FILES
         rank = role_of(name) if is_weights else _PLAIN
         rank = _PLAIN if name in HUB_FILES else rank
+        while rank and (role := role_of(os.path.basename(folder))):  # noqa: PTH119
+            rank = rank if role == _PLAIN else role
+            folder = os.path.dirname(folder)  # noqa: PTH120
         if rank:
-            role, folder = _below(folder)
-            rank = role or rank
             runs[folder, "" if is_weights else name].append((rank, path))
     found = {}
     for files in runs.values():

@@ -31,7 +31,12 @@ from fa_core.report.report_facts import NO_REASON
 
 _AGAIN = "`fa-tui audit` measures what is there now, `fa-tui verify` compares"
 _UNPAIRED = "baseline without its samples, so not paired by them: measure the frozen run, too"
-_INEXACT = {ASSUMED: "by an assumed baseline", BOUND: "only a lower bound", PROXY: "only by proxy"}
+_INEXACT = {
+    ASSUMED: "by an assumed baseline",
+    BOUND: "only a lower bound",
+    PROXY: "only by proxy",
+    _UNPAIRED: f"by a {_UNPAIRED}",
+}
 
 
 def baseline_text(run: JudgedRun) -> str:
@@ -224,9 +229,7 @@ def why_inexact(run: JudgedRun, letter: str) -> str:
     """
     if letter not in run.coverage:
         return why_unmeasured(run, letter)
-    if basis_text(run, letter) == _UNPAIRED:
-        return f"by a {_UNPAIRED}"
-    return _INEXACT.get(run.kinds.get(letter, ""), "")
+    return _INEXACT.get(run.kinds.get(letter) or basis_text(run, letter), "")
 
 
 def why_unmeasured(run: JudgedRun, letter: str) -> str:

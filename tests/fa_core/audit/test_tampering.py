@@ -8,13 +8,15 @@ from msgspec.structs import replace
 from fa_core.analysis.record_comparison import QUANTITIES
 from fa_core.audit.jobs import Job, JobProgress, MeasureOptions, job_for
 from fa_core.audit.measuring import measure_run
-from fa_core.audit.verify import baselines_of, find_checkpoint, recorded_options, verifications
+from fa_core.audit.verify import find_checkpoint, frozen_beside, recorded_options, verifications
 from fa_core.errors import FaError
+from fa_core.files.atomic import write_json
 from fa_core.formats import scan
-from fa_core.formats.audit_table import write_audit_table
+from fa_core.formats.audit_table import printable_drift, write_audit_table
 from fa_core.formats.frozen_runs import with_baselines
 from fa_core.report.baseline import GIVE_ONE
 from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.manifest import AUDIT
 
 from .runs_for_tests import make_run
 
@@ -49,6 +51,7 @@ def audited(tmp_path_factory):
     }
     measured = [replace(row, report=again[row.checkpoint]) for row in rows]
     write_audit_table(folder / "audit.json", with_baselines(measured))
+    write_json(folder / "frozen_s42" / AUDIT, printable_drift(measured[1].report))
     return folder / "audit.json", again
 
 
@@ -59,12 +62,11 @@ def is_found(table, path, again):
         found = scan([path], as_recorded=True)
         for row in found.rows:
             recorded_options(row)
-        pairs = [(row, again[str(find_checkpoint(row))]) for row in found.rows]
-        rows = baselines_of(found.rows)
-        beside = [(row, again[row.checkpoint]) for row in rows]
+        rows = [*found.rows, *frozen_beside(found.rows)]
+        pairs = [(row, again[str(find_checkpoint(row))]) for row in rows]
     except FaError:
         return True
-    runs = [run.comparison for run in verifications(pairs, beside)]
+    runs = [run.comparison for run in verifications(pairs)]
     if found.problems or not runs:
         return True
     return not all(run.agrees and not run.unchecked for run in runs)
