@@ -20,7 +20,7 @@ from fa_core.files.opening import LONGEST_NAME, is_file, is_folder, real_path
 from fa_core.formats import scan
 from fa_core.formats.audit_table import stored_report, summary_row
 from fa_core.formats.checkpoint_file import run_of
-from fa_core.formats.frozen_runs import judging, with_measured_baselines
+from fa_core.formats.frozen_runs import with_baselines, with_measured_baselines
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.option_values import DATA_SETS, is_callable_name
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -150,7 +150,13 @@ def frozen_beside(rows: Iterable[AuditRow]) -> list[AuditRow]:
     """The frozen runs that judge recorded runs and are not among them, found as `audit` does, as
     recorded: (d) is checked where they are measured again."""
     own = {str(real_path(row.checkpoint or "")) for row in rows}
-    return scan([place for place in judging(rows) if str(place) not in own], as_recorded=True).rows
+    bare = [replace(row, report=replace(row.report, frozen_baseline_acc=None)) for row in rows]
+    found = set()
+    for row in with_baselines(bare):
+        name = Path(str(row.report.provenance.get(BASELINE_FROM))).name
+        if is_run(_folder(row) / name):
+            found.add(str(_folder(row) / name))
+    return scan(sorted(found - own), as_recorded=True).rows
 
 
 def find_checkpoint(row: AuditRow) -> Path:

@@ -18,7 +18,6 @@ from fa_core.report.baseline import FrozenRun, FrozenRuns, facts_of, rule_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import AUDIT, MANIFEST, is_run, read_manifest
 from fa_core.report.method_style import FROZEN, WITHOUT_BASELINE
-from fa_core.report.provenance import BASELINE_FROM
 
 
 def with_measured_baselines(
@@ -68,16 +67,6 @@ def with_baselines(rows: Sequence[AuditRow]) -> Sequence[AuditRow]:
     marked = marked_changed([*own, *chain.from_iterable(map(_frozen_in, folders))], HASHED)
     rows = [next(marked) if row.method == FROZEN else row for row in rows]
     return with_measured_baselines(rows, [replace(row, checkpoint=None) for row in marked])
-
-
-def judging(rows: Iterable[AuditRow]) -> set[Path]:
-    """The folders of frozen runs that `with_baselines` judges run folders by, whatever they say."""
-    bare = [replace(row, report=replace(row.report, frozen_baseline_acc=None)) for row in rows]
-    found = set()
-    for row in with_baselines(bare):
-        source = Path(str(row.report.provenance.get(BASELINE_FROM)))
-        found.add(real_path(row.checkpoint or "").parent / source.name)
-    return set(filter(is_run, found))
 
 
 def _lacks_one(row: AuditRow) -> bool:
