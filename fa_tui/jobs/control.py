@@ -109,11 +109,10 @@ class JobControl:
         if row not in self.again:
             return
         compared = self.again[row].comparison
-        unchecked = [each.name for each in compared.differences if each.kind == "unchecked"]
-        tone = "good" if compared.agrees and not unchecked else "warn"
+        tone = "warn" if compared.differences else "good"
         yield f"measured again: {again_words(compared, self._app.terminal.glyphs)}", tone
-        if unchecked:
-            yield f"not checked: {listed(unchecked, 6)}", "warn"
+        if compared.agrees and compared.unchecked:
+            yield f"not checked: {listed([each.name for each in compared.differences], 6)}", tone
         if not compared.agrees:
             yield "fa-tui verify --format json prints every difference", "dim"
 

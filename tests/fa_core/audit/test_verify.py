@@ -148,6 +148,7 @@ def test_settings_are_those_recorded_else_the_reports(tmp_path, settings, expect
     [
         ({"loss": "lab:loss"}, {"loss": "lab:loss"}, "the loss 'lab:loss' .* --loss lab:loss$"),
         ({"credit": "lab:a"}, {"credit": "lab:a"}, "the credit 'lab:a' .* --credit lab:a$"),
+        ({"model": "net;touch x"}, {"model": "lab:net"}, "--model 'net;touch x'$"),
         (
             {"logits": "lab:pick"},
             {"logits": "lab:pick"},
