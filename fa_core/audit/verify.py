@@ -149,14 +149,13 @@ _NO_NUMBERS = ("method_name", "seed", "axes", "notes", "thresholds", "unmeasured
 def frozen_beside(rows: Iterable[AuditRow]) -> list[AuditRow]:
     """The frozen runs that judge recorded runs and are not among them, found as `audit` does, as
     recorded: (d) is checked where they are measured again."""
-    own = {str(real_path(row.checkpoint or "")) for row in rows}
+    own = {real_path(row.checkpoint or "") for row in rows}
     bare = [replace(row, report=replace(row.report, frozen_baseline_acc=None)) for row in rows]
-    found = set()
-    for row in with_baselines(bare):
-        name = Path(str(row.report.provenance.get(BASELINE_FROM))).name
-        if is_run(_folder(row) / name):
-            found.add(str(_folder(row) / name))
-    return scan(sorted(found - own), as_recorded=True).rows
+    found = {
+        _folder(row) / Path(str(row.report.provenance.get(BASELINE_FROM))).name
+        for row in with_baselines(bare)
+    }
+    return scan(sorted(filter(is_run, found - own)), as_recorded=True).rows
 
 
 def find_checkpoint(row: AuditRow) -> Path:

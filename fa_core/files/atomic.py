@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import stat
@@ -71,6 +72,9 @@ def folder_of(path: Path, *, made: bool = False) -> Iterator[tuple[int | None, s
             if made:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(part, dir_fd=folder)
+                    if not os.access(part, os.W_OK | os.X_OK, dir_fd=folder):
+                        os.rmdir(part, dir_fd=folder)
+                        raise PermissionError(errno.EACCES, "the umask forbids it")
             outer, folder = folder, os.open(part, _FOLDER, dir_fd=folder)
             os.close(outer)
         yield folder, ""

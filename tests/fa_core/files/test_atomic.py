@@ -104,3 +104,10 @@ def test_what_becomes_a_link_after_the_look_is_not_followed(tmp_path, monkeypatc
     with pytest.raises(FaError, match="cannot be kept"):
         keep_old(tmp_path / "link")
     assert not list((tmp_path / "precious").iterdir())
+
+
+def test_a_folder_that_the_umask_makes_useless_is_not_left(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
+    with pytest.raises(FaError, match="the umask forbids it"):
+        write_bytes(tmp_path / "a" / "b", b"")
+    assert not (tmp_path / "a").exists()
