@@ -155,7 +155,8 @@ def frozen_beside(rows: Iterable[AuditRow]) -> list[AuditRow]:
         _folder(row) / Path(str(row.report.provenance.get(BASELINE_FROM))).name
         for row in with_baselines(bare)
     }
-    return scan(sorted(filter(is_run, found - own)), as_recorded=True).rows
+    places = [place for place in sorted(found - own) if is_run(place)]
+    return scan(places, as_recorded=True).rows
 
 
 def find_checkpoint(row: AuditRow) -> Path:
