@@ -199,7 +199,8 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
         filters: those that a key brings back: the first one, and the last.
         gone: indices of rows whose file or folder was removed; still shown.
         work: row → what another process does with it, or did before it failed or died.
-        states: row → ``queued``, ``running``, or, measured again, ``agrees`` or ``deviates``.
+        states: row → ``queued``, ``running``, or, measured again, ``agrees``, ``deviates``
+            or ``unchecked``.
         twins: row → the same measurement as other files record it.
         since: the snapshot before the last step, from which flips are counted; None: there are
             none.

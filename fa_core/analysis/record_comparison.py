@@ -18,6 +18,7 @@ from fa_core.files.decode import Json
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.intervals import unlike
 from fa_core.report.numbers import brief, count_text, is_number
+from fa_core.report.provenance import BASELINE_RULE
 from fa_core.report.report_facts import UNSTATED
 
 UNIT_ROUNDOFF = {
@@ -53,7 +54,8 @@ class Rule(msgspec.Struct, frozen=True):
     Attributes:
         times: how many times `relative_tolerance` a number may differ; 0 = it must be equal.
         size: what the tolerance is relative to, where that is more than the number.
-        needs: without which a difference decides nothing: `FORMULAS`, `BASELINE` or `HERE`.
+        needs: without which a difference decides nothing: `FORMULAS`, `BASELINE` or `HERE`;
+            `OTHERS`: without which it is not compared.
         unless: why it is not compared at all.
     """
 
@@ -63,7 +65,7 @@ class Rule(msgspec.Struct, frozen=True):
     unless: str = ""
 
 
-FORMULAS, BASELINE, HERE = "formulas", "baseline", "here"
+FORMULAS, BASELINE, HERE, OTHERS = "formulas", "baseline", "here", "others"
 _LACKS = {
     FORMULAS: "of other formulas or of another torch",
     BASELINE: "the frozen run that gave it is not verified with it",
@@ -224,7 +226,7 @@ def compare(
     skipped: dict[str, None] = {}
     for name in {**before, **after}:
         quantity, rule = _rule(name)
-        if rule.unless or quantity in outside:
+        if rule.unless or quantity in outside or (rule.needs == OTHERS and name not in after):
             if name in before:
                 skipped[quantity] = None
             continue
@@ -280,13 +282,15 @@ def _rule(name: str) -> tuple[str, Rule]:
 
 def _not_compared(measured: Json) -> Sequence[str]:
     """Quantities that a measurement says nothing of: names without a manifest, the name of data
-    that were typed."""
+    that were typed, the rule of a baseline without one."""
     settings = "provenance.settings.data"
     found: list[str] = []
     if settings in measured and measured[f"{settings}_typed"]:
         found.append("provenance.data")
     if "method_name" not in measured:
         found += _NAMES
+    if "frozen_baseline_acc" not in measured:
+        found.append(f"provenance.{BASELINE_RULE}")
     return found
 
 

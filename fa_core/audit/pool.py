@@ -438,7 +438,8 @@ class WorkerThread(threading.Thread):
         """Close a worker that is gone; returns how it ended, and hints at the cause."""
         cause, hints = worker.autopsy()
         self._dismiss()
-        return cause, "; ".join([*hints, f"log: {worker.log}"])
+        log = [f"log: {worker.log}"] * worker.log.exists()
+        return cause, "; ".join([*hints, *log])
 
     def _lost(self, worker: ChildProcess) -> None:
         """Handle a dead worker: fail what it was doing, and put back what it only held."""

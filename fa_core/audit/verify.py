@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 
 import msgspec
@@ -15,9 +17,10 @@ from fa_core.audit.audit import Measuring
 from fa_core.audit.jobs import CREDITS, Job, MeasureOptions, job_for
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.files.opening import LONGEST_NAME, is_file, is_folder, real_path
+from fa_core.formats import scan
 from fa_core.formats.audit_table import stored_report, summary_row
 from fa_core.formats.checkpoint_file import run_of
-from fa_core.formats.frozen_runs import with_measured_baselines
+from fa_core.formats.frozen_runs import with_baselines, with_measured_baselines
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.option_values import DATA_SETS, is_callable_name
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -41,6 +44,8 @@ CODE = {
 """Options that may name code → what they name."""
 
 NO_CHECKPOINT = "no checkpoint; only what this project measured can be verified"
+
+ACCURACY_ALONE = "of this frozen run the accuracy alone is known; `fa-tui audit` measures it"
 
 _AS_RECORDED = MeasureOptions()
 
@@ -103,6 +108,11 @@ def verify(
     records = [row for row in records if row.checkpoint is not None]
     if not records:
         raise UnreadableInput(skipped[0].message)
+    for row in frozen_beside(records):
+        if says_nothing(row.report):
+            skipped.append(Problem(row.source, f"{row.source}: {ACCURACY_ALONE}"))
+        else:
+            records.append(row)
     how.check()
     jobs: list[tuple[AuditRow, Job]] = []
     failures: list[Problem] = []
@@ -134,6 +144,19 @@ def says_nothing(report: DiagnosticReport) -> bool:
 
 
 _NO_NUMBERS = ("method_name", "seed", "axes", "notes", "thresholds", "unmeasured", "provenance")
+
+
+def frozen_beside(rows: Iterable[AuditRow]) -> list[AuditRow]:
+    """The frozen runs that judge recorded runs and are not among them, found as `audit` does, as
+    recorded: (d) is checked where they are measured again."""
+    own = {real_path(row.checkpoint or "") for row in rows}
+    bare = [replace(row, report=replace(row.report, frozen_baseline_acc=None)) for row in rows]
+    found = {
+        _folder(row) / Path(str(row.report.provenance.get(BASELINE_FROM))).name
+        for row in with_baselines(bare)
+    }
+    places = [place for place in sorted(found - own) if is_run(place)]
+    return scan(places, as_recorded=True).rows
 
 
 def find_checkpoint(row: AuditRow) -> Path:
@@ -185,7 +208,7 @@ def recorded_options(row: AuditRow, typed: MeasureOptions = _AS_RECORDED) -> Mea
         what = (
             f"the {CODE[name]} {text!r} is the user's code, and code named by a file is never run"
         )
-        wanted = " ".join(f"--{name} {text}" for name, text in untyped.items())
+        wanted = " ".join(f"--{name} {shlex.quote(text)}" for name, text in untyped.items())
         hint = f"type it yourself if you trust it: {wanted}"
         raise UsageError(what, where=_place_of(row), hint=hint)
     # as many draws as recorded: fewer draws are a prefix of more
@@ -233,22 +256,15 @@ def _with_baselines(
     found = list(pairs)
     rows = [replace(row, report=measured) for row, measured in found]
     frozen = [row for row in rows if row.method == FROZEN]
-    for source, of_file in groupby(zip(found, rows, strict=True), lambda each: each[1].source):
-        recorded, own = zip(*of_file, strict=True)
+    judged: list[AuditRow] = []
+    for source, of_file in groupby(rows, attrgetter("source")):
+        own = list(of_file)
         folders = {*map(_folder, own)}
         beside = [row for row in frozen if row.source != source and _folder(row) in folders]
-        for (row, measured), other in zip(
-            recorded, with_measured_baselines(own, beside), strict=True
-        ):
-            record = row.report
-            if record.frozen_baseline_acc is None or record.provenance.get(BASELINE_FROM) != GIVEN:
-                measured = other.report
-            if record.frozen_baseline_acc is not None and measured.frozen_baseline_acc is None:
-                # its frozen run was not measured here: no finding
-                reasons = {**measured.unmeasured}
-                reasons.pop("d", None)
-                measured = replace(measured, unmeasured=reasons)
-            yield row, measured
+        judged += with_measured_baselines(own, beside)
+    for (row, measured), other in zip(found, judged, strict=True):
+        acc, source = row.report.frozen_baseline_acc, row.report.provenance.get(BASELINE_FROM)
+        yield row, measured if acc is not None and source == GIVEN else other.report
 
 
 def _folder(row: AuditRow) -> Path:

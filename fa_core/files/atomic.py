@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import stat
@@ -29,8 +30,7 @@ def write_bytes(path: Path, content: bytes) -> None:
     """
     try:
         path = place_of(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with folder_of(path) as (folder, prefix):
+        with folder_of(path, made=True) as (folder, prefix):
             temporary = f"{prefix}.{path.name}.{os.urandom(8).hex()}.tmp"
             try:
                 _fill(temporary, [content], folder)
@@ -51,22 +51,30 @@ _READ = READ | flags_of("O_NOFOLLOW")
 
 
 @contextlib.contextmanager
-def folder_of(path: Path) -> Iterator[tuple[int | None, str]]:
+def folder_of(path: Path, *, made: bool = False) -> Iterator[tuple[int | None, str]]:
     """The open folder of a real path, and what its names begin with there.
 
     It is opened part by part without links, since another user may have exchanged a folder on the
     way for one after `place_of` looked. Where no folder can be opened (Windows): None, and the path
-    as the beginning.
+    as the beginning. `made`: folders that are not there are made.
 
     Raises:
         OSError: it does not exist, or a part of its path is a link now.
     """
     if os.open not in os.supports_dir_fd:
+        if made:
+            path.parent.mkdir(parents=True, exist_ok=True)
         yield None, f"{path.parent}{os.sep}"
         return
     folder = os.open(path.anchor, _FOLDER)
     try:
         for part in path.parts[1:-1]:
+            if made:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=folder)
+                    if not os.access(part, os.W_OK | os.X_OK, dir_fd=folder):
+                        os.rmdir(part, dir_fd=folder)
+                        raise PermissionError(errno.EACCES, "the umask forbids it")
             outer, folder = folder, os.open(part, _FOLDER, dir_fd=folder)
             os.close(outer)
         yield folder, ""
@@ -155,8 +163,8 @@ def prepared(path: Path) -> Path:
     """
     try:
         place = place_of(path)
-        if not place.exists():
-            place.parent.mkdir(parents=True, exist_ok=True)
+        with folder_of(place, made=True):
+            pass
         # a random name, so that no link can wait there
         tempfile.TemporaryFile(dir=place.parent).close()
     except OSError as error:
@@ -179,8 +187,12 @@ def refuse_link(path: Path, why: str = "and is not followed") -> None:
         UsageError: it is a link.
     """
     if os.path.islink(path):  # noqa: PTH114 (no errors)
-        hint = "type where it leads, or remove it"
-        raise UsageError(f"is a link to {path.readlink()}, {why}", where=path, hint=hint)
+        raise _refusal(path, path.readlink(), why)
+
+
+def _refusal(link: Path, target: Path, why: str) -> UsageError:
+    hint = "type where it leads, or remove it"
+    return UsageError(f"is a link to {target}, {why}", where=link, hint=hint)
 
 
 def remove(path: Path) -> None:
@@ -216,10 +228,12 @@ def followed(path: Path) -> Path:
             place = place / part
         if found == _MOST_LINKS or not os.path.islink(place):  # noqa: PTH114 (no errors)
             continue
+        target = place.readlink()
+        # asked once: another user may make it a folder for a while
         if _is_foreign(place):
-            refuse_link(place, "which another user may have put there")
+            raise _refusal(place, target, "which another user may have put there")
         found += 1
-        parts += reversed(place.readlink().parts)
+        parts += reversed(target.parts)
         place = place.parent
     return place
 

@@ -50,6 +50,10 @@ _KINDS = {
 }
 
 
+_OF_THE_SYSTEM = {os.lstat(name).st_dev for name in ("/proc", "/sys") if os.path.ismount(name)}
+"""Devices whose files are made as they are read; their sizes say nothing."""
+
+
 class MissingFile(UnreadableInput):
     """The file does not exist."""
 
@@ -215,6 +219,8 @@ def cannot_open(path: Name, error: Exception) -> UnreadableInput:
 
 def kind_of(status: os.stat_result) -> str:
     """What a path names that is no regular file; ``""`` for a file."""
+    if status.st_dev in _OF_THE_SYSTEM:
+        return "a view of the system"
     return _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
 
 

@@ -298,9 +298,8 @@ def _locked(path: Path) -> IO[bytes]:
         FaError: it cannot be opened.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         for _ in range(TRIES):
-            with folder_of(path) as (folder, prefix):
+            with folder_of(path, made=True) as (folder, prefix):
                 descriptor = os.open(prefix + path.name, _FLAGS, 0o666, dir_fd=folder)
             file = open(descriptor, "r+b", buffering=0)  # noqa: SIM115, PTH123
             if _is_held(file, path):

@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import BinaryIO
 
@@ -176,11 +176,22 @@ def shards(path: Path) -> dict[str, Path]:
     Raises:
         UnreadableInput: not an index, or one with files of another folder.
     """
-    with reading(path, "is no index of shards", COPY_AGAIN):
-        named = loads(read_file(path, HEADER_LIMIT))["weight_map"]
-        if any(Path(file).name != file for file in named.values()):
-            raise ValueError("it names files outside its folder")
-        return {name: path.with_name(file) for name, file in named.items()}
+    return {name: path.with_name(file) for name, file in _named_in(path).items()}
+
+
+def _named_in(index: Path) -> dict[str, str]:
+    with reading(index, "is no index of shards", COPY_AGAIN):
+        place = real_path(index)
+        return _decoded(place, place.stat().st_mtime_ns)
+
+
+@lru_cache(8)
+def _decoded(index: Path, written: int) -> dict[str, str]:
+    """Tensor name → file's name; once for all links to an index."""
+    named: dict[str, str] = loads(read_file(index, HEADER_LIMIT))["weight_map"]
+    if any(Path(file).name != file for file in set(named.values())):
+        raise ValueError("it names files outside its folder")
+    return named
 
 
 def files_of(path: Path) -> list[Path]:
@@ -190,7 +201,7 @@ def files_of(path: Path) -> list[Path]:
         UnreadableInput: a damaged index.
     """
     if path.name.endswith(_INDEX):
-        return [path, *dict.fromkeys(shards(path).values())]
+        return [path, *map(path.with_name, dict.fromkeys(_named_in(path).values()))]
     return [path]
 
 

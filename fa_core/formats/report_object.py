@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from fa_core.errors import InvalidReport, UnreadableInput
 from fa_core.files.decode import Json
+from fa_core.files.opening import LONGEST_NAME
 from fa_core.formats.json_document import (
     Document,
     Finding,
@@ -78,7 +79,8 @@ def row_of(source: str, key: str, report: DiagnosticReport, where: str) -> Audit
     """
     # with a sign behind each part: lam0 is no part of lam0.01
     plain = f"{_AGAIN.sub('', key)}_"
-    for axis, value in report.axes.items():
+    stated = report.axes if len(key) <= LONGEST_NAME else {}
+    for axis, value in stated.items():
         plain = plain.replace(f"{named_axis(axis, value)}_", "_", 1)
     method, seed, axes = split_key(plain[:-1])
     said = {**axes, "arch": None, "method": method, "seed": seed}

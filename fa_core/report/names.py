@@ -11,7 +11,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, pairwise
 from operator import itemgetter
 from pathlib import Path, PurePath
 from typing import NamedTuple, TypeAlias
@@ -213,6 +213,7 @@ def is_file_name(path: str) -> bool:
     return _SUFFIX.search(path) is not None
 
 
+@lru_cache(maxsize=4096)
 def role_of(name: str) -> tuple[int, int] | None:
     """Which of a run's checkpoints a file or folder is by its name, in order of preference; None
     for a name that says more, or a number that counts something else than epochs or steps.
@@ -427,17 +428,15 @@ def short_paths(paths: Iterable[str]) -> dict[str, str]:
     >>> short_paths(["old/dfa_s1", "new/dfa_s1", "new/a.json"])
     {'old/dfa_s1': 'old/dfa_s1', 'new/dfa_s1': 'new/dfa_s1', 'new/a.json': 'a.json'}
     """
-    ends: dict[str, list[str]] = {}
-    for path in paths:
-        parts = PurePath(path).parts
-        starts = reversed(range(len(parts)))
-        ends[path] = [str(PurePath(*parts[start:])) for start in starts]
-    seen = Counter(chain.from_iterable(ends.values()))
-    shortest = {}
-    for path, own in ends.items():
-        unique = (end for end in own if seen[end] == 1)
-        shortest[path] = next(unique, path)
-    return shortest
+    parts = {path: PurePath(path).parts[::-1] for path in paths}
+    shared = dict.fromkeys(parts, 0)
+    for one, other in pairwise(sorted(parts, key=parts.__getitem__)):
+        shared[other] = len(os.path.commonprefix([parts[one], parts[other]]))  # noqa: RUF071 (of parts)
+        shared[one] = max(shared[one], shared[other])
+    return {
+        path: str(PurePath(*own[shared[path] :: -1])) if len(own) > shared[path] else path
+        for path, own in parts.items()
+    }
 
 
 def unique_names(names: Sequence[str], *ways: Sequence[str], form: str = "{}@{}") -> list[str]:

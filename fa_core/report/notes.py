@@ -29,6 +29,7 @@ from fa_core.report.quantities import JUDGED
 from fa_core.report.report_facts import NO_REASON
 
 _AGAIN = "`fa-tui audit` measures what is there now, `fa-tui verify` compares"
+_UNPAIRED = "baseline without its samples, so not paired by them: measure the frozen run, too"
 BY = {ASSUMED: "by an assumed baseline", BOUND: "by a bound", PROXY: "by proxy"}
 """Kind of an inexact number → how it is known."""
 
@@ -92,7 +93,7 @@ def basis_text(run: JudgedRun, letter: str) -> str:
     if rule:
         return f"baseline {baseline_text(run)} of frozen blocks trained by {rule}"
     if source and "acc" in run.intervals and "margin_pp" not in run.intervals:
-        return "baseline without its samples, so not paired by them: measure the frozen run, too"
+        return _UNPAIRED
     return ""
 
 
@@ -217,10 +218,14 @@ def _margins_agree(run: JudgedRun) -> bool:
 
 
 def why_inexact(run: JudgedRun, letter: str) -> str:
-    """Why a diagnostic was not measured, or not exactly; ``""`` if it was."""
+    """Why a diagnostic was not measured, or not exactly; ``""`` if it was.
+
+    A frozen run whose accuracy alone is known judges (d), but that is nothing a gate may require.
+    """
     if letter not in run.coverage:
         return why_unmeasured(run, letter)
-    return BY.get(run.kinds.get(letter, ""), "")
+    unpaired = basis_text(run, letter) == _UNPAIRED
+    return BY.get(run.kinds.get(letter, ""), f"by a {_UNPAIRED}" if unpaired else "")
 
 
 def why_unmeasured(run: JudgedRun, letter: str) -> str:

@@ -76,6 +76,7 @@ class Credit(TypedDict, total=False):
     gamma_L: float | None
     free_layers: list[int]
     null: _Null
+    missing: Json
 
 
 class Provenance(TypedDict, total=False):

@@ -267,12 +267,11 @@ def report_command(
     """
     if out.suffix.lower() in KINDS:
         prepared(out)
-    if out.exists():
-        output.complain(f"{out} is there already: it is written over")
     chosen = selection.chosen()
     stated = read_claims(claims) if claims else []
     runs = inputs.open_runs(paths, chosen)
     results = check_claims(stated, list(judged(runs.rows, chosen.criteria)))
+    before = {*out.parent.glob("*")}
     files = write_report(
         out,
         runs.table,
@@ -281,6 +280,8 @@ def report_command(
         figure,
         Extras(protocol == "v2", results, card),
     )
+    for path in before.intersection(files):
+        output.complain(f"{path} was there already: it is written over")
     print(*map(output.link, files), sep="\n")
     if not runs.rows and figure not in ("timeline", "gamma"):
         output.complain("no audited run in these paths: the report says so")

@@ -251,8 +251,10 @@ def verify_command(
     rounding can do in a network of that depth and width. What differs of the machine is shown, and
     so is what could not be compared and why, and the names of what is not compared.
 
+    The frozen run beside a run folder, which judges its (d), is verified too.
+
     Exits with 1 if a run differs or its record lacks something, 3 if a run could not be measured
-    again, 4 if a value could not be compared.
+    again, 4 if a value could not be compared, 0 if all was.
 
     Examples:
 

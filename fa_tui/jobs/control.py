@@ -46,11 +46,17 @@ def again_words(compared: Comparison, glyphs: Glyphs) -> str:
     the first value that differs, old → new, and how many more do."""
     deciding = [each for each in compared.differences if each.decides]
     if not deciding:
-        return f"{glyphs.agrees} {compared.headline}"
+        return f"{glyphs.unknown if compared.unchecked else glyphs.agrees} {compared.headline}"
     text = f"{glyphs.deviates} {deciding[0].change()}"
     if len(deciding) > 1:
         text += f", {len(deciding) - 1} more"
     return text
+
+
+def _state(compared: Comparison) -> str:
+    if not compared.agrees:
+        return "deviates"
+    return "unchecked" if compared.unchecked else "agrees"
 
 
 class JobControl:
@@ -103,8 +109,10 @@ class JobControl:
         if row not in self.again:
             return
         compared = self.again[row].comparison
-        tone = "good" if compared.agrees else "warn"
+        tone = "warn" if compared.differences else "good"
         yield f"measured again: {again_words(compared, self._app.terminal.glyphs)}", tone
+        if compared.agrees and compared.unchecked:
+            yield f"not checked: {listed([each.name for each in compared.differences], 6)}", tone
         if not compared.agrees:
             yield "fa-tui verify --format json prints every difference", "dim"
 
@@ -261,8 +269,8 @@ class JobControl:
         if not again:
             return
         self.again.update(again)
-        deviating = [row for row, one in again.items() if not one.comparison.agrees]
-        marks = {row: "deviates" if row in deviating else "agrees" for row in again}
+        marks = {row: _state(one.comparison) for row, one in again.items()}
+        deviating = [row for row, state in marks.items() if state != "agrees"]
         app.show(session.but(states={**session.states, **marks}))
         row = [*again, *deviating][-1]
         name, compared = run_name(session, row), again[row].comparison

@@ -195,6 +195,7 @@ class Measuring:
         self._names: dict[str, str] = {}
         self._paces: defaultdict[str, Pace] = defaultdict(Pace)
         self._unfinished: set[str] = set()
+        self._again: dict[int, tuple[AuditRow, DiagnosticReport]] = {}
 
     def _pool_for(self, runs: int) -> Pool:
         """The pool, created on first use, with the command line's number of workers for so many
@@ -346,6 +347,16 @@ class Measuring:
         self._finished(job_id, future)
         if not self._unfinished:
             self._flush()
+            # together: frozen runs among them check the (d) of others
+            self._compare(self._again)
+            self._again = {}
+
+    def _compare(self, pairs: Mapping[int, tuple[AuditRow, DiagnosticReport]]) -> None:
+        if pairs:
+            from fa_core.audit.verify import verifications  # imports NumPy
+
+            for index, again in zip(pairs, verifications(pairs.values()), strict=True):
+                self._on_measured(Measured(index, again.row, again=again))
 
     def _flush(self) -> None:
         with contextlib.suppress(FaError, OSError):  # finished jobs are reported after saving
@@ -362,11 +373,8 @@ class Measuring:
             self._on_failed(f"{self.name(job_id)}: {why}")
             return
         if row.report.coverage and not row.report.changed:
-            from fa_core.audit.verify import verifications  # imports NumPy
-
-            row = msgspec.structs.replace(row, summary=None)
-            (again,) = verifications([(row, future.result())])
-            self._on_measured(Measured(index, row, again=again))
+            self._again[index] = msgspec.structs.replace(row, summary=None), future.result()
+            self._compare({index: self._again[index]})
             return
         (row,) = with_baselines([measured(row, future.result())])
         # as its file is read again

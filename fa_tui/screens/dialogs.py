@@ -69,8 +69,9 @@ async def copy_shared(app: ExplorerApp, *, command: bool = False) -> None:
     if not text:
         app.say("nothing to copy here", "dim")
         return
-    if text.encode(errors="ignore").decode() != text:
-        app.say("not copied: a path in it is no UTF-8", "bad")
+    if not text.replace("\n", "").isprintable():
+        # a shell takes control characters for keys, quoted or not
+        app.say("not copied: it is not printable as it stands", "bad")
         return
     app.copy_to_clipboard(text)
     if os.environ.get("TMUX"):

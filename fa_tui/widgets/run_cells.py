@@ -72,6 +72,7 @@ def mark_of(session: Session, row: int, glyphs: Glyphs) -> str:
         "running": glyphs.running,
         "queued": glyphs.queued,
         "deviates": glyphs.deviates,
+        "unchecked": glyphs.unknown,
         "agrees": glyphs.agrees,
         "ended": glyphs.ended,
     }

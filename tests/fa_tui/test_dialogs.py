@@ -50,9 +50,11 @@ async def test_y_copies_the_value_and_capital_y_the_command(
         await until(pilot, lambda: said(app) == " copied, if the terminal allows it: ✓---·")
         await pilot.press("Y")
         await until(pilot, lambda: len(copied) == 2)
-        app.paths = [Path("\udcff")]
-        await pilot.press("Y")
-        await until(pilot, lambda: said(app) == " not copied: a path in it is no UTF-8")
+        for name in ("\udcff", "runs\x1b[201~", "runs\x03\ntouch PWNED\n#"):
+            app.paths = [Path(name)]
+            app.say("")
+            await pilot.press("Y")
+            await until(pilot, lambda: said(app) == " not copied: it is not printable as it stands")
     assert copied == ["✓---·", "fa-tui show 'my audits.json' --h-norm-explosion-ratio 5"]
 
 

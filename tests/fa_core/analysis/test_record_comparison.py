@@ -119,8 +119,8 @@ def test_intervals_of_other_formulas_and_a_baseline_from_elsewhere_are_not_check
         alone = compare(record, measured(provenance=facts, frozen_baseline_acc=None))
         assert (alone.agrees, alone.unchecked) == (True, 1) and why in alone.lines()[0]
     assert deciding(RECORD, measured(frozen_baseline_acc=0.31)) == ["frozen_baseline_acc"]
-    before = replace(RECORD, frozen_baseline_acc=None, unmeasured={"d": "no frozen run"})
-    assert "≠ unmeasured.d no frozen run → measured now" in compare(before, measured()).lines()
+    before = replace(RECORD, cross_batch_stability=None, unmeasured={"c": "one batch"})
+    assert "≠ unmeasured.c one batch → measured now" in compare(before, measured()).lines()
 
 
 def test_a_value_below_its_tolerance_is_not_checked_but_a_falsified_one_is_found():

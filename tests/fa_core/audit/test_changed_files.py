@@ -109,3 +109,16 @@ def test_weights_that_change_while_they_are_measured_give_no_report(run, monkeyp
     monkeypatch.setattr(measuring, "run_diagnosis", meanwhile)
     with pytest.raises(MeasureError, match="changed while they were measured"):
         measured(run)
+
+
+def test_an_index_of_shards_is_read_once_for_all_links_to_it(tmp_path, monkeypatch):
+    seen = []
+    index = b'{"weight_map": {"w": "a"}}'
+    monkeypatch.setattr(checkpoint_file, "read_file", lambda path, most: seen.append(path) or index)
+    (tmp_path / "x.index.json").touch()
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        link = tmp_path / name / "x.index.json"
+        link.symlink_to("../x.index.json")
+        assert checkpoint_file.files_of(link) == [link, link.with_name("a")]
+    assert seen == [tmp_path / "x.index.json"]

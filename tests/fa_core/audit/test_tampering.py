@@ -6,14 +6,17 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.analysis.record_comparison import QUANTITIES
-from fa_core.audit.jobs import JobProgress, MeasureOptions, job_for
+from fa_core.audit.jobs import Job, JobProgress, MeasureOptions, job_for
 from fa_core.audit.measuring import measure_run
-from fa_core.audit.verify import find_checkpoint, recorded_options, verifications
+from fa_core.audit.verify import find_checkpoint, frozen_beside, recorded_options, verifications
 from fa_core.errors import FaError
+from fa_core.files.atomic import write_json
 from fa_core.formats import scan
-from fa_core.formats.audit_table import write_audit_table
+from fa_core.formats.audit_table import printable_drift, write_audit_table
 from fa_core.formats.frozen_runs import with_baselines
+from fa_core.report.baseline import GIVE_ONE
 from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.manifest import AUDIT
 
 from .runs_for_tests import make_run
 
@@ -22,6 +25,7 @@ NOT_FOUND = {
     ("added", "depth_ablation"): "a member that no reader knows",
     ("added", "mean_error"): "a member that no reader knows",
     ("added", "reference_precision"): "a member that no reader knows",
+    **{(way, "unmeasured"): "the reason of (d) alone" for way in ("deleted", "renamed", "posed")},
     ("deleted", "reference_precision.dtype"): "it is read as its default, which it is",
     ("renamed", "reference_precision.dtype"): "the same, and a member that no reader knows",
     ("deleted", "summary"): "published files have none",
@@ -35,8 +39,10 @@ NOT_FOUND = {
 def audited(tmp_path_factory):
     """A full audit of two runs: its file, and checkpoint → its measurement."""
     folder = tmp_path_factory.mktemp("runs")
-    make_run(folder / "dfa_s42", "dfa", axes={"lam": 0.01})
-    make_run(folder / "frozen_s42", "frozen")
+    probe = Job(id="", checkpoint=str(make_run(tmp_path_factory.mktemp("any") / "bp", "bp")))
+    data = measure_run(probe, "cpu", JobProgress()).provenance["data_hash"]
+    make_run(folder / "dfa_s42", "dfa", axes={"lam": 0.01}, data_hash=data)
+    make_run(folder / "frozen_s42", "frozen", headline_acc=0.5, data_hash=data)
     options = MeasureOptions(credit="full", precision=True, ablate=True)
     rows = scan([folder]).rows
     again = {
@@ -45,6 +51,7 @@ def audited(tmp_path_factory):
     }
     measured = [replace(row, report=again[row.checkpoint]) for row in rows]
     write_audit_table(folder / "audit.json", with_baselines(measured))
+    write_json(folder / "frozen_s42" / AUDIT, printable_drift(measured[1].report))
     return folder / "audit.json", again
 
 
@@ -55,7 +62,8 @@ def is_found(table, path, again):
         found = scan([path], as_recorded=True)
         for row in found.rows:
             recorded_options(row)
-        pairs = [(row, again[str(find_checkpoint(row))]) for row in found.rows]
+        rows = [*found.rows, *frozen_beside(found.rows)]
+        pairs = [(row, again[str(find_checkpoint(row))]) for row in rows]
     except FaError:
         return True
     runs = [run.comparison for run in verifications(pairs)]
@@ -132,7 +140,7 @@ def survivors(path, again, ways):
 
 def test_all_that_is_not_found_after_tampering_is_known_with_its_reason(audited):
     ways = ("added", "changed", "deleted", "renamed", "posed")
-    assert survivors(*audited, ways) == NOT_FOUND.keys()
+    assert survivors(*audited, ways) ^ NOT_FOUND.keys() == set()
 
 
 def test_elsewhere_a_change_of_one_percent_is_found_or_not_checked(audited):
@@ -192,6 +200,30 @@ def without_a_baseline_at_hand(table, report):
     table["summary"][0].update(verdict=report["verdict"], frozen_acc=None)
 
 
+def alone(table, report):
+    del table["reports"]["frozen_s42"], table["summary"][1]
+
+
+def with_a_baseline_that_is_beside_it_forged(table, report):
+    alone(table, report)
+    report["frozen_baseline_acc"] = table["summary"][0]["frozen_acc"] = 0.01
+
+
+def without_the_baseline_beside_it(table, report):
+    without_a_baseline_at_hand(table, report)
+    alone(table, report)
+    none = "none of resmlp, seed 42, can be read here or beside it"
+    report["unmeasured"] = {**report.get("unmeasured", {}), "d": f"no frozen run{GIVE_ONE}: {none}"}
+
+
+def test_a_record_alone_is_verified_with_the_frozen_run_beside_its_run(audited):
+    path, again = audited
+    table = json.loads(path.read_text())
+    table["reports"]["dfa_s42"]["provenance"]["other_frozen_baselines"] = {"bp": 0.3}
+    alone(table, None)
+    assert not is_found(table, path.with_name("alone.json"), again)
+
+
 @pytest.mark.parametrize(
     "forge",
     [
@@ -202,6 +234,8 @@ def without_a_baseline_at_hand(table, report):
         with_another_method_as_its_key,
         with_a_line_of_nothing,
         without_a_baseline_at_hand,
+        without_the_baseline_beside_it,
+        with_a_baseline_that_is_beside_it_forged,
     ],
 )
 def test_what_is_said_twice_or_left_out_though_it_is_at_hand_is_found(audited, forge):

@@ -2,17 +2,24 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
 from msgspec.structs import replace
 
 from fa_core.audit.audit import Measuring, audit
 from fa_core.audit.devices import Execution
-from fa_core.audit.jobs import MeasureOptions
+from fa_core.audit.jobs import JobProgress, MeasureOptions
+from fa_core.audit.measuring import measure_run
 from fa_core.audit.verify import find_checkpoint, recorded_options, verify
 from fa_core.audit.worker import MEASURE
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.formats import scan
+from fa_core.formats.rows import Problem
 from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.manifest import WEIGHTS
+from fa_core.training.train import audit_run
 from tests.fa_core.rows import row_of
+
+from .runs_for_tests import make_run
 
 HOW = Measuring(Execution(device="cpu"))
 HERE = Path(__file__).parent
@@ -67,6 +74,36 @@ def test_a_record_whose_checkpoint_is_gone_fails_alone(audited):
     )
 
 
+class Here(Measuring):
+    """Measures in this process."""
+
+    def run(self, todo, skipped, on_report, failures):
+        for job in todo:
+            try:
+                on_report(int(job.id), measure_run(job, "cpu", JobProgress()))
+            except UnreadableInput as error:  # noqa: PERF203
+                failures.append(Problem(job.checkpoint, str(error)))
+        return False
+
+
+def test_the_frozen_run_beside_a_run_is_measured_too_else_d_is_not_checked(tmp_path):
+    cpu = torch.device("cpu")
+    data = audit_run(make_run(tmp_path / "any", "bp"), cpu, None).provenance["data_hash"]
+    frozen = make_run(tmp_path / "frozen_s42", "frozen", data_hash=data)
+    dfa = make_run(tmp_path / "dfa_s42", "dfa", data_hash=data)
+    for run in (frozen, dfa):
+        audit_run(run, cpu, None)
+    rows = scan([dfa], as_recorded=True).rows
+    runs = verify(rows, Here()).runs
+    assert [run.comparison.lines() for run in runs] == [[], []]
+    assert [run.row.source for run in runs] == [str(dfa), str(frozen)]
+    (frozen / WEIGHTS).unlink()
+    result = verify(rows, Here())
+    (run,) = result.runs
+    assert (run.comparison.agrees, run.comparison.unchecked) == (True, 3)
+    assert "the weights are not there" in result.failures[0].message
+
+
 @pytest.mark.parametrize("name", ["/dev/zero", "fifo", "x" * 300, "/" + "d/" * 200_000, "a\0b", ""])
 def test_a_checkpoint_that_is_no_file_is_refused_in_one_line(tmp_path, name):
     os.mkfifo(tmp_path / "fifo")
@@ -111,6 +148,7 @@ def test_settings_are_those_recorded_else_the_reports(tmp_path, settings, expect
     [
         ({"loss": "lab:loss"}, {"loss": "lab:loss"}, "the loss 'lab:loss' .* --loss lab:loss$"),
         ({"credit": "lab:a"}, {"credit": "lab:a"}, "the credit 'lab:a' .* --credit lab:a$"),
+        ({"model": "net;touch x"}, {"model": "lab:net"}, "--model 'net;touch x'$"),
         (
             {"logits": "lab:pick"},
             {"logits": "lab:pick"},

@@ -221,6 +221,14 @@ FILES = {
         "/".join(["d" * 250] * 9) + "/a.csv",
         lambda: b"epoch,loss\n" + b"1\n" * 490_000,
     ),
+    "axes beside a long key": (
+        "a.json",
+        lambda: (
+            b'{"reports":{"%b":{"residual_norms":[1,2],"axes":{' % (b"k" * 480_000)
+            + many('"x%d":1', 48_000)
+            + b"}}}}"
+        ),
+    ),
     "an axis of each run": (
         "a.json",
         lambda: b"[" + many('{"method":"a","acc":1,"axes":{"x%d":1}}', 25_000) + b"]",

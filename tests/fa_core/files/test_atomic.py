@@ -100,7 +100,14 @@ def test_what_becomes_a_link_after_the_look_is_not_followed(tmp_path, monkeypatc
     (tmp_path / "link").symlink_to("file")
     monkeypatch.setattr(atomic, "place_of", lambda path: path)
     with pytest.raises(FaError, match="cannot write"):
-        write_bytes(tmp_path / "folder" / "file", b"x")
+        write_bytes(tmp_path / "folder" / "made" / "file", b"x")
     with pytest.raises(FaError, match="cannot be kept"):
         keep_old(tmp_path / "link")
     assert not list((tmp_path / "precious").iterdir())
+
+
+def test_a_folder_that_the_umask_makes_useless_is_not_left(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
+    with pytest.raises(FaError, match="the umask forbids it"):
+        write_bytes(tmp_path / "a" / "b", b"")
+    assert not (tmp_path / "a").exists()

@@ -230,6 +230,17 @@ def test_nothing_to_analyse_is_an_error_and_prints_no_table(
     assert not (tmp_path / "never.html").exists()
 
 
+def test_a_report_names_every_file_of_before_that_it_wrote_over(tmp_path, sample_runs, capsys):
+    out = tmp_path / "r.md"
+    (tmp_path / "r-other.svg").touch()
+    table = sample_runs / "audit_table_s42_s123_s456.json"
+    _, files, said = run(capsys, "report", table, "--out", out)
+    assert "written over" not in said
+    _, _, said = run(capsys, "report", table, "--out", out)
+    named = {line.split()[1] for line in said.splitlines() if "written over" in line}
+    assert named == set(files.split()) and len(named) > 1
+
+
 def test_pitfalls_explain_with_the_installed_versions(capsys: pytest.CaptureFixture[str]) -> None:
     import torch
 

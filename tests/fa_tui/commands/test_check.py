@@ -27,6 +27,7 @@ PROVEN: dict[str, Any] = {
     "evidence": {"a": "bound"},
 }
 PROXY: dict[str, Any] = {"bp_grad_norms": [1e-3], "evidence": {"b": "proxy"}}
+FROM_A_RUN = {"frozen_baseline_from": "frozen_s1", "arch": "resmlp"}
 OPEN: dict[str, Any] = {"cross_batch_stability": 0.25, "intervals": {"stability": [0.1, 0.4]}}
 NOTHING: dict[str, Any] = {"notes": "not measured", "headline_acc": 0.4}
 
@@ -73,6 +74,12 @@ def written(folder: Path, **reports: dict[str, Any]) -> str:
             "--require d",
             4,
             "(d) by an assumed baseline [ab measured, d by a baseline of 0.3 given by hand]",
+        ),
+        (
+            {"bp": DEEP | {"intervals": {"acc": [0.3, 0.5]}, "provenance": FROM_A_RUN}},
+            "--require d",
+            4,
+            "(d) by a baseline without its samples, so not paired by them: measure the frozen run",
         ),
         ({"bp": BOUND}, "", 4, "bp seed 1: (a) undecided: only a lower bound is known"),
         (

@@ -3,16 +3,20 @@
 import json
 from unittest.mock import Mock
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
+from fa_core.analysis.record_comparison import compare
 from fa_core.errors import FaError
 from fa_core.formats import scan
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import AUDIT, MANIFEST, RESULTS
+from fa_tui.jobs.control import again_words
 from fa_tui.jobs.measuring import Measured, Results
 from fa_tui.screens.questions import SureScreen
 from fa_tui.session import with_rows
+from fa_tui.views.glyphs import UNICODE
 from tests.fa_tui.looks import running, screen_text, shows
 from tests.fa_tui.waiting import until
 
@@ -35,6 +39,13 @@ async def test_marked_runs_are_measured_shown_and_saved_as_they_finish(measuring
     app.close_jobs()
     assert [job.state for job in app.jobs.listed() if job.took is not None] == ["done", "done"]
     assert sorted(row.method for row in scan([tmp_path / RESULTS]).rows) == ["one", "two"]
+
+
+def test_what_is_not_checked_is_no_agreement():
+    again = DiagnosticReport(residual_norms=[1.0, 2.0])
+    known = {"frozen_baseline_acc": 0.3, "recorded_verdict": "trustworthy"}
+    compared = compare(msgspec.structs.replace(again, **known), again)
+    assert again_words(compared, UNICODE).startswith("? agrees in")
 
 
 async def test_a_run_with_an_audit_is_compared_with_it_and_its_audit_stays(measuring_app, tmp_path):
