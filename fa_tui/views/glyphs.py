@@ -52,7 +52,8 @@ class Glyphs(msgspec.Struct, frozen=True):
         ended: a run whose training or measurement failed, was stopped, or died.
         flipped: a run of which a diagnostic changed with the last step.
         queued, running: a run that is to be measured, that is being measured.
-        agrees, deviates: a run that was measured again, with the recorded numbers or others.
+        agrees, deviates, unknown: a run that was measured again, with the recorded numbers or
+            others, or where some were not checked.
         grows: the block in which growth happens.
         knob: a slider's value.
         knob_home: the value when it is the default.
@@ -87,6 +88,7 @@ class Glyphs(msgspec.Struct, frozen=True):
     running: str = "▸"
     agrees: str = "="
     deviates: str = "≠"
+    unknown: str = "?"
     grows: str = "▲"
     knob: str = "●"
     knob_home: str = "◆"
