@@ -62,8 +62,8 @@ The jobs: runs that are measured here, files that are written, what other shells
 Finished runs are on disk as soon as their line says done. A worker that dies fails its one job. \
 x ends a job of this explorer, after a question; what another shell began is ended there (kill, \
 with its process). \
-A file that is ended leaves nothing behind. A run that was measured again shows = or ≠ and \
-the first value that differs. \
+A file that is ended leaves nothing behind. A run that was measured again shows =, or ≠ and \
+the first value that differs, or ? and what was not checked. \
 R begins again one that failed or was ended. \
 The time left is shown once there is a rate to compute it from; of a job that is over, the time \
 it took. \
