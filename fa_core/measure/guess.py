@@ -87,7 +87,8 @@ def left_out(flow: Flow, proof: Proof) -> list[str]:
     beside = last.difference(path)
     missing += [node for node in sorted(beside) if node in merges and merges.skips(node)]
     normed = whole.before_norm(taps[-1])
-    if normed != taps[-1] and all(one.gave <= normed for one in blocks):
+    # what reads a norm's output in a row may be a pool's weights
+    if normed != taps[-1] and all(normed in (one.read, max(one.gave, normed)) for one in blocks):
         apart.append("what the final norm reads")
     names = [*(name_of(flow, node) for node in missing), *apart]
     return list(dict.fromkeys(name or _UNNAMED for name in names))
@@ -207,8 +208,9 @@ def read_last(flow: Flow, proof: Proof) -> str:
     whole, last = Merges(flow, flow.sources), proof.states[-1]
     readout = whole.readout(path_to(whole.above, proof.logits))
     read = whole.before_norm(flow.origin(whole.above[readout]))
+    is_alike = flow.operations[read].size == flow.operations[last].size
     is_behind = read > last and not _changes(flow, whole, last, read, only_blocks=True)
-    return name_of(flow, read) * is_behind
+    return name_of(flow, read) * (is_alike and is_behind)
 
 
 def no_guess(model: nn.Module, why: str, taps: Sequence[str] = ()) -> TapError:

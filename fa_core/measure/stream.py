@@ -122,15 +122,22 @@ class Merges:
         """What the norm that gave a state, up to gains, shifts and copies, reads; else the state.
 
         A norm is an operation of torch by that name, or a product or quotient of a tensor and a
-        smaller one computed from it without weights.
+        smaller one computed from it without weights. A pool of all tokens or pixels may lie behind.
         """
-        node = state
+        node, operations = state, self._flow.operations
+        pooled = False
         while not self.is_norm(node):
-            operation = self._flow.operations[node]
-            if len(operation.reads) != 1 or not _AFFINE.fullmatch(operation.name):
+            one = operations[node]
+            pools = one.is_vector and not any(operations[read].is_vector for read in one.reads)
+            if len(one.reads) != 1 or not (pools or _AFFINE.fullmatch(one.name)):
                 return state
-            node = operation.reads[0]
-        return self._flow.origin(self._flow.operations[node].reads[0])
+            pooled |= pools
+            node = one.reads[0]
+        read = self._flow.origin(
+            max(operations[node].reads, key=lambda each: operations[each].size)
+        )
+        # weights of a mean are no norm
+        return self.before_norm(read) if pooled else read
 
     def is_norm(self, node: int) -> bool:
         """Whether an operation is a norm (see `before_norm`)."""

@@ -40,7 +40,7 @@ from fa_core.measure.hooks import (
 )
 from fa_core.measure.isolate import Inputs, call_model, detached_inputs
 from fa_core.measure.norms import Flattening
-from fa_core.measure.stream import Stream, module_of, no_stream, prove
+from fa_core.measure.stream import Merges, Stream, module_of, no_stream, prove
 from fa_core.report.numbers import listed
 
 StreamFunction: TypeAlias = Callable[[nn.Module, Any], tuple[Tensor, Sequence[Tensor]]]
@@ -427,6 +427,9 @@ def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
     is_step = pool and (("pool" in pool.name and not pool.is_vector) or pool.name in alike)
     if is_step or (is_image and not pool):
         return None
+    merges = Merges(flow, flow.sources)
+    if merges.before_norm(stream.cuts[l - 1]) == stream.cuts[l - 1]:
+        node = merges.before_norm(node)
     # what a module reads of it may be the part
     known = "", stream.names[l]
     while (name := name_of(flow, node)) in known:
