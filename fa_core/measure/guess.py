@@ -203,14 +203,17 @@ def _changes(flow: Flow, merges: Merges, start: int, stop: int, only_blocks: boo
     return False
 
 
-def read_last(flow: Flow, proof: Proof) -> str:
-    """What reads the last state behind an activation, for the readout; "" where nothing does."""
-    whole, last = Merges(flow, flow.sources), proof.states[-1]
-    readout = whole.readout(path_to(whole.above, proof.logits))
-    read = whole.before_norm(flow.origin(whole.above[readout]))
-    is_alike = flow.operations[read].size == flow.operations[last].size
-    is_behind = read > last and not _changes(flow, whole, last, read, only_blocks=True)
-    return name_of(flow, read) * (is_alike and is_behind)
+def as_read(flow: Flow, proof: Proof, names: Sequence[str]) -> list[str]:
+    """The names of states; of those that the next layer reads behind an activation, what does."""
+    whole = Merges(flow, flow.sources)
+    layers, found = flow.layers(path_to(whole.above, proof.logits)), []
+    for state, name in zip(proof.states, names, strict=True):
+        behind_it = (whole.above[layer] for layer in layers if layer > state)
+        read = whole.before_norm(flow.origin(next(behind_it, state)))
+        is_alike = flow.operations[read].size == flow.operations[state].size
+        is_behind = read > state and not _changes(flow, whole, state, read, only_blocks=True)
+        found.append((name_of(flow, read) if is_alike and is_behind else "") or name)
+    return found
 
 
 def no_guess(model: nn.Module, why: str, taps: Sequence[str] = ()) -> TapError:

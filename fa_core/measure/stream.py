@@ -124,19 +124,20 @@ class Merges:
         A norm is an operation of torch by that name, or a product or quotient of a tensor and a
         smaller one computed from it without weights. A pool of all tokens or pixels may lie behind.
         """
-        node, operations = state, self._flow.operations
-        pooled = False
-        while not self.is_norm(node):
-            one = operations[node]
-            pools = one.is_vector and not any(operations[read].is_vector for read in one.reads)
-            if len(one.reads) != 1 or not (pools or _AFFINE.fullmatch(one.name)):
+        node, pooled, operations = state, False, self._flow.operations
+        while not self.is_norm(node) or (pooled and operations[node].is_vector):
+            one, above = operations[node], self.above.get(node, ROOT)
+            is_affine = len(one.reads) == 1 and _AFFINE.fullmatch(one.name)
+            if not is_affine:
+                way = behind(self._flow, [node], {above}) - {above}
+                pooled = one.is_vector and not self._flow.layers(way)
+            if above == ROOT or not (is_affine or pooled):
                 return state
-            pooled |= pools
-            node = one.reads[0]
+            node = above
         read = self._flow.origin(
             max(operations[node].reads, key=lambda each: operations[each].size)
         )
-        # weights of a mean are no norm
+        # weights of a pool may look like a norm
         return self.before_norm(read) if pooled else read
 
     def is_norm(self, node: int) -> bool:

@@ -20,13 +20,13 @@ from fa_core.measure.flow import Flow, recording
 from fa_core.measure.gradients import Layers, first_without_positions, read_by, selects_features
 from fa_core.measure.graph import read_in_another_form
 from fa_core.measure.guess import (
+    as_read,
     in_lists,
     left_out,
     name_of,
     no_guess,
     outnumber,
     possible_taps,
-    read_last,
 )
 from fa_core.measure.hooks import (
     READS,
@@ -382,8 +382,7 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
             part = in_lists(model, names)
             if not left:
                 # a longer guess has what the layers give
-                last = taps not in found and read_last(flow, proof)
-                return in_lists(model, [*names[:-1], last]) if last else part
+                return part if taps in found else in_lists(model, as_read(flow, proof, names))
             why = f"'{','.join(part)}' would leave out {listed(left)}"
             # a module whose output is tapped is left out by what it reads
             names += [f"{name}{READS}" if name in names else name for name in left]

@@ -27,20 +27,35 @@ class Flat(Net):
         return x, hidden
 
 
-class LastToken(Net):
-    """The last token alone is read, by a hidden layer; one ReLU runs behind every layer."""
+class NormThenMean(Net):
+    """A norm in front of a mean over the tokens; one ReLU runs behind every layer."""
 
     x = (16, 4, 5)
 
     def __init__(self):
         super().__init__()
         self.net = nn.ModuleList(nn.Linear(5 if l == 0 else D, D) for l in range(3))
-        self.hidden, self.head, self.act = nn.Linear(D, D), nn.Linear(D, C), nn.ReLU()
+        self.hidden, self.head, self.act = nn.LayerNorm(D), nn.Linear(D, C), nn.ReLU()
 
     def states(self, x):
-        found = [self.act(self.net[0](x))]
-        for layer in self.net[1:]:
-            found.append(self.act(layer(found[-1])))
+        found = []
+        for layer in self.net:
+            x = self.act(layer(x))
+            found.append(x)
+        return self.read(found)
+
+    def read(self, found):
+        return self.head(self.hidden(found[-1]).mean(1)), found
+
+
+class LastToken(NormThenMean):
+    """The last token alone is read, by a hidden layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.hidden = nn.Linear(D, D)
+
+    def read(self, found):
         found.append(self.act(self.hidden(found[-1][:, -1])))
         return self.head(found[-1]), found
 

@@ -129,7 +129,7 @@ class Activated(Notebook):
     ("kind", "expected"),
     [
         (Notebook, ["conv2:in", "conv2", "conv3:in", "conv3", "head:in"]),
-        (Activated, ["fc2:in", "fc3:in", "fc3", "head:in"]),
+        (Activated, ["fc2:in", "fc3:in", "fc4:in", "head:in"]),
     ],
 )
 def test_what_a_guess_leaves_out_is_added(kind, expected):
