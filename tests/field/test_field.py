@@ -68,7 +68,7 @@ TABLE = [
     (layer.LastToken, {"taps": "net.*,hidden"}, "refusal", "tap the state before: hidden:in"),
     (layer.LastToken, {"taps": "net.1:in,hidden:in,head"}, "refusal", "gives the logits"),
     (layer.NormThenMean, {}, "numbers", "'act'; weights before h_0: net.0; behind h_L: hidden"),
-    (layer.NormThenMean, {"taps": "net.1:in,head:in"}, "refusal", "state before: hidden:in"),
+    (layer.NormThenMean, {"taps": "net.1:in,head:in"}, "refusal", "tap the state before: act"),
     (res.Pruned, {}, "numbers", ""),
     (res.Mamba, {"taps": "embed,layers.*"}, "refusal", "h_2 (layers.1) depends on h_0 (embed)"),
     (res.Latents, STATES, "refusal", "no input reaches tap h_0"),
