@@ -134,9 +134,7 @@ class Merges:
             if above == ROOT or not (is_affine or pooled):
                 return state
             node = above
-        read = self._flow.origin(
-            max(operations[node].reads, key=lambda each: operations[each].size)
-        )
+        read = self._flow.origin(self.above.get(node, operations[node].reads[0]))
         # weights of a pool may look like a norm
         return self.before_norm(read) if pooled else read
 
