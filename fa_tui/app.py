@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from threading import Thread
+from threading import Thread, Timer
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from rich.console import RenderableType
@@ -57,6 +57,9 @@ LARGEST_SCREEN = (1000, 300)
 
 _WATCH_SECONDS = 0.3
 """Seconds after which the open folders are followed."""
+
+_SECONDS_TO_END = 3
+"""Seconds after a signal that the explorer has to end by itself."""
 
 DEBUG = "FA_TUI_DEBUG"
 """Environment variable for tracebacks, set by `--debug`."""
@@ -329,14 +332,22 @@ class ExplorerApp(App[int]):
 
     def on_mount(self) -> None:
         if sys.platform != "win32":
+            loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-                # these end the alternate screen and the mouse mode
-                asyncio.get_running_loop().add_signal_handler(number, self.exit, 128 + number)
+                signal.signal(number, partial(self._end, loop))
         if self.paths:
             after(_WATCH_SECONDS, self, self._follow)
         if self._complaints:
             self.add_problems(self._complaints)
             self.say(briefly(self._complaints[0]), "warn")
+
+    def _end(self, loop: asyncio.AbstractEventLoop, number: int, _frame: object) -> None:
+        """End after a signal as after `q`, which ends the alternate screen and the mouse mode; all
+        the same where the loop is held up, by a terminal that is gone or a long computation."""
+        last = Timer(_SECONDS_TO_END, os._exit, [128 + number])
+        last.daemon = True
+        last.start()
+        loop.call_soon_threadsafe(self.exit, 128 + number)
 
     def add_problems(self, problems: Sequence[Problem]) -> None:
         """Show further problems, each once."""

@@ -1,8 +1,9 @@
-"""Ctrl-C while the program starts, once or thirty times, ends it in one line."""
+"""Signals end the program: Ctrl-C while it starts, a lost terminal while the explorer computes."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -28,6 +29,25 @@ def strike(name, *rest):
 builtins.__import__ = strike
 sys.exit(main())
 """
+
+HELD_UP = """
+import asyncio, os, signal, time
+from threading import Timer
+from fa_tui.app import ExplorerApp
+from fa_tui.session import Session
+
+async def hold():
+    async with ExplorerApp(Session([]), title="runs").run_test():
+        Timer(0.1, os.kill, [os.getpid(), signal.SIGHUP]).start()
+        time.sleep(100)
+
+asyncio.run(hold())
+"""
+
+
+def test_a_lost_terminal_ends_the_explorer_while_it_computes() -> None:
+    done = subprocess.run([sys.executable, "-c", HELD_UP], cwd=ROOT, check=False)
+    assert done.returncode == 128 + signal.SIGHUP
 
 
 @pytest.mark.parametrize("times", [1, 30])
