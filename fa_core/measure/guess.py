@@ -430,13 +430,18 @@ def _blocks(flow: Flow, merges: Merges, sums: Sequence[int]) -> list[Call]:
     Of a sum that no member of a list runs, the longest that runs in its branches.
 
     Attention and MLP of one block are two sums. A block is the innermost element of a list that
-    runs them, or what holds it if the elements around it are not alike: a list of a block's parts.
+    runs them, or what holds it if the elements around it are a block's parts: of one sum each, that
+    adds to a whole state as it is, none with all weights' kinds of another one.
     """
     around = _elements_around(flow, sums)
+    runs = Counter(chain(*around))
     members: dict[str, dict[str, set[type]]] = {}
-    for call in chain(*around):
-        kinds = {type(module) for module in call.module.modules()}
-        members.setdefault(_list(call), {})[call.name] = kinds
+    for node, elements in zip(sums, around, strict=True):
+        for call in elements:
+            modules = call.module.modules() if runs[call] == 1 and merges.skips(node) else ()
+            # an identity or a pool in place of a shortcut makes no part
+            kinds = {type(module) for module in modules if [*module.parameters()]}
+            members.setdefault(_list(call), {})[call.name] = kinds
     blocks: list[Call] = []
     for node, elements in zip(sums, around, strict=True):
         while len(elements) > 1 and _are_parts(members[_list(elements[0])]):
@@ -466,7 +471,7 @@ def _elements_around(flow: Flow, nodes: Iterable[int]) -> list[list[Call]]:
 
 
 def _are_parts(members: Mapping[str, set[type]]) -> bool:
-    """Whether elements of a list are parts of a block: none has the modules of another one."""
+    """Whether elements of a list are parts of a block (see `_blocks`)."""
     return len(members) > 1 and not any(a <= b for a, b in permutations(members.values(), 2))
 
 
