@@ -210,9 +210,8 @@ def as_read(flow: Flow, proof: Proof, names: Sequence[str]) -> list[str]:
     for state, name in zip(proof.states, names, strict=True):
         behind_it = (whole.above[layer] for layer in layers if layer > state)
         read = whole.before_norm(flow.origin(next(behind_it, state)))
-        is_alike = flow.operations[read].size == flow.operations[state].size
         is_behind = read > state and not _changes(flow, whole, state, read, only_blocks=True)
-        found.append((name_of(flow, read) if is_alike and is_behind else "") or name)
+        found.append((name_of(flow, read) if is_behind else "") or name)
     return found
 
 

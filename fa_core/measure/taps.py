@@ -351,6 +351,7 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
     waiting = list(found)
     tried: list[list[str]] = []
     part: list[str] = []
+    whole: list[str] = []
     why = "the states that its sums and layers show are not all given or read by modules"
     while waiting:
         taps = waiting.pop(0)
@@ -381,13 +382,18 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
             left = left or outnumber(flow, proof)
             part = in_lists(model, names)
             if not left:
+                if whole or taps in found:
+                    return part
                 # a longer guess has what the layers give
-                return part if taps in found else in_lists(model, as_read(flow, proof, names))
+                whole, waiting = part, [as_read(flow, proof, names)]
+                continue
             why = f"'{','.join(part)}' would leave out {listed(left)}"
             # a module whose output is tapped is left out by what it reads
             names += [f"{name}{READS}" if name in names else name for name in left]
         # with what is left out, or before a pool
         waiting.append(list(dict.fromkeys(names)))
+    if whole:
+        return whole
     raise no_guess(model, why, part)
 
 
