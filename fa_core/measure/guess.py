@@ -274,12 +274,18 @@ def _blocks_on(
     forks = {merges.above[node] for node in sums}
     made = _blocks(flow, merges, sums)
     counts = Counter(call.pattern for call in made)
-    kept = merges.on(path)
+    kept, logits = merges.on(path), flow.operations[path[-1]].size
     # a sum of the raw input may be an embedding's, and one behind all layers the readout's
     calls = {
         node: call
         for node, call in zip(sums, made, strict=True)
-        if (counts[call.pattern] > 1 and (node in kept or call.begin <= node < call.end))
+        if (
+            counts[call.pattern] > 1
+            and (
+                node in kept
+                or (call.begin <= node < call.end and flow.operations[node].size != logits)
+            )
+        )
         or (node in kept and flow.is_activation(merges.above[node]))
     }
     calls |= _without_sums(flow, merges, path, list(calls.values()))
