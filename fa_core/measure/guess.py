@@ -161,13 +161,12 @@ def _is_tapped(
     is_first = node == blocks[0].read
     if is_first and blocks[0].call is not _NO_CALL:
         return flow.origin(node) in taps
-    for tap in taps[max(place - 1, 0) : place + 1]:
-        # a tap may end a block at its sum; a final norm is looked for by itself
-        # a row's first layer alone may be tapped in front of its activation
-        only_blocks = tap == taps[-1] or (tap <= node) != is_first
-        if not _changes(flow, merges, min(node, tap), max(node, tap), only_blocks):
-            return True
-    return False
+    # a tap may end a block at its sum; a final norm is looked for by itself
+    # a row's first layer alone may be tapped in front of its activation
+    return not all(
+        _changes(flow, merges, *sorted([node, tap]), tap == taps[-1] or (tap <= node) != is_first)
+        for tap in taps[max(place - 1, 0) : place + 1]
+    )
 
 
 def _tapped(flow: Flow, taps: Sequence[int]) -> list[Call]:
@@ -190,15 +189,12 @@ def name_of(flow: Flow, node: int) -> str:
 
 def _changes(flow: Flow, merges: Merges, start: int, stop: int, only_blocks: bool = False) -> bool:
     """Whether weights, a norm or a factor change a state on the way to another one."""
-    between = behind(flow, [stop], {start})
-    way = {node: flow.operations[node] for node in between if node > start}
-    for node, one in way.items():
+    for node in filter(start.__lt__, behind(flow, [stop], {start})):
+        one = flow.operations[node]
         # a mean that is taken off is smaller
         adds = one.adds and all(flow.operations[read].size == one.size for read in one.reads)
-        if adds or one.is_product or node in merges:
-            return True
-        changes = one.weighted or is_scaling(one) or merges.is_norm(node)
-        if changes and not only_blocks:
+        scales = one.weighted or is_scaling(one) or merges.is_norm(node)
+        if adds or one.is_product or node in merges or (scales and not only_blocks):
             return True
     return False
 
@@ -210,8 +206,8 @@ def as_read(flow: Flow, proof: Proof, names: Sequence[str]) -> list[str]:
     for state, name in zip(proof.states, names, strict=True):
         behind_it = (whole.above[layer] for layer in layers if layer > state)
         read = whole.before_norm(flow.origin(next(behind_it, state)))
-        is_behind = read > state and not _changes(flow, whole, state, read, only_blocks=True)
-        found.append((name_of(flow, read) if is_behind else "") or name)
+        as_it_is = read > state and not _changes(flow, whole, state, read, only_blocks=True)
+        found.append((as_it_is and name_of(flow, read)) or name)
     return found
 
 
@@ -242,8 +238,7 @@ def _states(flow: Flow, logits: int) -> list[int]:
         beside = sum(node in merges for node in used - set(path))
         blocks = [] if _has_trunks(flow, merges, path) else _blocks_on(flow, merges, path)
         states = {block.read for block in blocks} | {block.gave for block in blocks[-1:]}
-        rows = pairwise(blocks)
-        states |= {a.gave for a, b in rows if _changes(flow, merges, a.gave, b.read)}
+        states |= {a.gave for a, b in pairwise(blocks) if _changes(flow, merges, a.gave, b.read)}
         found.append((beside, sorted(states)))
     # the other sources are side inputs of the longest stream
     return min(found, key=lambda one: (one[0], -len(one[1])))[1] if found else []
@@ -274,19 +269,19 @@ def _blocks_on(
     forks = {merges.above[node] for node in sums}
     made = _blocks(flow, merges, sums)
     counts = Counter(call.pattern for call in made)
-    kept, logits = merges.on(path), flow.operations[path[-1]].size
-    # a sum of the raw input may be an embedding's, and one behind all layers the readout's
+    kept = merges.on(path)
+    # a sum of the raw input may be an embedding's, and one of single layers the readout's
     calls = {
         node: call
         for node, call in zip(sums, made, strict=True)
-        if (
+        if (node in kept and flow.is_activation(merges.above[node]))
+        or (
             counts[call.pattern] > 1
             and (
                 node in kept
-                or (call.begin <= node < call.end and flow.operations[node].size != logits)
+                or (call.begin <= node < call.end and _depth(flow, merges.above[node], node) > 1)
             )
         )
-        or (node in kept and flow.is_activation(merges.above[node]))
     }
     calls |= _without_sums(flow, merges, path, list(calls.values()))
     blocks: list[_Block] = []
@@ -304,8 +299,8 @@ def _blocks_on(
                 read = max(start, merges.before_norm(read))
         blocks.append(_Block(read, gave, call))
         start = gave
-    rows = pairwise(_read_by_layers(flow, merges, path, tapped))
-    return blocks or [_Block(read, gave, _NO_CALL) for read, gave in rows]
+    row = pairwise(_read_by_layers(flow, merges, path, tapped))
+    return blocks or [_Block(*states, _NO_CALL) for states in row]
 
 
 def _ends(
@@ -390,20 +385,17 @@ def _has_trunks(flow: Flow, merges: Merges, path: Sequence[int]) -> bool:
             {n for n in behind(flow, [read], {fork}) if n in merges and merges.above[n] > fork}
             for read in reads
         ]
-        if depths[-2] >= _DEEP or sum(map(bool, sums)) > 1:
-            return True
         inner = set().union(*sums)
-        if inner and is_alone:
+        if depths[-2] >= _DEEP or sum(map(bool, sums)) > 1 or (inner and is_alone):
             return True
         # layers behind a sum read its fork again
         used = behind(flow, reads, {fork})
         inner |= {
             n for n in used if n in merges and merges.above[n] == fork and _depth(flow, n, join)
         }
-        if inner and not _is_block(flow, fork, join, inner):
-            return True
         skips = depths[0] == 0 < depths[-1] or depths[-1] - depths[0] >= _DEEP
-        if skips and flow.operations[join].name in ("cat", "stack"):
+        is_beside = skips and flow.operations[join].name in ("cat", "stack")
+        if is_beside or (inner and not _is_block(flow, fork, join, inner)):
             return True
     return False
 
@@ -443,19 +435,24 @@ def _blocks(flow: Flow, merges: Merges, sums: Sequence[int]) -> list[Call]:
     members: dict[str, dict[str, set[type]]] = {}
     for node, elements in zip(sums, around, strict=True):
         for call in elements:
-            modules = call.module.modules() if runs[call] == 1 and merges.skips(node) else ()
+            adds = runs[call] == 1 and merges.skips(node)
             # an identity or a pool in place of a shortcut makes no part
-            kinds = {type(module) for module in modules if [*module.parameters()]}
+            kinds = {type(one) for one in call.module.modules() if adds and [*one.parameters()]}
             members.setdefault(_list(call), {})[call.name] = kinds
+    unlike = [
+        name
+        for name, one in members.items()
+        if len(one) > 1 and not any(a <= b for a, b in permutations(one.values(), 2))
+    ]
     blocks: list[Call] = []
     for node, elements in zip(sums, around, strict=True):
-        while len(elements) > 1 and _are_parts(members[_list(elements[0])]):
+        while len(elements) > 1 and _list(elements[0]) in unlike:
             del elements[0]
         if not elements:
             fork = merges.above[node]
             inside = chain(*_elements_around(flow, behind(flow, [node], {fork}) - {fork}))
-            calls = [call for call in inside if call.begin > fork]
-            elements = sorted(calls, key=lambda call: call.begin - call.end)
+            later = (call for call in inside if call.begin > fork)
+            elements = sorted(later, key=lambda call: call.begin - call.end)
         blocks.append(elements[0] if elements else _NO_CALL)
     return blocks
 
@@ -473,11 +470,6 @@ def _elements_around(flow: Flow, nodes: Iterable[int]) -> list[list[Call]]:
                 found[-1].append(call)
             place = call.around
     return found
-
-
-def _are_parts(members: Mapping[str, set[type]]) -> bool:
-    """Whether elements of a list are parts of a block (see `_blocks`)."""
-    return len(members) > 1 and not any(a <= b for a, b in permutations(members.values(), 2))
 
 
 def _list(call: Call) -> str:
@@ -517,17 +509,15 @@ def _names(
 ) -> dict[int, list[str]]:
     """For every l the modules whose every call gives, or with ``:in`` reads, a state, once h_l."""
     wanted = {flow.origin(node): place for place, node in enumerate(states)}
-    found: dict[str, set[int | None]] = {}
+    found: dict[str, set[int]] = {}
     for call in calls:
         node = call.read if ending else call.gave
-        place = wanted.get(flow.origin(node))
-        inside = [state for state in states if call.begin <= state < call.end]
-        if len(inside) > 1:
-            place = None
+        inside = sum(call.begin <= state < call.end for state in states)
+        place = wanted.get(flow.origin(node), ROOT) if inside < 2 else ROOT
         found.setdefault(call.name, set()).add(place)
     names: dict[int, list[str]] = {}
     for name, places in found.items():
         for place in places:
-            if name and place is not None and None not in places:
+            if name and ROOT not in places:
                 names.setdefault(place, []).append(f"{name}{ending}")
     return names

@@ -107,10 +107,9 @@ class ReturnedStream(Tapped):
         _refuse_overwritten(hidden, self._name)
         names = self._labels or [f"h_{l}" for l in range(len(hidden))]
         flow = recording()
-        if flow is None:
-            return Stream(logits, hidden, hidden, names, returned=True)
-        _refuse_partial(logits, hidden, names)
-        cuts = [flow.made(h) for h in hidden]
+        if flow is not None:
+            _refuse_partial(logits, hidden, names)
+        cuts = [flow.made(h) for h in hidden] if flow else ()
         return Stream(logits, hidden, hidden, names, returned=True, cuts=cuts)
 
     def logits(self, model: nn.Module, x: Inputs) -> Tensor:
@@ -351,7 +350,6 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
     waiting = list(found)
     tried: list[list[str]] = []
     part: list[str] = []
-    whole: list[str] = []
     why = "the states that its sums and layers show are not all given or read by modules"
     while waiting:
         taps = waiting.pop(0)
@@ -367,8 +365,8 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
         except TapError as error:
             why = why if part else error.what
             continue
-        if part and proof.side_inputs and taps not in found:
-            # which may be a part of what is left out
+        # side inputs may be a part of what is left out
+        if len(stream.names) < 2 or (part and proof.side_inputs and taps not in found):
             continue
         # a module that runs several times has one
         names = [name.partition(" ")[0] for name in stream.names]
@@ -376,24 +374,20 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
             l, before = pool
             why = why if part or before else said_of_pool(stream, pool)
             names[l:] = [before, *names[l + 1 :]] if before else []
-            if len(names) < 2:
-                continue
         else:
             left = left or outnumber(flow, proof)
             part = in_lists(model, names)
             if not left:
-                if whole or taps in found:
+                if taps in found:
                     return part
-                # a longer guess has what the layers give
-                whole, waiting = part, [as_read(flow, proof, names)]
-                continue
+                # a longer guess has what the layers give, unless what they read is refused
+                found, tried = [as_read(flow, proof, names), part], []
+                waiting = [*found]
             why = f"'{','.join(part)}' would leave out {listed(left)}"
             # a module whose output is tapped is left out by what it reads
             names += [f"{name}{READS}" if name in names else name for name in left]
         # with what is left out, or before a pool
         waiting.append(list(dict.fromkeys(names)))
-    if whole:
-        return whole
     raise no_guess(model, why, part)
 
 
@@ -504,9 +498,9 @@ def _returns_hidden(model: nn.Module) -> bool:
         parameters = inspect.signature(model.forward).parameters
     except (TypeError, ValueError):
         return False
-    if "return_hidden" in parameters:
-        return True
     # a wrapper that forwards all arguments, such as DataParallel
     wrapped = getattr(model, "module", None)
     passes_on = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    return passes_on and isinstance(wrapped, nn.Module) and _returns_hidden(wrapped)
+    return "return_hidden" in parameters or (
+        passes_on and isinstance(wrapped, nn.Module) and _returns_hidden(wrapped)
+    )
