@@ -164,7 +164,13 @@ def _is_tapped(
     # a tap may end a block at its sum; a final norm is looked for by itself
     # a row's first layer alone may be tapped in front of its activation
     return not all(
-        _changes(flow, merges, *sorted([node, tap]), tap == taps[-1] or (tap <= node) != is_first)
+        _changes(
+            flow,
+            merges,
+            min(node, tap),
+            max(node, tap),
+            tap == taps[-1] or (tap <= node) != is_first,
+        )
         for tap in taps[max(place - 1, 0) : place + 1]
     )
 

@@ -107,7 +107,7 @@ class ReturnedStream(Tapped):
         _refuse_overwritten(hidden, self._name)
         names = self._labels or [f"h_{l}" for l in range(len(hidden))]
         flow = recording()
-        if flow is not None:
+        if flow:
             _refuse_partial(logits, hidden, names)
         cuts = [flow.made(h) for h in hidden] if flow else ()
         return Stream(logits, hidden, hidden, names, returned=True, cuts=cuts)
@@ -170,7 +170,7 @@ class _Recorder:
         with torch._C.DisableTorchFunction():
             self.edges.append(get_gradient_edge(copied))
         flow = recording()
-        if flow is not None:
+        if flow:
             self.cuts.append(flow.made(copied))
         return copied
 
