@@ -349,7 +349,7 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
     found = possible_taps(model, x)
     waiting = list(found)
     tried: list[list[str]] = []
-    part: list[str] = []
+    part = whole = list[str]()
     why = "the states that its sums and layers show are not all given or read by modules"
     while waiting:
         taps = waiting.pop(0)
@@ -378,16 +378,17 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
             left = left or outnumber(flow, proof)
             part = in_lists(model, names)
             if not left:
-                if taps in found:
+                if whole or taps in found:
                     return part
                 # a longer guess has what the layers give, unless what they read is refused
-                found, tried = [as_read(flow, proof, names), part], []
-                waiting = [*found]
+                whole, waiting, names = part, [], as_read(flow, proof, names)
             why = f"'{','.join(part)}' would leave out {listed(left)}"
             # a module whose output is tapped is left out by what it reads
             names += [f"{name}{READS}" if name in names else name for name in left]
         # with what is left out, or before a pool
         waiting.append(list(dict.fromkeys(names)))
+    if whole:
+        return whole
     raise no_guess(model, why, part)
 
 
@@ -442,14 +443,15 @@ def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
 def said_of_pool(stream: Stream, pool: tuple[int, str]) -> str:
     """What a pooled state is."""
     l, before = pool
-    name = stream.names[l]
     what = (
-        f"h_{l} ({name}) is, or is made of, a part or a pool of tokens or pixels, so its norm does "
-        "not compare"
+        f"h_{l} ({stream.names[l]}) is, or is made of, a part or a pool of tokens or pixels, so its "
+        "norm does not compare"
     )
-    if before:
-        return what
-    return f"{what}; no module gives the state before (for h_n of an LSTM, read out[:, -1])"
+    return (
+        what
+        if before
+        else f"{what}; no module gives the state before (for h_n of an LSTM, read out[:, -1])"
+    )
 
 
 def working_taps(model: nn.Module, x: Inputs) -> str:
