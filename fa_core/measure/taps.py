@@ -444,8 +444,8 @@ def said_of_pool(stream: Stream, pool: tuple[int, str]) -> str:
     """What a pooled state is."""
     l, before = pool
     what = (
-        f"h_{l} ({stream.names[l]}) is, or is made of, a part or a pool of tokens or pixels, so its "
-        "norm does not compare"
+        f"h_{l} ({stream.names[l]}) is, or is made of, a part or a pool of tokens or pixels, so "
+        "its norm does not compare"
     )
     return (
         what
