@@ -289,8 +289,7 @@ def _single_input(inputs: object, where: str) -> Tensor:
         raise MeasureError(
             f"its inputs are {len(inputs)} in a {type(inputs).__name__}",
             where=where,
-            hint="give them by the names of the network's arguments: ({'source': …, 'target': …}, "
-            "labels)",
+            hint="give them by the names of the network's arguments: ({name: …, name: …}, labels)",
         )
     return torch.as_tensor(inputs)
 

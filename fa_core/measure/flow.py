@@ -30,7 +30,7 @@ _NOWHERE = -(2**40)
 ROOT = -1
 """In place of an operation or a call where there is none: the origin of all sources."""
 
-_COPIES = {"clone", "_to_copy", "copy_", "copy", "select_copy", "slice_copy", "view_copy"}
+_COPIES = re.compile("clone|_to_copy|copy_?|(select|slice|view)_copy|as_strided_")
 _LOOKUPS = re.compile("embedding.*|index|index_select|gather|take")
 _SUMS = re.compile("_?(add|sub|rsub|lerp|addcmul|addcdiv|addmm|addmv|baddbmm|addbmm|index_add)_?")
 _PRODUCTS = re.compile(".*(mm|mv|conv|linear|matmul|rnn|lstm|gru|::).*")
@@ -74,7 +74,7 @@ class Operation:
 
     @property
     def is_copy(self) -> bool:
-        return self.name in _COPIES and len(self.reads) == 1
+        return len(self.reads) == 1 and bool(_COPIES.fullmatch(self.name))
 
 
 @dataclass(eq=False)

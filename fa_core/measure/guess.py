@@ -87,7 +87,8 @@ def left_out(flow: Flow, proof: Proof) -> list[str]:
     beside = last.difference(path)
     missing += [node for node in sorted(beside) if node in merges and merges.skips(node)]
     normed = whole.before_norm(taps[-1])
-    if normed != taps[-1] and all(one.gave <= normed for one in blocks):
+    # what reads a norm's output in a row may be a pool's weights
+    if normed != taps[-1] and all(normed in (one.read, max(one.gave, normed)) for one in blocks):
         apart.append("what the final norm reads")
     names = [*(name_of(flow, node) for node in missing), *apart]
     return list(dict.fromkeys(name or _UNNAMED for name in names))
@@ -160,13 +161,18 @@ def _is_tapped(
     is_first = node == blocks[0].read
     if is_first and blocks[0].call is not _NO_CALL:
         return flow.origin(node) in taps
-    for tap in taps[max(place - 1, 0) : place + 1]:
-        # a tap may end a block at its sum; a final norm is looked for by itself
-        # a row's first layer alone may be tapped in front of its activation
-        only_blocks = tap == taps[-1] or (tap <= node) != is_first
-        if not _changes(flow, merges, min(node, tap), max(node, tap), only_blocks):
-            return True
-    return False
+    # a tap may end a block at its sum; a final norm is looked for by itself
+    # a row's first layer alone may be tapped in front of its activation
+    return not all(
+        _changes(
+            flow,
+            merges,
+            min(node, tap),
+            max(node, tap),
+            tap == taps[-1] or (tap <= node) != is_first,
+        )
+        for tap in taps[max(place - 1, 0) : place + 1]
+    )
 
 
 def _tapped(flow: Flow, taps: Sequence[int]) -> list[Call]:
@@ -189,26 +195,26 @@ def name_of(flow: Flow, node: int) -> str:
 
 def _changes(flow: Flow, merges: Merges, start: int, stop: int, only_blocks: bool = False) -> bool:
     """Whether weights, a norm or a factor change a state on the way to another one."""
-    between = behind(flow, [stop], {start})
-    way = {node: flow.operations[node] for node in between if node > start}
-    for node, one in way.items():
+    for node in filter(start.__lt__, behind(flow, [stop], {start})):
+        one = flow.operations[node]
         # a mean that is taken off is smaller
         adds = one.adds and all(flow.operations[read].size == one.size for read in one.reads)
-        if adds or one.is_product or node in merges:
-            return True
-        changes = one.weighted or is_scaling(one) or merges.is_norm(node)
-        if changes and not only_blocks:
+        scales = one.weighted or is_scaling(one) or merges.is_norm(node)
+        if adds or one.is_product or node in merges or (scales and not only_blocks):
             return True
     return False
 
 
-def read_last(flow: Flow, proof: Proof) -> str:
-    """What reads the last state behind an activation, for the readout; "" where nothing does."""
-    whole, last = Merges(flow, flow.sources), proof.states[-1]
-    readout = whole.readout(path_to(whole.above, proof.logits))
-    read = whole.before_norm(flow.origin(whole.above[readout]))
-    is_behind = read > last and not _changes(flow, whole, last, read, only_blocks=True)
-    return name_of(flow, read) * is_behind
+def as_read(flow: Flow, proof: Proof, names: Sequence[str]) -> list[str]:
+    """The names of states; of those that the next layer reads behind an activation, what does."""
+    whole = Merges(flow, flow.sources)
+    layers, found = flow.layers(path_to(whole.above, proof.logits)), []
+    for state, name in zip(proof.states, names, strict=True):
+        behind_it = (whole.above[layer] for layer in layers if layer > state)
+        read = whole.before_norm(flow.origin(next(behind_it, state)))
+        as_it_is = read > state and not _changes(flow, whole, state, read, only_blocks=True)
+        found.append((as_it_is and name_of(flow, read)) or name)
+    return found
 
 
 def no_guess(model: nn.Module, why: str, taps: Sequence[str] = ()) -> TapError:
@@ -238,8 +244,7 @@ def _states(flow: Flow, logits: int) -> list[int]:
         beside = sum(node in merges for node in used - set(path))
         blocks = [] if _has_trunks(flow, merges, path) else _blocks_on(flow, merges, path)
         states = {block.read for block in blocks} | {block.gave for block in blocks[-1:]}
-        rows = pairwise(blocks)
-        states |= {a.gave for a, b in rows if _changes(flow, merges, a.gave, b.read)}
+        states |= {a.gave for a, b in pairwise(blocks) if _changes(flow, merges, a.gave, b.read)}
         found.append((beside, sorted(states)))
     # the other sources are side inputs of the longest stream
     return min(found, key=lambda one: (one[0], -len(one[1])))[1] if found else []
@@ -271,12 +276,18 @@ def _blocks_on(
     made = _blocks(flow, merges, sums)
     counts = Counter(call.pattern for call in made)
     kept = merges.on(path)
-    # a sum of the raw input may be an embedding's, and one behind all layers the readout's
+    # a sum of the raw input may be an embedding's, and one of single layers the readout's
     calls = {
         node: call
         for node, call in zip(sums, made, strict=True)
-        if (counts[call.pattern] > 1 and (node in kept or call.begin <= node < call.end))
-        or (node in kept and flow.is_activation(merges.above[node]))
+        if (node in kept and flow.is_activation(merges.above[node]))
+        or (
+            counts[call.pattern] > 1
+            and (
+                node in kept
+                or (call.begin <= node < call.end and _depth(flow, merges.above[node], node) > 1)
+            )
+        )
     }
     calls |= _without_sums(flow, merges, path, list(calls.values()))
     blocks: list[_Block] = []
@@ -294,8 +305,8 @@ def _blocks_on(
                 read = max(start, merges.before_norm(read))
         blocks.append(_Block(read, gave, call))
         start = gave
-    rows = pairwise(_read_by_layers(flow, merges, path, tapped))
-    return blocks or [_Block(read, gave, _NO_CALL) for read, gave in rows]
+    row = pairwise(_read_by_layers(flow, merges, path, tapped))
+    return blocks or [_Block(*states, _NO_CALL) for states in row]
 
 
 def _ends(
@@ -380,20 +391,17 @@ def _has_trunks(flow: Flow, merges: Merges, path: Sequence[int]) -> bool:
             {n for n in behind(flow, [read], {fork}) if n in merges and merges.above[n] > fork}
             for read in reads
         ]
-        if depths[-2] >= _DEEP or sum(map(bool, sums)) > 1:
-            return True
         inner = set().union(*sums)
-        if inner and is_alone:
+        if depths[-2] >= _DEEP or sum(map(bool, sums)) > 1 or (inner and is_alone):
             return True
         # layers behind a sum read its fork again
         used = behind(flow, reads, {fork})
         inner |= {
             n for n in used if n in merges and merges.above[n] == fork and _depth(flow, n, join)
         }
-        if inner and not _is_block(flow, fork, join, inner):
-            return True
         skips = depths[0] == 0 < depths[-1] or depths[-1] - depths[0] >= _DEEP
-        if skips and flow.operations[join].name in ("cat", "stack"):
+        is_beside = skips and flow.operations[join].name in ("cat", "stack")
+        if is_beside or (inner and not _is_block(flow, fork, join, inner)):
             return True
     return False
 
@@ -425,22 +433,32 @@ def _blocks(flow: Flow, merges: Merges, sums: Sequence[int]) -> list[Call]:
     Of a sum that no member of a list runs, the longest that runs in its branches.
 
     Attention and MLP of one block are two sums. A block is the innermost element of a list that
-    runs them, or what holds it if the elements around it are not alike: a list of a block's parts.
+    runs them, or what holds it if the elements around it are a block's parts: of one sum each, that
+    adds to a whole state as it is, none with all weights' kinds of another one.
     """
     around = _elements_around(flow, sums)
+    runs = Counter(chain(*around))
     members: dict[str, dict[str, set[type]]] = {}
-    for call in chain(*around):
-        kinds = {type(module) for module in call.module.modules()}
-        members.setdefault(_list(call), {})[call.name] = kinds
+    for node, elements in zip(sums, around, strict=True):
+        for call in elements:
+            adds = runs[call] == 1 and merges.skips(node)
+            # an identity or a pool in place of a shortcut makes no part
+            kinds = {type(one) for one in call.module.modules() if adds and [*one.parameters()]}
+            members.setdefault(_list(call), {})[call.name] = kinds
+    unlike = [
+        name
+        for name, one in members.items()
+        if len(one) > 1 and not any(a <= b for a, b in permutations(one.values(), 2))
+    ]
     blocks: list[Call] = []
     for node, elements in zip(sums, around, strict=True):
-        while len(elements) > 1 and _are_parts(members[_list(elements[0])]):
+        while len(elements) > 1 and _list(elements[0]) in unlike:
             del elements[0]
         if not elements:
             fork = merges.above[node]
             inside = chain(*_elements_around(flow, behind(flow, [node], {fork}) - {fork}))
-            calls = [call for call in inside if call.begin > fork]
-            elements = sorted(calls, key=lambda call: call.begin - call.end)
+            later = (call for call in inside if call.begin > fork)
+            elements = sorted(later, key=lambda call: call.begin - call.end)
         blocks.append(elements[0] if elements else _NO_CALL)
     return blocks
 
@@ -458,11 +476,6 @@ def _elements_around(flow: Flow, nodes: Iterable[int]) -> list[list[Call]]:
                 found[-1].append(call)
             place = call.around
     return found
-
-
-def _are_parts(members: Mapping[str, set[type]]) -> bool:
-    """Whether elements of a list are parts of a block: none has the modules of another one."""
-    return len(members) > 1 and not any(a <= b for a, b in permutations(members.values(), 2))
 
 
 def _list(call: Call) -> str:
@@ -502,17 +515,15 @@ def _names(
 ) -> dict[int, list[str]]:
     """For every l the modules whose every call gives, or with ``:in`` reads, a state, once h_l."""
     wanted = {flow.origin(node): place for place, node in enumerate(states)}
-    found: dict[str, set[int | None]] = {}
+    found: dict[str, set[int]] = {}
     for call in calls:
         node = call.read if ending else call.gave
-        place = wanted.get(flow.origin(node))
-        inside = [state for state in states if call.begin <= state < call.end]
-        if len(inside) > 1:
-            place = None
+        inside = sum(call.begin <= state < call.end for state in states)
+        place = wanted.get(flow.origin(node), ROOT) if inside < 2 else ROOT
         found.setdefault(call.name, set()).add(place)
     names: dict[int, list[str]] = {}
     for name, places in found.items():
         for place in places:
-            if name and place is not None and None not in places:
+            if name and ROOT not in places:
                 names.setdefault(place, []).append(f"{name}{ending}")
     return names

@@ -122,15 +122,21 @@ class Merges:
         """What the norm that gave a state, up to gains, shifts and copies, reads; else the state.
 
         A norm is an operation of torch by that name, or a product or quotient of a tensor and a
-        smaller one computed from it without weights.
+        smaller one computed from it without weights. A pool of all tokens or pixels may lie behind.
         """
-        node = state
-        while not self.is_norm(node):
-            operation = self._flow.operations[node]
-            if len(operation.reads) != 1 or not _AFFINE.fullmatch(operation.name):
+        node, pooled, operations = state, False, self._flow.operations
+        while not self.is_norm(node) or (pooled and operations[node].is_vector):
+            one, above = operations[node], self.above.get(node, ROOT)
+            is_affine = len(one.reads) == 1 and _AFFINE.fullmatch(one.name)
+            if not is_affine:
+                way = behind(self._flow, [node], {above}) - {above}
+                pooled = one.is_vector and not self._flow.layers(way)
+            if above == ROOT or not (is_affine or pooled):
                 return state
-            node = operation.reads[0]
-        return self._flow.origin(self._flow.operations[node].reads[0])
+            node = above
+        read = self._flow.origin(self.above.get(node, operations[node].reads[0]))
+        # weights of a pool may look like a norm
+        return self.before_norm(read) if pooled else read
 
     def is_norm(self, node: int) -> bool:
         """Whether an operation is a norm (see `before_norm`)."""

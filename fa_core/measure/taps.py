@@ -20,13 +20,13 @@ from fa_core.measure.flow import Flow, recording
 from fa_core.measure.gradients import Layers, first_without_positions, read_by, selects_features
 from fa_core.measure.graph import read_in_another_form
 from fa_core.measure.guess import (
+    as_read,
     in_lists,
     left_out,
     name_of,
     no_guess,
     outnumber,
     possible_taps,
-    read_last,
 )
 from fa_core.measure.hooks import (
     READS,
@@ -40,7 +40,7 @@ from fa_core.measure.hooks import (
 )
 from fa_core.measure.isolate import Inputs, call_model, detached_inputs
 from fa_core.measure.norms import Flattening
-from fa_core.measure.stream import Stream, module_of, no_stream, prove
+from fa_core.measure.stream import Merges, Stream, module_of, no_stream, prove
 from fa_core.report.numbers import listed
 
 StreamFunction: TypeAlias = Callable[[nn.Module, Any], tuple[Tensor, Sequence[Tensor]]]
@@ -107,10 +107,9 @@ class ReturnedStream(Tapped):
         _refuse_overwritten(hidden, self._name)
         names = self._labels or [f"h_{l}" for l in range(len(hidden))]
         flow = recording()
-        if flow is None:
-            return Stream(logits, hidden, hidden, names, returned=True)
-        _refuse_partial(logits, hidden, names)
-        cuts = [flow.made(h) for h in hidden]
+        if flow:
+            _refuse_partial(logits, hidden, names)
+        cuts = [flow.made(h) for h in hidden] if flow else ()
         return Stream(logits, hidden, hidden, names, returned=True, cuts=cuts)
 
     def logits(self, model: nn.Module, x: Inputs) -> Tensor:
@@ -171,7 +170,7 @@ class _Recorder:
         with torch._C.DisableTorchFunction():
             self.edges.append(get_gradient_edge(copied))
         flow = recording()
-        if flow is not None:
+        if flow:
             self.cuts.append(flow.made(copied))
         return copied
 
@@ -350,7 +349,7 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
     found = possible_taps(model, x)
     waiting = list(found)
     tried: list[list[str]] = []
-    part: list[str] = []
+    part = whole = list[str]()
     why = "the states that its sums and layers show are not all given or read by modules"
     while waiting:
         taps = waiting.pop(0)
@@ -366,8 +365,8 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
         except TapError as error:
             why = why if part else error.what
             continue
-        if part and proof.side_inputs and taps not in found:
-            # which may be a part of what is left out
+        # side inputs may be a part of what is left out
+        if len(stream.names) < 2 or (part and proof.side_inputs and taps not in found):
             continue
         # a module that runs several times has one
         names = [name.partition(" ")[0] for name in stream.names]
@@ -375,20 +374,21 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
             l, before = pool
             why = why if part or before else said_of_pool(stream, pool)
             names[l:] = [before, *names[l + 1 :]] if before else []
-            if len(names) < 2:
-                continue
         else:
             left = left or outnumber(flow, proof)
             part = in_lists(model, names)
             if not left:
-                # a longer guess has what the layers give
-                last = taps not in found and read_last(flow, proof)
-                return in_lists(model, [*names[:-1], last]) if last else part
+                if whole or taps in found:
+                    return part
+                # a longer guess has what the layers give, unless what they read is refused
+                whole, waiting, names = part, [], as_read(flow, proof, names)
             why = f"'{','.join(part)}' would leave out {listed(left)}"
             # a module whose output is tapped is left out by what it reads
             names += [f"{name}{READS}" if name in names else name for name in left]
         # with what is left out, or before a pool
         waiting.append(list(dict.fromkeys(names)))
+    if whole:
+        return whole
     raise no_guess(model, why, part)
 
 
@@ -427,6 +427,9 @@ def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
     is_step = pool and (("pool" in pool.name and not pool.is_vector) or pool.name in alike)
     if is_step or (is_image and not pool):
         return None
+    merges = Merges(flow, flow.sources)
+    if merges.before_norm(stream.cuts[l - 1]) == stream.cuts[l - 1]:
+        node = merges.before_norm(node)
     # what a module reads of it may be the part
     known = "", stream.names[l]
     while (name := name_of(flow, node)) in known:
@@ -440,14 +443,15 @@ def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
 def said_of_pool(stream: Stream, pool: tuple[int, str]) -> str:
     """What a pooled state is."""
     l, before = pool
-    name = stream.names[l]
     what = (
-        f"h_{l} ({name}) is, or is made of, a part or a pool of tokens or pixels, so its norm does "
-        "not compare"
+        f"h_{l} ({stream.names[l]}) is, or is made of, a part or a pool of tokens or pixels, so "
+        "its norm does not compare"
     )
-    if before:
-        return what
-    return f"{what}; no module gives the state before (for h_n of an LSTM, read out[:, -1])"
+    return (
+        what
+        if before
+        else f"{what}; no module gives the state before (for h_n of an LSTM, read out[:, -1])"
+    )
 
 
 def working_taps(model: nn.Module, x: Inputs) -> str:
@@ -496,9 +500,9 @@ def _returns_hidden(model: nn.Module) -> bool:
         parameters = inspect.signature(model.forward).parameters
     except (TypeError, ValueError):
         return False
-    if "return_hidden" in parameters:
-        return True
     # a wrapper that forwards all arguments, such as DataParallel
     wrapped = getattr(model, "module", None)
     passes_on = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    return passes_on and isinstance(wrapped, nn.Module) and _returns_hidden(wrapped)
+    return "return_hidden" in parameters or (
+        passes_on and isinstance(wrapped, nn.Module) and _returns_hidden(wrapped)
+    )

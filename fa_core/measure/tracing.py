@@ -223,6 +223,8 @@ class OwnBackward:
                 return self._tapped.plain(model, x)
 
         trace = make_fx(run)(x)
+        # such as what hooks pack for the backward pass
+        trace.graph.eliminate_dead_code()
         self._reads = self._reads or constants.read
         operators = _operators(trace)
         self.steps = _steps(trace)

@@ -1,5 +1,8 @@
 """Rows of layers, and forwards that are no plain function of the batch."""
 
+from functools import partial
+from itertools import chain
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -10,37 +13,62 @@ from tests.field.residual_nets import C, D, Net
 class Flat(Net):
     """One flat `nn.Sequential`: Linear, BatchNorm, ReLU, and so on."""
 
-    def __init__(self):
+    def __init__(self, layer=nn.Linear, *pool):
         super().__init__()
-        rows = [[nn.Linear(5 if l == 0 else D, D), nn.BatchNorm1d(D), nn.ReLU()] for l in range(3)]
-        self.net = nn.Sequential(*(module for row in rows for module in row), nn.Linear(D, C))
+        rows = [[layer(5 if l == 0 else D, D), nn.BatchNorm1d(D), nn.ReLU()] for l in range(3)]
+        self.net = nn.Sequential(*chain(*rows), *pool, nn.Linear(D, C))
 
     def forward(self, x):
         return self.net(x)
 
     def states(self, x):
         hidden = []
-        for place, module in enumerate(self.net):
+        for module in self.net:
             x = module(x)
-            if place % 3 == 2:
+            if isinstance(module, nn.ReLU):
                 hidden.append(x)
         return x, hidden
 
 
-class LastToken(Net):
-    """The last token alone is read, by a hidden layer; one ReLU runs behind every layer."""
+class PooledConvolutions(Flat):
+    """A global pool behind the row, and one linear layer."""
+
+    x = (16, 5, 4)
+
+    def __init__(self):
+        layer = partial(nn.Conv1d, kernel_size=3, padding=1)
+        super().__init__(layer, nn.AdaptiveAvgPool1d(1), nn.Flatten())
+
+
+class NormThenMean(Net):
+    """A norm in front of a mean over the tokens; one ReLU runs behind every layer."""
 
     x = (16, 4, 5)
 
     def __init__(self):
         super().__init__()
         self.net = nn.ModuleList(nn.Linear(5 if l == 0 else D, D) for l in range(3))
-        self.hidden, self.head, self.act = nn.Linear(D, D), nn.Linear(D, C), nn.ReLU()
+        self.hidden, self.head, self.act = nn.LayerNorm(D), nn.Linear(D, C), nn.ReLU()
 
     def states(self, x):
-        found = [self.act(self.net[0](x))]
-        for layer in self.net[1:]:
-            found.append(self.act(layer(found[-1])))
+        found = []
+        for layer in self.net:
+            x = self.act(layer(x))
+            found.append(x)
+        return self.read(found)
+
+    def read(self, found):
+        return self.head(self.hidden(found[-1]).mean(1)), found
+
+
+class LastToken(NormThenMean):
+    """The last token alone is read, by a hidden layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.hidden = nn.Linear(D, D)
+
+    def read(self, found):
         found.append(self.act(self.hidden(found[-1][:, -1])))
         return self.head(found[-1]), found
 
@@ -54,13 +82,6 @@ class Dead(Flat):
     def __init__(self):
         super().__init__()
         self.net[4].bias.data.fill_(-50)
-
-
-class OverTheBatch(Flat):
-    """Statistics over the batch, also in eval mode."""
-
-    def forward(self, x):
-        return super().forward(x - 1e-3 * x.mean(0))
 
 
 class BuildsLayers(Net):
@@ -94,25 +115,11 @@ class WordCounts(Net):
         return self.head(self.net(self.emb(ids).mean(1))) + self.wide(counts)
 
 
-class Temperature(WordCounts):
-    """Its logits are divided by an integer of the input."""
-
-    def forward(self, ids):
-        return self.head(self.net(self.emb(ids).mean(1))) / (1 + ids[:, :1])
-
-
 class ThroughNumpy(Flat):
     """A forward that computes a part of its logits in NumPy."""
 
     def forward(self, x):
         return super().forward(x) + torch.from_numpy(x.detach().numpy()[:, :C])
-
-
-class ThroughItem(Flat):
-    """The same by numbers that are read one by one."""
-
-    def forward(self, x):
-        return super().forward(x) + torch.tensor([[row[0].item()] for row in x]).to(x)
 
 
 class Alternates(Flat):

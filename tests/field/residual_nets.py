@@ -302,13 +302,24 @@ class BasicBlock(nn.Module):
         self.conv1 = nn.Conv2d(into, out, 3, stride, 1, bias=False)
         self.conv2 = nn.Conv2d(out, out, 3, 1, 1, bias=False)
         self.bn1, self.bn2 = nn.BatchNorm2d(out), nn.BatchNorm2d(out)
-        self.shortcut = nn.Sequential()
+        self.shortcut = nn.Identity()
         if stride > 1:
             self.shortcut = nn.Sequential(nn.Conv2d(into, out, 1, stride), nn.BatchNorm2d(out))
 
     def forward(self, h):
         f = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(h)))))
         return F.relu(f + self.shortcut(h))
+
+
+class Stage(nn.Sequential):
+    """Keeps what its parts give."""
+
+    def forward(self, h):
+        self.found = []
+        for part in self:
+            h = part(h)
+            self.found.append(h)
+        return h
 
 
 class ResNet(Net):
@@ -319,15 +330,15 @@ class ResNet(Net):
     def __init__(self):
         super().__init__()
         self.conv, self.bn = nn.Conv2d(3, 4, 3, 1, 1, bias=False), nn.BatchNorm2d(4)
-        self.layer1 = nn.Sequential(BasicBlock(4, 4, 1), BasicBlock(4, 4, 1))
-        self.layer2 = nn.Sequential(BasicBlock(4, 8, 2), BasicBlock(8, 8, 1))
+        self.layer1 = Stage(BasicBlock(4, 4, 1), BasicBlock(4, 4, 1))
+        self.layer2 = Stage(BasicBlock(4, 8, 2), BasicBlock(8, 8, 1))
         self.fc = nn.Linear(8, C)
 
     def states(self, x):
         hidden = [F.relu(self.bn(self.conv(x)))]
-        for block in (*self.layer1, *self.layer2):
-            hidden.append(block(hidden[-1]))
-        return self.fc(hidden[-1].mean((2, 3))), hidden
+        h = self.layer2(self.layer1(hidden[0]))
+        hidden += self.layer1.found + self.layer2.found
+        return self.fc(h.mean((2, 3))), hidden
 
 
 class Attention(nn.Module):
@@ -375,6 +386,21 @@ class ViT(Net):
         return h[:, 0]
 
 
+class Swin(ViT):
+    """Stages of two blocks, which differ in what drops their paths, then a norm and a layer."""
+
+    def __init__(self):
+        super().__init__()
+        merges = (nn.Sequential(nn.LayerNorm(D), nn.Linear(D, D)) for _ in range(2))
+        self.blocks = nn.ModuleList(Stage(Attention(), Attention(), merge) for merge in merges)
+        for stage in self.blocks:
+            stage[0].drop_path, stage[1].drop_path = nn.Identity(), nn.Dropout()
+
+    def states(self, x):
+        logits, (embedded, *_) = super().states(x)
+        return logits, [embedded, *self.blocks[0].found, *self.blocks[1].found]
+
+
 class ViTNormedLast(ViT):
     """The final norm reads the cls token alone."""
 
@@ -390,13 +416,6 @@ class ViTTurned(ViT):
 
     def seen(self, h):
         return h[:, -1]
-
-
-class ViTShifted(ViT):
-    """The final norm reads the last token, as the first one behind it."""
-
-    def readout(self, h):
-        return self.norm(torch.cat([h[:, -1:], h[:, :-1]], 1)[:, 0])
 
 
 class ViTWritten(ViT):

@@ -9,6 +9,7 @@ from fa_core import diagnose
 from fa_core.errors import TapError
 from tests.fa_core.measure.nets import Hookable, Residual, batches
 from tests.fa_core.measure.test_streams import TAPS, WIDTH, Classifier, hidden_states, sentences
+from tests.field.layer_nets import NormThenMean
 
 FINAL = "what the final norm reads"
 
@@ -94,6 +95,11 @@ def last_state(model, ids):
 def test_blocks_before_h_0_and_a_final_norm_are_said(taps):
     blocks = "transformer.h.0, transformer.h.1, transformer.h.2"
     assert left_out(Classifier(), taps) == f"{blocks}, {FINAL}"
+
+
+def test_a_norm_in_front_of_a_pool_is_a_final_one():
+    net, batch = NormThenMean(), (torch.randn(16, 4, 5), torch.randint(3, (16,)))
+    assert diagnose(net, [batch], taps="net.1:in,net.2:in,hidden").partial_stream == FINAL
 
 
 class Bare(Hookable):
