@@ -434,17 +434,20 @@ def _blocks(flow: Flow, merges: Merges, sums: Sequence[int]) -> list[Call]:
 
     Attention and MLP of one block are two sums. A block is the innermost element of a list that
     runs them, or what holds it if the elements around it are a block's parts: of one sum each, that
-    adds to a whole state as it is, none with all weights' kinds of another one.
+    adds to a whole state as it is, none with all weights' kinds of another one; but a stage, whose
+    states have another size than the other stages', holds blocks.
     """
     around = _elements_around(flow, sums)
     runs = Counter(chain(*around))
     members: dict[str, dict[str, set[type]]] = {}
+    sizes: dict[str, set[int]] = {}
     for node, elements in zip(sums, around, strict=True):
         for call in elements:
             adds = runs[call] == 1 and merges.skips(node)
             # an identity or a pool in place of a shortcut makes no part
             kinds = {type(one) for one in call.module.modules() if adds and [*one.parameters()]}
             members.setdefault(_list(call), {})[call.name] = kinds
+            sizes.setdefault(_list(call), set()).add(flow.operations[node].size)
     unlike = [
         name
         for name, one in members.items()
@@ -452,8 +455,9 @@ def _blocks(flow: Flow, merges: Merges, sums: Sequence[int]) -> list[Call]:
     ]
     blocks: list[Call] = []
     for node, elements in zip(sums, around, strict=True):
-        while len(elements) > 1 and _list(elements[0]) in unlike:
-            del elements[0]
+        lists = [*map(_list, elements)]
+        while len(lists) > 1 and lists[0] in unlike and len(sizes[lists[1]]) == 1:
+            del elements[0], lists[0]
         if not elements:
             fork = merges.above[node]
             inside = chain(*_elements_around(flow, behind(flow, [node], {fork}) - {fork}))

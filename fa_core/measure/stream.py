@@ -130,7 +130,8 @@ class Merges:
             is_affine = len(one.reads) == 1 and _AFFINE.fullmatch(one.name)
             if not is_affine:
                 way = behind(self._flow, [node], {above}) - {above}
-                pooled = one.is_vector and not self._flow.layers(way)
+                is_less = one.is_vector or one.size < operations[above].size
+                pooled = is_less and not self._flow.layers(way)
             if above == ROOT or not (is_affine or pooled):
                 return state
             node = above
