@@ -88,7 +88,10 @@ def left_out(flow: Flow, proof: Proof) -> list[str]:
     missing += [node for node in sorted(beside) if node in merges and merges.skips(node)]
     normed = whole.before_norm(taps[-1])
     # what reads a norm's output in a row may be a pool's weights
-    if normed != taps[-1] and all(normed in (one.read, max(one.gave, normed)) for one in blocks):
+    is_behind = all(normed in (one.read, max(one.gave, normed)) for one in blocks)
+    # a last block may run the final norm
+    is_inside = whole.is_normed(taps[-1]) and not all(map(whole.is_normed, taps[1:-1]))
+    if is_inside or (normed != taps[-1] and is_behind):
         apart.append("what the final norm reads")
     names = [*(name_of(flow, node) for node in missing), *apart]
     return list(dict.fromkeys(name or _UNNAMED for name in names))
@@ -212,7 +215,8 @@ def as_read(flow: Flow, proof: Proof, names: Sequence[str]) -> list[str]:
     for state, name in zip(proof.states, names, strict=True):
         behind_it = (whole.above[layer] for layer in layers if layer > state)
         read = whole.before_norm(flow.origin(next(behind_it, state)))
-        as_it_is = read > state and not _changes(flow, whole, state, read, only_blocks=True)
+        in_row = state not in whole
+        as_it_is = read > state and not _changes(flow, whole, state, read, only_blocks=in_row)
         found.append((as_it_is and name_of(flow, read)) or name)
     return found
 
@@ -315,7 +319,7 @@ def _ends(
     """What the blocks give, by their sums or, without one, by that itself.
 
     What follows every sum before the next block, such as a ReLU or a norm, ends its block, and so
-    does what the block itself runs.
+    does what the block itself runs, but for a layer, a norm or gains that not all run.
     """
     tails: dict[int, list[int]] = {}
     for node, following in pairwise([*sorted(calls), path[-1] + 1]):
@@ -329,9 +333,10 @@ def _ends(
     ends = {node: node for node in tails}
     for node in sums:
         for step, each in enumerate(tails[node]):
+            one, is_own = flow.operations[each], each < calls[node].end
             # a layer behind every block is a block's only where one module runs both
-            of_all = step < alike and not flow.operations[each].is_product
-            if each >= calls[node].end and not of_all:
+            of_all = step < alike and (is_own or not one.is_product)
+            if not of_all and (not is_own or one.weighted or merges.is_norm(each)):
                 break
             ends[node] = flow.origin(each)
     return ends

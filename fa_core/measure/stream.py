@@ -139,6 +139,16 @@ class Merges:
         # weights of a pool may look like a norm
         return self.before_norm(read) if pooled else read
 
+    def is_normed(self, node: int) -> bool:
+        """Whether a norm or gains lie between a residual sum and what it becomes without a layer."""
+        seen = False
+        while node not in self and not self._flow.operations[node].is_product:
+            seen |= self.is_norm(node) or self._flow.operations[node].weighted
+            node = self.above.get(node, ROOT)
+            if node == ROOT:
+                return False
+        return seen and node in self
+
     def is_norm(self, node: int) -> bool:
         """Whether an operation is a norm (see `before_norm`)."""
         operations, fork = self._flow.operations, self.above.get(node, ROOT)
