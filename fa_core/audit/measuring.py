@@ -50,7 +50,6 @@ from fa_core.measure.credit import (
 )
 from fa_core.measure.diagnose import (
     Diagnosis,
-    needs_precision,
     of_logits,
     run_accuracy,
     run_diagnosis,
@@ -286,8 +285,8 @@ def build_report(
         report = replace(report, notes="; ".join(filter(None, [known, report.notes])))
     if report.notes:
         note(report.notes)
-    if options.precision or needs_precision(report):
-        report = with_precision(report, partial(precision_of, loaded, batch, how, note))
+    measure = partial(precision_of, loaded, batch, how, note)
+    report = with_precision(report, options.precision or None, measure)
     if options.ablate:
         report = with_ablation(report, loaded, samples)
     credit = measure_credit(loaded, batch, diagnosis, how)

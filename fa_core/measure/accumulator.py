@@ -148,9 +148,9 @@ class Accumulator:
 
     def __init__(
         self,
-        stability_layer: int | None = None,
-        norm_batches: int = 1,
-        decide_at: float | None = None,
+        stability_layer: int | None,
+        norm_batches: int,
+        decide_at: float | None,
     ) -> None:
         self._asked_layer = stability_layer
         self._layer = 0

@@ -268,8 +268,8 @@ def as_batch(batch: object, index: int, model: nn.Module | None = None) -> Batch
         inputs, y = tree_map(_recordable, inputs), _recordable(y)
         if _is_per_pixel(tensors_of(inputs), y):
             y = y.flatten(1)
-            return inputs, _checked_type(y, where)
-        _check_shapes(tensors_of(inputs), y, where, named=isinstance(batch, Mapping))
+        else:
+            _check_shapes(tensors_of(inputs), y, where, named=isinstance(batch, Mapping))
     except (TypeError, ValueError, RuntimeError) as error:
         raise MeasureError(
             f"no tensors: {error}",

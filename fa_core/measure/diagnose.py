@@ -186,14 +186,9 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
             method_name=method_name,
             thresholds=thresholds or DiagnosticThresholds(),
         )
-        if precision is None:
-            precision = needs_precision(report)
-        if not precision:
-            return report
         how = replace(how, loss=diagnosis.loss)
-        return with_precision(
-            report, partial(reference_precision, model, diagnosis.first_batch, how)
-        )
+        measure = partial(reference_precision, model, diagnosis.first_batch, how)
+        return with_precision(report, precision, measure)
 
 
 def of_logits(loss: LossChoice, logits: LogitsChoice) -> LossChoice:
@@ -212,9 +207,12 @@ def needs_precision(report: DiagnosticReport) -> bool:
 
 
 def with_precision(
-    report: DiagnosticReport, measure: Callable[[], ReferencePrecision]
+    report: DiagnosticReport, asked: bool | None, measure: Callable[[], ReferencePrecision]
 ) -> DiagnosticReport:
-    """The report with its reference precision, or the reason why there is none."""
+    """The report with its reference precision, or the reason why there is none, where that was
+    asked for; None: where it is needed (`needs_precision`)."""
+    if not (needs_precision(report) if asked is None else asked):
+        return report
     try:
         found = measure()
     except FaError as error:

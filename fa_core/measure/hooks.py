@@ -257,11 +257,8 @@ def choosing_logits(model: nn.Module, choice: LogitsChoice) -> Iterator[None]:
             return chosen_logits(output[0], choice), *output[1:]
         return chosen_logits(output, choice)
 
-    hook = uncompiled(model).register_forward_hook(choose, with_kwargs=True)
-    try:
+    with uncompiled(model).register_forward_hook(choose, with_kwargs=True):
         yield
-    finally:
-        hook.remove()
 
 
 def chosen_logits(output: Any, choice: int | str | Callable[[Any], Tensor]) -> Tensor:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from fa_core.report.numbers import MISSING, brief, fixed, on_its_side
+from fa_core.report.numbers import brief, fixed, on_its_side
 from fa_core.report.report_facts import ReportFacts
 
 
@@ -88,8 +88,6 @@ class Quantity(msgspec.Struct, frozen=True, kw_only=True):
         >>> BY_NAME["drift"].text(0.3004, 0.3), BY_NAME["drift"].text(0.3004, 0.2)
         ('+0.3004', '+0.300')
         """
-        if value is None:
-            return MISSING
         return on_its_side(value, limit, self._rounded, self.digits)
 
     def _rounded(self, value: float, digits: int) -> str:

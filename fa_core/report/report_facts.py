@@ -62,7 +62,7 @@ def as_float(value: object, name: str = "number") -> float:
     raise UsageError(f"{name} is {value!r:.60}", hint="give a number")
 
 
-def as_floats(values: Iterable[object], name: str = "numbers") -> list[float]:
+def as_floats(values: Iterable[object], name: str) -> list[float]:
     """A list, tuple, array or tensor of numbers as a list of Python floats.
 
     Raises:

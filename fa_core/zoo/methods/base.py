@@ -14,7 +14,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from inspect import Parameter, signature
 from typing import ClassVar, TypedDict
@@ -308,16 +308,12 @@ def output_error(logits: Tensor, y: Tensor) -> Tensor:
 @contextmanager
 def untracked_statistics(net: nn.Module) -> Iterator[None]:
     """Keep BatchNorm from recording batch statistics inside; in train mode it still uses them."""
-    tracking = []
-    for module in net.modules():
-        if isinstance(module, _BatchNorm) and module.training and module.track_running_stats:
-            module.track_running_stats = False
-            tracking.append(module)
-    try:
+    with ExitStack() as after:
+        for module in net.modules():
+            if isinstance(module, _BatchNorm) and module.training and module.track_running_stats:
+                after.callback(setattr, module, "track_running_stats", True)
+                module.track_running_stats = False
         yield
-    finally:
-        for norm in tracking:
-            norm.track_running_stats = True
 
 
 Registry = Mapping[str, type[Method]]
