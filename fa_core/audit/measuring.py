@@ -57,7 +57,7 @@ from fa_core.measure.diagnose import (
 )
 from fa_core.measure.gradients import cut
 from fa_core.measure.hooks import choosing_logits
-from fa_core.measure.isolate import processor_name
+from fa_core.measure.isolate import dtype_name, processor_name
 from fa_core.measure.loss import CE
 from fa_core.measure.norms import PER_TOKEN
 from fa_core.measure.passes import PassOptions, is_out_of_memory
@@ -371,7 +371,7 @@ def _network_facts(loaded: Loaded) -> Json:
     if (run := loaded.manifest) is not None:
         facts |= {TRAINED_ON: run.data_hash, "epochs_done": run.epochs_done}
         facts |= {"recipe": run.recipe, "method_args": run.method_args}
-    kinds = {str(t.dtype).removeprefix("torch.") for t in tensors if t.is_floating_point()}
+    kinds = {dtype_name(t.dtype) for t in tensors if t.is_floating_point()}
     return {**facts, "weights_dtype": "+".join(sorted(kinds))}
 
 

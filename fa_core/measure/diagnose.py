@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.errors import FaError, UsageError
+from fa_core.files.decode import without
 from fa_core.measure.accumulator import Accumulator
 from fa_core.measure.batch_input import BatchLog, Progress, as_batches, label_note, to_device
 from fa_core.measure.credit import credit_quality
@@ -317,7 +318,7 @@ def _with_credit(
     if how.credit is None:
         return numbers
     found = credit_quality(model, how.credit, batch, how, directions=0)
-    unmeasured = {name: why for name, why in numbers.unmeasured.items() if name != "gamma"}
+    unmeasured = without(numbers.unmeasured, "gamma")
     return msgspec.structs.replace(numbers, credit=found, unmeasured=unmeasured)
 
 

@@ -511,7 +511,7 @@ def target_dtype(model: nn.Module, dtype: str | torch.dtype | None = None) -> to
         if any(t.dtype in HALF for t in floating(model)):
             return torch.float32
         return None
-    name = str(dtype).removeprefix("torch.")
+    name = dtype_name(dtype)
     if name not in DTYPES:
         raise UsageError(
             f"unknown dtype {name!r}",
@@ -519,6 +519,11 @@ def target_dtype(model: nn.Module, dtype: str | torch.dtype | None = None) -> to
             hint='one of None, "float32", "float64", "as-is"',
         )
     return DTYPES[name]
+
+
+def dtype_name(dtype: object) -> str:
+    """A dtype without torch's name."""
+    return str(dtype).removeprefix("torch.")
 
 
 def to_float64(tensor: Tensor) -> Tensor:

@@ -16,6 +16,11 @@ def is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
+def or_none(value: float) -> float | None:
+    """A number, or None for NaN."""
+    return None if math.isnan(value) else value
+
+
 def significant(value: float | None, digits: int = 4) -> str:
     """A number with so many significant digits, including zeros, for tables.
 

@@ -7,10 +7,10 @@ The table is `quantities.json`. What judges a number, and by which limit, is in
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import msgspec
 
+from fa_core.files.decode import table_beside
 from fa_core.report.numbers import brief, fixed, on_its_side
 from fa_core.report.report_facts import ReportFacts
 
@@ -96,9 +96,7 @@ class Quantity(msgspec.Struct, frozen=True, kw_only=True):
         return fixed(value, digits, self.sign)
 
 
-QUANTITIES = tuple(
-    msgspec.json.decode(Path(__file__).with_suffix(".json").read_bytes(), type=list[Quantity])
-)
+QUANTITIES = tuple(table_beside(__file__, list[Quantity]))
 """The numbers, in the order of columns and cells."""
 
 BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}

@@ -252,6 +252,13 @@ class Method(nn.Module, ABC):
         return
 
 
+class WithoutCredit(Method):
+    """A rule that gives no hidden state a credit."""
+
+    def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
+        return [None] * len(stream)
+
+
 def restore_optimizer(optimizer: torch.optim.Optimizer, saved: StateDict) -> None:
     """Load what an optimizer has accumulated; its rates and the like stay the recipe's.
 
