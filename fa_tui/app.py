@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -331,10 +330,9 @@ class ExplorerApp(App[int]):
             self.post_message(events.Callback(partial(callback, *values)))
 
     def on_mount(self) -> None:
-        if sys.platform != "win32":
-            loop = asyncio.get_running_loop()
-            for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-                signal.signal(number, partial(self._end, loop))
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            signal.signal(number, partial(self._end, loop))
         if self.paths:
             after(_WATCH_SECONDS, self, self._follow)
         if self._complaints:

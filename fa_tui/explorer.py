@@ -153,7 +153,7 @@ class ExplorerScreen(Uniform, Screen[None]):
         self.pages: dict[str, Page] = {}
         self.page = self._page_called(name)
         # widgets are attributes, since queries fail while the screen closes
-        self.tabs = TabBar({tab.name: tab.shown for tab in PAGES}, name)
+        self.tabs = TabBar({tab.name: tab.shown for tab in PAGES}, name, self.open)
         self.head = Title(id="title")
         self.status = StatusLine(id="status")
         self.sliders: SlidersPanel | None = None
@@ -217,10 +217,6 @@ class ExplorerScreen(Uniform, Screen[None]):
         if name == self.page.id:
             name = PAGES[0].name
         await self.open(name)
-
-    @on(TabBar.Chosen)
-    async def _tab_chosen(self, message: TabBar.Chosen) -> None:
-        await self.open(message.name)
 
     async def open(self, name: str) -> None:
         """Open a page, with the selected run."""

@@ -21,7 +21,6 @@ from fa_core.formats.rows import (
     Problem,
     conditions_of,
     uneven,
-    with_assumed_baseline,
 )
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -242,7 +241,7 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
         """All runs with the given baselines and facts."""
         rows: Sequence[AuditRow] = with_measured_baselines(self.read)
         if self.baseline:
-            rows = with_assumed_baseline(rows, self.baseline)
+            rows = [row.judged_by(self.baseline) for row in rows]
         if self.log:
             rows = self.log.apply(rows)
         return Runs(rows)

@@ -54,8 +54,8 @@ def published_groups(table: AuditTable) -> dict[str, str]:
 
 def split_groups(
     table: AuditTable,
-    healthy: Members = None,
-    degenerate: Members = None,
+    healthy: Members,
+    degenerate: Members,
 ) -> tuple[Mask, Mask]:
     """Masks of the healthy and of the degenerate runs.
 

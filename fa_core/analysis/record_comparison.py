@@ -9,12 +9,11 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
 
-from fa_core.files.decode import Json
+from fa_core.files.decode import Json, table_beside
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.intervals import unlike
 from fa_core.report.numbers import brief, count_text, is_number
@@ -86,9 +85,7 @@ _ROUNDS = ("device", "device_label", "instructions", "group", "versions.torch", 
 _DECIDE = ("versions.formulas", "versions.torch")
 """The versions that decide intervals and random numbers."""
 
-QUANTITIES = msgspec.json.decode(
-    Path(__file__).with_suffix(".json").read_bytes(), type=dict[str, Rule]
-)
+QUANTITIES = table_beside(__file__, dict[str, Rule])
 """Name in a report, of a value or of all within it → how it is compared; else as a `FACT`.
 
 An interval's width comes from small differences, which rounding changes more. Reference precision

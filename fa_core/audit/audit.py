@@ -35,6 +35,7 @@ from fa_core.audit.jobs import (
 from fa_core.audit.pool import OnEvent, Pool
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.files.atomic import keep_old, prepared
+from fa_core.files.decode import without
 from fa_core.files.opening import exists, real_path
 from fa_core.formats import scan
 from fa_core.formats.audit_table import Journal
@@ -411,8 +412,7 @@ def _as_measured(report: DiagnosticReport) -> DiagnosticReport:
     report = replace(report, recorded_verdict=None)
     if BASELINE_FROM not in report.provenance:
         return report
-    of_baseline = (BASELINE_FROM, BASELINE_RULE, OTHER_BASELINES)
-    facts = {name: v for name, v in report.provenance.items() if name not in of_baseline}
+    facts = without(report.provenance, BASELINE_FROM, BASELINE_RULE, OTHER_BASELINES)
     return replace(report, provenance=facts, frozen_baseline_acc=None)
 
 

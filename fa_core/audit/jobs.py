@@ -65,7 +65,6 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
         decide_at: the ceiling of (c) by which ``"auto"`` decides.
         batch_size: B of each; None = the manifest's, else 128.
         norm_batches: number of batches for (a) and (b).
-        eval_seed: picks their samples; None = the manifest's, else 0.
         dtype: arithmetic: None (half precision in float32, others unchanged), ``"as-is"`` or
             ``"float64"``.
         credit: ``"none"``, ``"gamma"`` (Γ and nudge per layer, and the null) or ``"full"`` (also
@@ -87,7 +86,6 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
     decide_at: float = DECIDE_AT
     batch_size: int | None = None
     norm_batches: int = 1
-    eval_seed: int | None = None
     dtype: str | None = None
     credit: str = GAMMA
     null_draws: Annotated[int, msgspec.Meta(ge=1, le=10_000)] | None = None

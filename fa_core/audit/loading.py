@@ -181,13 +181,12 @@ def resolve_plan(options: MeasureOptions, manifest: Manifest | None, where: Path
     asked = options.batches
     if asked == AUTO:
         asked = LOOKS[-1]
-    given = (asked, options.batch_size, options.eval_seed)
+    batches, batch_size, seed = BATCHES, BATCH_SIZE, 0
     if manifest:
-        usual = (manifest.eval_batches, manifest.eval_batch_size, manifest.eval_seed)
-    else:
-        usual = (BATCHES, BATCH_SIZE, 0)
-    pairs = zip(given, usual, strict=True)
-    batches, batch_size, seed = (b if a is None else a for a, b in pairs)
+        batches, batch_size = manifest.eval_batches, manifest.eval_batch_size
+        seed = manifest.eval_seed
+    batches = batches if asked is None else asked
+    batch_size = batch_size if options.batch_size is None else options.batch_size
     check_counts(batches=batches, batch_size=batch_size)
     return Plan(data, options.data is not None and options.data_typed, batches, batch_size, seed)
 

@@ -50,7 +50,6 @@ from fa_core.measure.credit import (
 )
 from fa_core.measure.diagnose import (
     Diagnosis,
-    needs_precision,
     of_logits,
     run_accuracy,
     run_diagnosis,
@@ -58,7 +57,7 @@ from fa_core.measure.diagnose import (
 )
 from fa_core.measure.gradients import cut
 from fa_core.measure.hooks import choosing_logits
-from fa_core.measure.isolate import processor_name
+from fa_core.measure.isolate import dtype_name, processor_name
 from fa_core.measure.loss import CE
 from fa_core.measure.norms import PER_TOKEN
 from fa_core.measure.passes import PassOptions, is_out_of_memory
@@ -286,8 +285,8 @@ def build_report(
         report = replace(report, notes="; ".join(filter(None, [known, report.notes])))
     if report.notes:
         note(report.notes)
-    if options.precision or needs_precision(report):
-        report = with_precision(report, partial(precision_of, loaded, batch, how, note))
+    measure = partial(precision_of, loaded, batch, how, note)
+    report = with_precision(report, options.precision or None, measure)
     if options.ablate:
         report = with_ablation(report, loaded, samples)
     credit = measure_credit(loaded, batch, diagnosis, how)
@@ -372,7 +371,7 @@ def _network_facts(loaded: Loaded) -> Json:
     if (run := loaded.manifest) is not None:
         facts |= {TRAINED_ON: run.data_hash, "epochs_done": run.epochs_done}
         facts |= {"recipe": run.recipe, "method_args": run.method_args}
-    kinds = {str(t.dtype).removeprefix("torch.") for t in tensors if t.is_floating_point()}
+    kinds = {dtype_name(t.dtype) for t in tensors if t.is_floating_point()}
     return {**facts, "weights_dtype": "+".join(sorted(kinds))}
 
 

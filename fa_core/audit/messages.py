@@ -260,7 +260,7 @@ class ChildProcess:
             return self._popen.wait()
 
 
-def log_tail(log: Path, lines: int = 20) -> Sequence[str]:
+def log_tail(log: Path, lines: int) -> Sequence[str]:
     """The last non-empty lines of a log file; reads only its end."""
     try:
         with log.open("rb") as file:

@@ -193,10 +193,9 @@ def measure_of(named: str, cwd: str) -> Measure:
 def main() -> None:
     """Serve until stdin closes; arguments: device, working folder."""
     device, cwd = sys.argv[1:]
-    if os.name == "posix":
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        if device == "cpu":
-            os.nice(NICENESS)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if device == "cpu":
+        os.nice(NICENESS)
     client = Client()
     with client.served():
         sys.stdin = StringIO()  # code of the user that reads input finds none

@@ -30,11 +30,11 @@ def write_bytes(path: Path, content: bytes) -> None:
     """
     try:
         path = place_of(path)
-        with folder_of(path, made=True) as (folder, prefix):
-            temporary = f"{prefix}.{path.name}.{os.urandom(8).hex()}.tmp"
+        with folder_of(path, made=True) as folder:
+            temporary = f".{path.name}.{os.urandom(8).hex()}.tmp"
             try:
                 _fill(temporary, [content], folder)
-                os.replace(temporary, prefix + path.name, src_dir_fd=folder, dst_dir_fd=folder)
+                os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
             finally:
                 with contextlib.suppress(OSError):
                     os.unlink(temporary, dir_fd=folder)
@@ -51,21 +51,15 @@ _READ = READ | flags_of("O_NOFOLLOW")
 
 
 @contextlib.contextmanager
-def folder_of(path: Path, *, made: bool = False) -> Iterator[tuple[int | None, str]]:
-    """The open folder of a real path, and what its names begin with there.
+def folder_of(path: Path, *, made: bool = False) -> Iterator[int]:
+    """The open folder of a real path.
 
     It is opened part by part without links, since another user may have exchanged a folder on the
-    way for one after `place_of` looked. Where no folder can be opened (Windows): None, and the path
-    as the beginning. `made`: folders that are not there are made.
+    way for one after `place_of` looked. `made`: folders that are not there are made.
 
     Raises:
         OSError: it does not exist, or a part of its path is a link now.
     """
-    if os.open not in os.supports_dir_fd:
-        if made:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        yield None, f"{path.parent}{os.sep}"
-        return
     folder = os.open(path.anchor, _FOLDER)
     try:
         for part in path.parts[1:-1]:
@@ -77,7 +71,7 @@ def folder_of(path: Path, *, made: bool = False) -> Iterator[tuple[int | None, s
                         raise PermissionError(errno.EACCES, "the umask forbids it")
             outer, folder = folder, os.open(part, _FOLDER, dir_fd=folder)
             os.close(outer)
-        yield folder, ""
+        yield folder
     finally:
         os.close(folder)
 
@@ -86,7 +80,7 @@ _PART = 1 << 20
 _HOLE = bytes(_PART)
 
 
-def _fill(name: str, parts: Iterable[bytes], folder: int | None, mode: int = 0o666) -> None:
+def _fill(name: str, parts: Iterable[bytes], folder: int, mode: int = 0o666) -> None:
     """Write a new file to disk, a part of zeros as a hole; without room for it, remove the file."""
     with open(name, "xb", opener=partial(os.open, mode=mode, dir_fd=folder)) as file:
         try:
@@ -115,15 +109,15 @@ def keep_old(path: Path) -> Path | None:
     """
     path = place_of(path)
     try:
-        with folder_of(path) as (folder, prefix):
-            descriptor = os.open(prefix + path.name, _READ, dir_fd=folder)
+        with folder_of(path) as folder:
+            descriptor = os.open(path.name, _READ, dir_fd=folder)
             with open(descriptor, "rb") as file:  # noqa: PTH123
                 parts, mode = iter(partial(file.read, _PART), b""), os.fstat(descriptor).st_mode
                 number = 1
                 while True:
                     kept = path.with_name(f"{path.name}.~{number}~")
                     with contextlib.suppress(FileExistsError):
-                        _fill(prefix + kept.name, parts, folder, mode)
+                        _fill(kept.name, parts, folder, mode)
                         return kept
                     number += 1
     except FileNotFoundError:
@@ -176,18 +170,14 @@ _OPEN_FILES = ("/dev/std", "/dev/fd/")
 """Beginnings of the system's own links to open files, as `/dev/stdout`."""
 
 
-def refuse_link(path: Path, why: str = "and is not followed") -> None:
+def refuse_link(path: Path) -> None:
     """Refuse to write to a link, or into the folder that it leads to.
-
-    Args:
-        path: the link, or anything else.
-        why: what is said of it.
 
     Raises:
         UsageError: it is a link.
     """
     if os.path.islink(path):  # noqa: PTH114 (no errors)
-        raise _refusal(path, path.readlink(), why)
+        raise _refusal(path, path.readlink(), "and is not followed")
 
 
 def _refusal(link: Path, target: Path, why: str) -> UsageError:
@@ -203,8 +193,8 @@ def remove(path: Path) -> None:
         OSError: the folder cannot be written to.
     """
     path = place_of(path)
-    with contextlib.suppress(FileNotFoundError), folder_of(path) as (folder, prefix):
-        os.unlink(prefix + path.name, dir_fd=folder)
+    with contextlib.suppress(FileNotFoundError), folder_of(path) as folder:
+        os.unlink(path.name, dir_fd=folder)
 
 
 _MOST_LINKS = 40
@@ -240,8 +230,6 @@ def followed(path: Path) -> Path:
 
 def _is_foreign(link: Path) -> bool:
     """Whether another user owns a link; root counts in folders where others can create links."""
-    if not hasattr(os, "geteuid"):  # Windows, where only administrators create links
-        return False
     owner = link.lstat().st_uid
     by_others = owner != 0 or link.parent.stat().st_mode & _OTHERS_WRITE
     return owner != os.geteuid() and bool(by_others)

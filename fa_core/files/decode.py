@@ -10,10 +10,10 @@ import codecs
 import gc
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -21,8 +21,20 @@ from fa_core.errors import FaError, UnreadableInput
 from fa_core.files.opening import check_room, read_file
 from fa_core.sanitize import WHITE_SPACE, may_need_sanitizing, sanitize
 
+T = TypeVar("T")
+
 Json: TypeAlias = dict[str, Any]
 """A decoded JSON object."""
+
+
+def without(members: Mapping[str, Any], *names: str) -> Json:
+    """The members of an object but some.
+
+    >>> without({"a": 1, "b": 2}, "b", "c")
+    {'a': 1}
+    """
+    return {name: value for name, value in members.items() if name not in names}
+
 
 DEEPEST = 64
 """Maximum levels of arrays and objects; this project's reports have 5."""
@@ -201,6 +213,11 @@ def read_toml(path: Path, hint: str = "") -> tuple[str, Json]:
                 where += f": {found[1]}"
             fault = _PLACE.sub("", what)
             raise UnreadableInput(f"not TOML: {fault}", where=where, hint=hint) from error
+
+
+def table_beside(module: str, kind: type[T]) -> T:
+    """The JSON table of a module's own name."""
+    return msgspec.json.decode(Path(module).with_suffix(".json").read_bytes(), type=kind)
 
 
 def integer(digits: str) -> int | float:

@@ -8,6 +8,7 @@ are limited to the file's size when it was opened.
 from __future__ import annotations
 
 import os
+import resource
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -38,7 +39,7 @@ def flags_of(*names: str) -> int:
     return flags
 
 
-READ = os.O_RDONLY | flags_of("O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY")
+READ = os.O_RDONLY | flags_of("O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY")
 
 _KINDS = {
     stat.S_IFREG: "",
@@ -109,15 +110,9 @@ def all_of(file: BinaryIO, path: Name, most: int | None = None) -> bytes:
         raise cannot_open(path, error) from error
 
 
-def name_of(file: BinaryIO, path: Name) -> str:
-    """A name of an open file, for libraries that take only names.
-
-    It is ``path`` on Windows only, where an open file cannot be replaced.
-    """
-    name = f"/dev/fd/{file.fileno()}"
-    if exists(name):
-        return name
-    return os.fspath(path)
+def name_of(file: BinaryIO) -> str:
+    """A name of an open file, for libraries that take only names."""
+    return f"/dev/fd/{file.fileno()}"
 
 
 def size_of(file: BinaryIO) -> int:
@@ -152,10 +147,6 @@ def free_ram() -> int:
     import psutil  # imported late, for a fast start of the explorer
 
     free: int = psutil.virtual_memory().available
-    try:
-        import resource
-    except ImportError:  # a system without such limits
-        return free
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit == resource.RLIM_INFINITY:
         return free

@@ -4,6 +4,7 @@ and written; and the journal of one that goes on."""
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import math
 import os
 import time
@@ -196,7 +197,7 @@ def unique_keys(rows: Sequence[AuditRow]) -> list[str]:
 
 
 _HEAD = 4096
-_FLAGS = os.O_RDWR | os.O_CREAT | flags_of("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY")
+_FLAGS = os.O_RDWR | os.O_CREAT | flags_of("O_NOFOLLOW", "O_CLOEXEC")
 TRIES, _TRY_SECONDS = 100, 0.02
 """How often a file that another process writes is looked at, and how long each try lasts."""
 KEPT = "the runs before are in it, and --resume goes on"
@@ -299,8 +300,8 @@ def _locked(path: Path) -> IO[bytes]:
     """
     try:
         for _ in range(TRIES):
-            with folder_of(path, made=True) as (folder, prefix):
-                descriptor = os.open(prefix + path.name, _FLAGS, 0o666, dir_fd=folder)
+            with folder_of(path, made=True) as folder:
+                descriptor = os.open(path.name, _FLAGS, 0o666, dir_fd=folder)
             file = open(descriptor, "r+b", buffering=0)  # noqa: SIM115, PTH123
             if _is_held(file, path):
                 return file
@@ -315,11 +316,7 @@ def _locked(path: Path) -> IO[bytes]:
 def _is_held(file: IO[bytes], path: Path) -> bool:
     """Whether a file could be locked, and still is the one of its path."""
     try:
-        import fcntl
-
         fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except ImportError:  # a system without such locks
-        return True
     except OSError:
         return False

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from fa_core.errors import FaError
-from fa_core.files.decode import Json, loads
+from fa_core.files.decode import Json, loads, without
 from fa_core.files.opening import exists, read_file, real_path
 from fa_core.formats.checkpoint_file import HASHED, marked_changed
 from fa_core.formats.rows import AuditRow, row_of_manifest
@@ -111,10 +111,9 @@ def _facts(row: AuditRow) -> Json:
     network = provenance.get("network")
     if facts or row.seed is None or network is None:
         return facts
-    named = {name: value for name, value in row.axes.items() if name not in ("of", "lam")}
     settings = provenance.get("settings")
     facts = {"seed": row.seed, "arch": network, "data_hash": provenance.get("data_hash")}
     if isinstance(settings, Mapping):
         # the network with its arguments
         facts["model"] = settings.get("model")
-    return {**facts, **named, "rule": _rule(row)}
+    return {**facts, **without(row.axes, "of", "lam"), "rule": _rule(row)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from operator import attrgetter
@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from fa_core.errors import UnreadableInput
-from fa_core.files.decode import Json
+from fa_core.files.decode import Json, without
 from fa_core.files.opening import LONGEST_NAME, is_file, read_file, real_path
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -193,7 +193,7 @@ def recipe_of(row: AuditRow) -> Json:
     found = row.report.provenance.get("recipe")
     # not Mapping, whose test takes as long as the rest: of 10,000 runs at each letter of a filter
     known = found if isinstance(found, dict) else {}
-    return {name: value for name, value in known.items() if name != "lam"}
+    return without(known, "lam")
 
 
 def axes_of_methods(rows: Sequence[AuditRow]) -> dict[str, list[str]]:
@@ -228,11 +228,6 @@ def row_of_file(path: str) -> AuditRow:
                 file = folder / ",".join(found).replace("/", ".") / file.relative_to(folder)
             break
     return row_named(str(file), path)
-
-
-def with_assumed_baseline(rows: Iterable[AuditRow], baseline: FrozenBaseline) -> list[AuditRow]:
-    """The rows judged by an assumed baseline; unmeasured rows are unchanged."""
-    return [row.judged_by(baseline) for row in rows]
 
 
 def with_given_baseline(row: AuditRow, baseline: FrozenBaseline) -> AuditRow:

@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from fa_core.files.atomic import write_bytes
-from fa_core.files.decode import Json
+from fa_core.files.decode import Json, without
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.provenance import Intervals, Series
 from fa_core.report.report_facts import as_json
@@ -140,13 +140,11 @@ def with_growth_bound(report: Logged, h_0: float, depth: int) -> Logged:
     bound = math.nan
     if math.isfinite(h_0) and 0 <= h_L < math.inf:
         bound = float((h_L / h_0) ** (1.0 / depth))
-    unmeasured = dict(report.unmeasured)
-    unmeasured.pop("a", None)
     return msgspec.structs.replace(
         report,
         growth_bound=bound,
         evidence={**report.evidence, "a": "bound"},
-        unmeasured=unmeasured,
+        unmeasured=without(report.unmeasured, "a"),
     )
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from fa_core.errors import TapError, UsageError
-from fa_core.files.decode import Json
+from fa_core.files.decode import Json, without
 from fa_core.measure.credit_metrics import credit_entries
 from fa_core.measure.gradients import LayerOf, Pass
 from fa_core.measure.isolate import processor_name
@@ -148,9 +148,9 @@ class Accumulator:
 
     def __init__(
         self,
-        stability_layer: int | None = None,
-        norm_batches: int = 1,
-        decide_at: float | None = None,
+        stability_layer: int | None,
+        norm_batches: int,
+        decide_at: float | None,
     ) -> None:
         self._asked_layer = stability_layer
         self._layer = 0
@@ -457,13 +457,12 @@ def without_gradient(report: DiagnosticReport, why: dict[str, str]) -> Diagnosti
         why: ``"c"``, or ``"b"`` and ``"c"`` → why it is not measured.
     """
     columns = [JUDGED[letter].column for letter in why]
-    intervals = {name: ends for name, ends in report.intervals.items() if name not in columns}
     return msgspec.structs.replace(
         report,
         cross_batch_stability=None,
         mean_error=None,
         bp_grad_norms=[] if "b" in why else report.bp_grad_norms,
-        intervals=intervals,
+        intervals=without(report.intervals, *columns),
         credit=report.credit or {"missing": {"gamma": why["c"]}},
         unmeasured=why,
     )

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from fa_core.errors import UsageError
 from fa_core.measure.batch_input import IGNORED, as_batches, to_device
 from fa_core.measure.diagnose import run_accuracy
+from fa_core.measure.gradients import loss_terms
 from fa_core.measure.hooks import (
     READS,
     Args,
@@ -20,7 +21,7 @@ from fa_core.measure.hooks import (
     replace_first_tensor,
     tapped,
 )
-from fa_core.measure.isolate import Device, Inputs, call_model, detached_inputs, eval_mode
+from fa_core.measure.isolate import Inputs, call_model, detached_inputs, eval_mode
 from fa_core.measure.loss import is_correct
 from fa_core.measure.taps import States, guess_taps
 from fa_core.report.provenance import DepthAblation
@@ -88,7 +89,6 @@ def depth_ablation(
     eval_batches: Iterable[object],
     taps: str | Sequence[str] | None = None,
     dtype: str | None = None,
-    device: Device = None,
 ) -> DepthAblation:
     """Accuracy with every block taken out in turn.
 
@@ -104,7 +104,6 @@ def depth_ablation(
         eval_batches: as `diagnose` takes them.
         taps: names of modules, as `diagnose` takes them; None = a guess.
         dtype: as `diagnose` takes it.
-        device: as `diagnose` takes it.
 
     Returns:
         Accuracies, fractions.
@@ -118,7 +117,7 @@ def depth_ablation(
     Belongie, Residual networks behave like ensembles of relatively shallow networks, NeurIPS 2016.
     """
     batches = as_batches(eval_batches)
-    with eval_mode(model, dtype, device) as net, net.rng.isolated_over(batches):
+    with eval_mode(model, dtype) as net, net.rng.isolated_over(batches):
         ready = [to_device(batch, index, net) for index, batch in enumerate(batches)]
         modules = _states_of(net.model, taps, ready[0][0])
 
@@ -141,5 +140,5 @@ def depth_ablation(
         return DepthAblation(
             accuracy=accuracy,
             accuracy_without=[measured([l])[0] for l in range(blocks)],
-            samples=sum(int((y != IGNORED).sum()) for _, y in ready),
+            samples=sum(loss_terms(y) for _, y in ready),
         )

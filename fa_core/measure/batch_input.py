@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fa_core.errors import MeasureError
-from fa_core.measure.isolate import EvalNetwork, Inputs, first_of, tensors_of, tree_map
+from fa_core.files.decode import without
+from fa_core.measure.isolate import EvalNetwork, Inputs, dtype_name, first_of, tensors_of, tree_map
 
 Batch: TypeAlias = tuple[Inputs, Tensor]
 """(x, y)."""
@@ -268,8 +269,8 @@ def as_batch(batch: object, index: int, model: nn.Module | None = None) -> Batch
         inputs, y = tree_map(_recordable, inputs), _recordable(y)
         if _is_per_pixel(tensors_of(inputs), y):
             y = y.flatten(1)
-            return inputs, _checked_type(y, where)
-        _check_shapes(tensors_of(inputs), y, where, named=isinstance(batch, Mapping))
+        else:
+            _check_shapes(tensors_of(inputs), y, where, named=isinstance(batch, Mapping))
     except (TypeError, ValueError, RuntimeError) as error:
         raise MeasureError(
             f"no tensors: {error}",
@@ -301,7 +302,7 @@ def _checked_type(y: Tensor, where: str) -> Tensor:
         MeasureError: they are not.
     """
     if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
-        kind = str(y.dtype).removeprefix("torch.")
+        kind = dtype_name(y.dtype)
         raise MeasureError(
             f"labels are {kind}",
             where=where,
@@ -400,8 +401,7 @@ def label_note(batch: object, y: Tensor, model: nn.Module) -> str:
         return SHIFTED
     if _tokens_by_class(model) is not None:
         return ""
-    inputs = {name: value for name, value in batch.items() if name != "labels"}
-    if any(_is_copy(labels, tokens) for tokens in _token_inputs(inputs)):
+    if any(_is_copy(labels, tokens) for tokens in _token_inputs(without(batch, "labels"))):
         return KEPT
     return ""
 

@@ -163,7 +163,7 @@ def _read(path: Path) -> Checkpoint:
             if int.from_bytes(head[:8], "little") > HEADER_LIMIT:
                 raise UnreadableInput("its header is too large for any network", where=path)
             metadata = safetensors_metadata(str(path), file, size)
-            return _read_safetensors(path, name_of(file, path), metadata)
+            return _read_safetensors(path, name_of(file), metadata)
         if not head.startswith((_ZIP_MAGIC, _PICKLE_MAGIC)):
             raise not_a_checkpoint(str(path), head)
         archive = opened(file)

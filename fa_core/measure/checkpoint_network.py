@@ -23,7 +23,7 @@ from fa_core.errors import UnknownNetwork, UnreadableInput, UsageError, first_li
 from fa_core.files.tensor_mappings import EXTRA_STATE, State
 from fa_core.measure.checkpoint import Checkpoint, by_preference, dotted
 from fa_core.measure.copies import on_meta
-from fa_core.measure.isolate import HALF, RngState
+from fa_core.measure.isolate import HALF, RngState, dtype_name
 from fa_core.report.manifest import MANIFEST, Manifest
 from fa_core.report.numbers import listed
 from fa_core.sanitize import sanitize
@@ -264,7 +264,7 @@ class _FloatsOnly(TorchFunctionMode):
         self, func: Callable[..., object], types: object, args: Any = (), kwargs: Any = None
     ) -> object:
         if func is Tensor.copy_ and args[0].is_floating_point() > args[1].is_floating_point():
-            kind = str(args[1].dtype).removeprefix("torch.")
+            kind = dtype_name(args[1].dtype)
             raise ValueError(f"is stored as {kind}, without a scale: dequantise it")
         return func(*args, **kwargs or {})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any, cast
 
@@ -13,6 +13,11 @@ from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 
 from fa_core.errors import MeasureError, first_line
+
+
+def tensors_in(model: nn.Module) -> Iterator[Tensor]:
+    """Parameters and buffers."""
+    return chain(model.parameters(), model.buffers())
 
 
 class _Copying(TorchFunctionMode):
@@ -25,8 +30,7 @@ class _Copying(TorchFunctionMode):
         self, model: nn.Module, device: torch.device | None, dtype: torch.dtype | None
     ) -> None:
         super().__init__()
-        tensors = chain(model.parameters(), model.buffers())
-        self._own = {tensor.dtype for tensor in tensors if tensor.is_floating_point()}
+        self._own = {tensor.dtype for tensor in tensors_in(model) if tensor.is_floating_point()}
         self._device = device
         self._dtype = dtype
 
@@ -70,7 +74,7 @@ def on_meta(model: nn.Module) -> nn.Module:
     made: dict[object, Tensor] = {}
     memo: dict[int, Any] = {}
     try:
-        for one in chain(model.parameters(), model.buffers()):
+        for one in tensors_in(model):
             if is_lazy(one):
                 kind: Any = type(one)
                 memo[id(one)] = kind(device="meta")  # torch cannot copy a buffer of this kind
@@ -89,6 +93,6 @@ def float64_copy(model: nn.Module) -> nn.Module:
     It stays on its device; only from Apple's MPS, which has no float64, it moves to the CPU.
     """
     place = None
-    if any(p.device.type == "mps" for p in chain(model.parameters(), model.buffers())):
+    if any(p.device.type == "mps" for p in tensors_in(model)):
         place = torch.device("cpu")
     return copied(model, place, torch.float64)

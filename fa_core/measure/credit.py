@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -54,6 +53,7 @@ from fa_core.measure.proven_credit import doubt
 from fa_core.measure.taps import Taps, thawed
 from fa_core.measure.tracing import agreeing
 from fa_core.report.gamma import deep_gamma
+from fa_core.report.numbers import or_none
 from fa_core.report.provenance import Series
 from fa_core.zoo.methods.base import Method
 from fa_core.zoo.models.base import StreamNet
@@ -217,7 +217,6 @@ def credit_quality(
     batch: object,
     how: PassOptions = DEFAULTS,
     directions: int = DIRECTIONS,
-    seed: int = 0,
 ) -> Json:
     """Compare a credit signal with the true gradient and with the measured response of the loss.
 
@@ -230,7 +229,6 @@ def credit_quality(
         batch: inputs and labels, as for `diagnose`; for labels (B, T) there is no ρ and no nudge.
         how: the options of `diagnose`; its ``dtype`` is the arithmetic of a function.
         directions: M random directions per sample; 0 leaves ρ out.
-        seed: seed of the directions.
 
     Returns:
         The ``credit`` of a report (`credit_entries`), and per layer, None where undefined: ``rho``,
@@ -248,7 +246,7 @@ def credit_quality(
     drew = False
     if callable(credit):
         credit, drew = given_credit(net, credit, batch, how)
-    found = _quality(net, credit, batch, how, directions, seed, with_null=True)
+    found = _quality(net, credit, batch, how, directions, with_null=True)
     if drew:
         found["note"] = CREDIT_DREW
     return found
@@ -260,7 +258,6 @@ def _quality(
     batch: object,
     how: PassOptions,
     directions: int,
-    seed: int = 0,
     free: Sequence[int] = (),
     no_credit: str = Method.no_credit,
     with_null: bool = False,
@@ -284,7 +281,7 @@ def _quality(
         except TapError as error:
             missing["rho, nudge"] = str(error)
         else:
-            responses = probe.responses(signal, seed)
+            responses = probe.responses(signal)
         if with_null:
             found["null"] = shuffled_null(signal, exact.gradients).to_dict()
         found.update(pooled_gamma(signal, exact.gradients))
@@ -294,8 +291,7 @@ def _quality(
     found["nudge"] = list(nudges)
     if directions:
         found.update(rho=list(rhos), directions=directions)
-        deep = deep_gamma(found, metric="rho")
-        found["deep_rho"] = None if math.isnan(deep) else deep
+        found["deep_rho"] = or_none(deep_gamma(found, metric="rho"))
     if missing:
         found["missing"] = missing
     return found
@@ -343,9 +339,9 @@ class _Probe:
     exact: Reference
     directions: int
 
-    def responses(self, signal: Signal, seed: int) -> list[_Response]:
+    def responses(self, signal: Signal) -> list[_Response]:
         """ρ and nudge of every layer."""
-        draws = torch.Generator().manual_seed(seed)
+        draws = torch.Generator().manual_seed(0)
         return [
             _UNDEFINED if a is None else (self._rho(l, a, draws), self._nudge(l, a))
             for l, a in enumerate(signal)
@@ -450,7 +446,7 @@ def method_gamma(net: nn.Module, method: Method, batch: object) -> Series:
 
 
 def null_gamma(
-    net: nn.Module, method: Method, batch: object, draws: int | None = None, seed: int = 0
+    net: nn.Module, method: Method, batch: object, draws: int | None = None
 ) -> NullGamma:
     """Deep Γ under fresh feedback and under the training feedback.
 
@@ -460,7 +456,6 @@ def null_gamma(
         batch: inputs (B, ...) and class indices (B,).
         draws: number of fresh feedbacks; None = `usual_draws`. More draws extend fewer: the first
             ones are the same.
-        seed: seed of the draws.
 
     Raises:
         UsageError: the method draws no feedback, so it has no null.
@@ -473,7 +468,7 @@ def null_gamma(
         )
     if draws is None:
         draws = usual_draws(method)
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
     with _measured(net, batch) as gammas:
         own = gammas(copy.deepcopy(method))
         drawn = [gammas(method.fresh(generator)) for _ in range(draws)]

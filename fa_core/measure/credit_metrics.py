@@ -271,7 +271,7 @@ _ROUNDING = 12
 """Digits of a Γ: a credit that is the same for every sample is its own null, up to rounding."""
 
 
-def shuffled_null(credit: Signal, gradients: Sequence[Tensor], seed: int = 0) -> NullGamma:
+def shuffled_null(credit: Signal, gradients: Sequence[Tensor]) -> NullGamma:
     """Deep Γ of the same credit handed to other samples: cos(a_l,π(i), g_l,i), one order π of the
     batch for all layers.
 
@@ -282,7 +282,6 @@ def shuffled_null(credit: Signal, gradients: Sequence[Tensor], seed: int = 0) ->
     Args:
         credit: a_0..a_L, each (B, D); None for a layer without credit.
         gradients: g_0..g_L, likewise.
-        seed: of the orders.
 
     Returns:
         `SHUFFLES` draws; deep Γ is over the layers l ≥ 1 with credit, and no draw has one if a
@@ -295,7 +294,7 @@ def shuffled_null(credit: Signal, gradients: Sequence[Tensor], seed: int = 0) ->
     >>> sorted(set(null.deep)), null.observed
     ([0.0, 1.0], 1.0)
     """
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
     orders = [torch.randperm(len(gradients[0]), generator=generator) for _ in range(SHUFFLES)]
     same = torch.arange(len(gradients[0]))
     by_layer: list[Series] = []

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.errors import FaError, UsageError
+from fa_core.files.decode import without
 from fa_core.measure.accumulator import Accumulator
 from fa_core.measure.batch_input import BatchLog, Progress, as_batches, label_note, to_device
 from fa_core.measure.credit import credit_quality
@@ -186,14 +187,9 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
             method_name=method_name,
             thresholds=thresholds or DiagnosticThresholds(),
         )
-        if precision is None:
-            precision = needs_precision(report)
-        if not precision:
-            return report
         how = replace(how, loss=diagnosis.loss)
-        return with_precision(
-            report, partial(reference_precision, model, diagnosis.first_batch, how)
-        )
+        measure = partial(reference_precision, model, diagnosis.first_batch, how)
+        return with_precision(report, precision, measure)
 
 
 def of_logits(loss: LossChoice, logits: LogitsChoice) -> LossChoice:
@@ -212,9 +208,12 @@ def needs_precision(report: DiagnosticReport) -> bool:
 
 
 def with_precision(
-    report: DiagnosticReport, measure: Callable[[], ReferencePrecision]
+    report: DiagnosticReport, asked: bool | None, measure: Callable[[], ReferencePrecision]
 ) -> DiagnosticReport:
-    """The report with its reference precision, or the reason why there is none."""
+    """The report with its reference precision, or the reason why there is none, where that was
+    asked for; None: where it is needed (`needs_precision`)."""
+    if not (needs_precision(report) if asked is None else asked):
+        return report
     try:
         found = measure()
     except FaError as error:
@@ -319,7 +318,7 @@ def _with_credit(
     if how.credit is None:
         return numbers
     found = credit_quality(model, how.credit, batch, how, directions=0)
-    unmeasured = {name: why for name, why in numbers.unmeasured.items() if name != "gamma"}
+    unmeasured = without(numbers.unmeasured, "gamma")
     return msgspec.structs.replace(numbers, credit=found, unmeasured=unmeasured)
 
 

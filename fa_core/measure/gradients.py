@@ -129,9 +129,9 @@ def loss_gradient(logits: Tensor, y: Tensor, loss: Loss = CE) -> tuple[Tensor, T
 def activation_gradients(
     stream: Stream,
     y: Tensor,
-    layers: Layers = None,
-    keep_graph: bool = False,
-    loss: Loss = CE,
+    layers: Layers,
+    keep_graph: bool,
+    loss: Loss,
 ) -> tuple[list[Tensor], Tensor]:
     """g_l = ∂loss/∂h_l at some layers, and e_T, from one backward pass.
 
@@ -356,7 +356,7 @@ def backward(
 
 
 def microbatches(
-    run: Callable[[Inputs, Tensor], Pass], x: Inputs, y: Tensor, largest: int | None = None
+    run: Callable[[Inputs, Tensor], Pass], x: Inputs, y: Tensor, largest: int | None
 ) -> Pass:
     """One batch's pass, joined from passes over its parts.
 

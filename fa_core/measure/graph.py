@@ -21,6 +21,7 @@ from torch.overrides import TorchFunctionMode
 
 from fa_core.measure.flow import ROOT, recording
 from fa_core.measure.hooks import Args, Kwargs
+from fa_core.measure.isolate import dtype_name
 
 SELECTIONS = {
     "SqueezeBackward1",
@@ -151,15 +152,11 @@ def arithmetic(logits: Tensor, nodes: Iterable[Node] = ()) -> str:
     for node in nodes:
         if node.name() not in SELECTIONS and "AccumulateGrad" not in node.name():
             found.update(meta.dtype for meta in getattr(node, "_input_metadata", ()))
-    others = [_name(dtype) for dtype in found - {logits.dtype} if dtype.is_floating_point]
-    name = _name(logits.dtype)
+    others = [dtype_name(dtype) for dtype in found - {logits.dtype} if dtype.is_floating_point]
+    name = dtype_name(logits.dtype)
     if others:
         name += f", {' and '.join(sorted(others))} inside"
     return name
-
-
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
 
 
 class HookRecorder(TorchFunctionMode):

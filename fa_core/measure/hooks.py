@@ -18,6 +18,7 @@ from fa_core.measure.isolate import (
     Inputs,
     call_model,
     detached_inputs,
+    dtype_name,
     is_built_in,
     uncompiled,
 )
@@ -200,7 +201,7 @@ def replace_first_tensor(output: object, tensor: Tensor) -> object:
 def described(value: object) -> str:
     """Kind, type and shape of a value, for messages."""
     if isinstance(value, Tensor):
-        dtype = str(value.dtype).removeprefix("torch.")
+        dtype = dtype_name(value.dtype)
         return f"a {dtype} tensor of shape {tuple(value.shape)}"
     name = f"a {type(value).__name__}"
     if not isinstance(value, (tuple, list)):
@@ -257,11 +258,8 @@ def choosing_logits(model: nn.Module, choice: LogitsChoice) -> Iterator[None]:
             return chosen_logits(output[0], choice), *output[1:]
         return chosen_logits(output, choice)
 
-    hook = uncompiled(model).register_forward_hook(choose, with_kwargs=True)
-    try:
+    with uncompiled(model).register_forward_hook(choose, with_kwargs=True):
         yield
-    finally:
-        hook.remove()
 
 
 def chosen_logits(output: Any, choice: int | str | Callable[[Any], Tensor]) -> Tensor:

@@ -14,10 +14,10 @@ import platform
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import chain, product
+from itertools import product
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -27,7 +27,7 @@ from torch import Generator, Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from fa_core.errors import MeasureError, UsageError, first_line
-from fa_core.measure.copies import copied
+from fa_core.measure.copies import copied, tensors_in
 from fa_core.zoo import models
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -197,15 +197,12 @@ def eval_mode(
 @contextmanager
 def _in_one_replica(model: nn.Module) -> Iterator[None]:
     """Run `nn.DataParallel` on its first device alone: the threads of others have no hooks."""
-    parallel = [module for module in model.modules() if isinstance(module, nn.DataParallel)]
-    devices = [module.device_ids for module in parallel]
-    try:
-        for module in parallel:
-            module.device_ids = module.device_ids[:1]
+    with ExitStack() as after:
+        for module in model.modules():
+            if isinstance(module, nn.DataParallel):
+                after.callback(setattr, module, "device_ids", module.device_ids)
+                module.device_ids = module.device_ids[:1]
         yield
-    finally:
-        for module, own in zip(parallel, devices, strict=True):
-            module.device_ids = own
 
 
 def _check_network(model: object) -> None:
@@ -326,18 +323,22 @@ def as_found(model: nn.Module, contents: bool = True) -> Iterator[nn.Module]:
 
 
 @contextmanager
-def measuring_arithmetic(place: torch.device, as_is: bool = False) -> Iterator[None]:
+def measuring_arithmetic(place: torch.device, as_is: bool) -> Iterator[None]:
     """Turn gradients on, TF32 off and, unless ``as_is``, autocast off; compiled code runs
     uncompiled, and attention as in training."""
     autocast = nullcontext() if as_is else torch.autocast(place.type, enabled=False)
     attention = torch.backends.mha
-    fast = attention.get_fastpath_enabled()
-    with full_float32(), torch.inference_mode(False), torch.enable_grad(), autocast, _eager():
-        try:
-            attention.set_fastpath_enabled(False)
-            yield
-        finally:
-            attention.set_fastpath_enabled(fast)
+    with (
+        full_float32(),
+        torch.inference_mode(False),
+        torch.enable_grad(),
+        autocast,
+        _eager(),
+        ExitStack() as after,
+    ):
+        after.callback(attention.set_fastpath_enabled, attention.get_fastpath_enabled())
+        attention.set_fastpath_enabled(False)
+        yield
 
 
 @contextmanager
@@ -492,7 +493,7 @@ def uncompiled(model: nn.Module) -> nn.Module:
 
 def floating(model: nn.Module) -> list[Tensor]:
     """Floating-point parameters and buffers."""
-    return [t for t in chain(model.parameters(), model.buffers()) if t.is_floating_point()]
+    return [t for t in tensors_in(model) if t.is_floating_point()]
 
 
 def target_dtype(model: nn.Module, dtype: str | torch.dtype | None = None) -> torch.dtype | None:
@@ -510,7 +511,7 @@ def target_dtype(model: nn.Module, dtype: str | torch.dtype | None = None) -> to
         if any(t.dtype in HALF for t in floating(model)):
             return torch.float32
         return None
-    name = str(dtype).removeprefix("torch.")
+    name = dtype_name(dtype)
     if name not in DTYPES:
         raise UsageError(
             f"unknown dtype {name!r}",
@@ -518,6 +519,11 @@ def target_dtype(model: nn.Module, dtype: str | torch.dtype | None = None) -> to
             hint='one of None, "float32", "float64", "as-is"',
         )
     return DTYPES[name]
+
+
+def dtype_name(dtype: object) -> str:
+    """A dtype without torch's name."""
+    return str(dtype).removeprefix("torch.")
 
 
 def to_float64(tensor: Tensor) -> Tensor:
@@ -534,7 +540,7 @@ def to_float64(tensor: Tensor) -> Tensor:
 
 def _device(model: nn.Module, device: Device) -> torch.device:
     if device is None:
-        first = next(chain(model.parameters(), model.buffers()), None)
+        first = next(tensors_in(model), None)
         if first is None:
             return torch.device("cpu")
         return first.device

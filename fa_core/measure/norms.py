@@ -532,7 +532,7 @@ def summed_gradients(gradient: Tensor) -> Tensor:
     return gradient.sum(dim=0, dtype=torch.float64)
 
 
-def growth_interval(residual_norms: Tensor, seed: int = 0) -> Interval | None:
+def growth_interval(residual_norms: Tensor) -> Interval | None:
     """(a): of growth = max_l q_l, q_l = m_{l+1}/m_l, the m_l medians over the same samples.
 
         [max_l low_l, max_l high_l]
@@ -543,7 +543,6 @@ def growth_interval(residual_norms: Tensor, seed: int = 0) -> Interval | None:
 
     Args:
         residual_norms: (L+1, n) ‖h_l,i‖.
-        seed: of the draws.
 
     Returns:
         Ratios, which hold the growth; the high end is at most the largest float. Blocks next to a
@@ -559,7 +558,7 @@ def growth_interval(residual_norms: Tensor, seed: int = 0) -> Interval | None:
     if residual_norms.shape[1] < FEWEST or not defined or not medians.isfinite().all():
         return None
     draws = min(max(DRAWS, DRAWS_PER_BLOCK * len(defined)), MOST_DRAWS)
-    medians = resampled_medians(residual_norms, draws, seed)
+    medians = resampled_medians(residual_norms, draws)
     dead = medians < NORM_RATIO_EPS
     ratios = (medians[:, 1:] / medians[:, :-1])[:, defined]
     undefined = (dead[:, 1:] | dead[:, :-1])[:, defined] | ratios.isnan()

@@ -32,6 +32,7 @@ from fa_core.measure.isolate import (
     GeneratorStates,
     Inputs,
     RngState,
+    dtype_name,
     eval_mode,
     to_float64,
 )
@@ -471,7 +472,7 @@ def _shapes(x: Inputs) -> str:
     parts = []
     for name, tensor in x.items() if isinstance(x, Mapping) else [("", x)]:
         if isinstance(tensor, Tensor):
-            dtype = str(tensor.dtype).removeprefix("torch.")
+            dtype = dtype_name(tensor.dtype)
             parts.append(f"{name} of shape {tuple(tensor.shape)}, {dtype}".strip())
     return ", ".join(parts)
 

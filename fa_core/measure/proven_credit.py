@@ -19,7 +19,7 @@ from fa_core.measure.batch_input import IGNORED
 from fa_core.measure.gradients import loss_gradient
 from fa_core.measure.graph import SELECTIONS
 from fa_core.measure.isolate import Inputs, RngState, tree_map
-from fa_core.measure.loss import CE, Loss
+from fa_core.measure.loss import Loss
 from fa_core.measure.norms import Signal, length, same
 from fa_core.measure.taps import Tapped, thawed
 from fa_core.measure.tracing import CutStates, OwnBackward
@@ -83,7 +83,7 @@ class CreditProof:
         own: OwnBackward,
         x: Inputs,
         y: Tensor,
-        loss: Loss = CE,
+        loss: Loss,
     ) -> None:
         self._tapped = tapped
         self._model = model

@@ -19,6 +19,7 @@ from fa_core.files.decode import Json
 from fa_core.report.diagnostic_record import records_of, report_text
 from fa_core.report.gamma import deep_gamma, null_gamma
 from fa_core.report.judged_run import JudgedRun
+from fa_core.report.numbers import or_none
 from fa_core.report.provenance import Credit, Provenance
 from fa_core.report.report_facts import NO_REASON, NORMS, ReportFacts, as_json, refuse_changes
 from fa_core.report.verdict_text import verdict_words
@@ -129,13 +130,13 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
     @property
     def deep_gamma(self) -> float | None:
         """Deep Γ (`fa_core.report.gamma.deep_gamma`); None if unmeasured."""
-        return _known(deep_gamma(self.credit, self.method_name))
+        return or_none(deep_gamma(self.credit, self.method_name))
 
     @property
     def null_gamma(self) -> float | None:
         """The mean of deep Γ under random feedback; None if unmeasured."""
         mean, _ = null_gamma(self.credit, self.method_name)
-        return _known(mean)
+        return or_none(mean)
 
     def describe(self) -> list[str]:
         """A line per diagnostic: its state, number with interval, threshold; or why unmeasured."""
@@ -244,12 +245,6 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
         if isinstance(kept, str) and not report.recorded_differs:
             report = replace(report, recorded_verdict=kept)
         return report
-
-
-def _known(value: float) -> float | None:
-    if math.isnan(value):
-        return None
-    return value
 
 
 def _converted(fields: Mapping[str, object]) -> DiagnosticReport:

@@ -16,11 +16,11 @@ import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
-from pathlib import Path
 
 import msgspec
 
 from fa_core.errors import UsageError
+from fa_core.files.decode import table_beside
 from fa_core.report.numbers import exact, short
 from fa_core.report.quantities import JUDGED, Quantity
 from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
@@ -155,9 +155,7 @@ def judged_text(quantity: Quantity, value: float | None, thresholds: DiagnosticT
     return quantity.text(value, limit_of(quantity, thresholds))
 
 
-_FACTS = msgspec.json.decode(
-    Path(__file__).with_suffix(".json").read_bytes(), type=list[Diagnostic]
-)
+_FACTS = table_beside(__file__, list[Diagnostic])
 DIAGNOSTICS: dict[str, Diagnostic] = {diagnostic.letter: diagnostic for diagnostic in _FACTS}
 """The diagnostics by letter, in the order of the verdict text, from `diagnostics.json`."""
 

@@ -10,6 +10,8 @@ from zlib import crc32
 
 import msgspec
 
+from fa_core.files.decode import table_beside
+
 
 class MethodStyle(NamedTuple):
     """Drawing style of a method.
@@ -26,9 +28,7 @@ class MethodStyle(NamedTuple):
 MARKERS = "os^Dv><PXp"
 """Matplotlib's filled markers."""
 
-METHOD_STYLES = msgspec.json.decode(
-    Path(__file__).with_suffix(".json").read_bytes(), type=dict[str, MethodStyle]
-)
+METHOD_STYLES = table_beside(__file__, dict[str, MethodStyle])
 """Okabe and Ito's colours, which differ with any colour vision (yellow darkened to show on white),
 grey and wine; then shades that show on white and on black: so many differ by the marker too."""
 

@@ -16,6 +16,11 @@ def is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
+def or_none(value: float) -> float | None:
+    """A number, or None for NaN."""
+    return None if math.isnan(value) else value
+
+
 def significant(value: float | None, digits: int = 4) -> str:
     """A number with so many significant digits, including zeros, for tables.
 
@@ -50,12 +55,12 @@ def brief(value: float | None, digits: int = 4) -> str:
 
 
 def on_its_side(
-    value: float, limit: float | None, write: Callable[[float, int], str], digits: int
+    value: float | None, limit: float | None, write: Callable[[float, int], str], digits: int
 ) -> str:
     """A number with so many digits, or with as many more as show on which side of a limit it is.
 
     Args:
-        value: the number.
+        value: the number; None is N/A.
         limit: None for no limit.
         write: makes the text of a number and a count of digits.
         digits: the fewest.
@@ -65,6 +70,8 @@ def on_its_side(
     >>> on_its_side(50.93, 50.0, brief, 4), on_its_side(50.0, 50.0, brief, 4)
     ('50.93', '50')
     """
+    if value is None:
+        return MISSING
     if limit is None or not math.isfinite(value):
         return write(value, digits)
     side = value > limit, value < limit
@@ -83,8 +90,6 @@ def brief_in(value: float | None, cells: int, limit: float | None = None) -> str
     >>> brief_in(10.96098, 7), brief_in(-0.03589, 7), brief_in(50.0004, 7, 50.0)
     ('10.96', '-0.0359', '50.0004')
     """
-    if value is None:
-        return MISSING
     return on_its_side(value, limit, brief, 4 if len(brief(value)) <= cells else 3)
 
 
@@ -154,12 +159,12 @@ def spread(mean: float | None, std: float | None, limit: float | None = None) ->
     ('1.00 ± 0.00', '1.00e-4 ± 0', '0.3490000 ± 0.0000040')
     """
     if mean is None or std is None or not math.isfinite(mean) or not math.isfinite(std):
-        return _significant_beside(mean, limit, 4)
+        return on_its_side(mean, limit, significant, 4)
     if is_rounding(std, mean):
         std = 0.0
     scale = max(abs(mean), std)
     if scale and not 1e-3 <= scale < 1e5:
-        return f"{_significant_beside(mean, limit, 3)} ± {significant(std, 2)}"
+        return f"{on_its_side(mean, limit, significant, 3)} ± {significant(std, 2)}"
     places = max(0, _decimals(mean, 3), _decimals(std, 2))
     places = len(on_its_side(mean, limit, fixed, places).partition(".")[2])
     return f"{fixed(mean, places)} ± {fixed(std, places)}"
@@ -177,16 +182,10 @@ def factor_spread(mean: float | None, factor: float | None, limit: float | None 
     >>> factor_spread(5.18e8, 1.52), factor_spread(1.5, None), factor_spread(None, None)
     ('5.18e8 (×1.5)', '1.50', 'N/A')
     """
-    text = _significant_beside(mean, limit, 3)
+    text = on_its_side(mean, limit, significant, 3)
     if factor is None:
         return text
     return f"{text} (×{significant(factor, 2)})"
-
-
-def _significant_beside(value: float | None, limit: float | None, digits: int) -> str:
-    if value is None:
-        return MISSING
-    return on_its_side(value, limit, significant, digits)
 
 
 def _decimals(value: float, digits: int) -> int:

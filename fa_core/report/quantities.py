@@ -7,11 +7,11 @@ The table is `quantities.json`. What judges a number, and by which limit, is in
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import msgspec
 
-from fa_core.report.numbers import MISSING, brief, fixed, on_its_side
+from fa_core.files.decode import table_beside
+from fa_core.report.numbers import brief, fixed, on_its_side
 from fa_core.report.report_facts import ReportFacts
 
 
@@ -88,8 +88,6 @@ class Quantity(msgspec.Struct, frozen=True, kw_only=True):
         >>> BY_NAME["drift"].text(0.3004, 0.3), BY_NAME["drift"].text(0.3004, 0.2)
         ('+0.3004', '+0.300')
         """
-        if value is None:
-            return MISSING
         return on_its_side(value, limit, self._rounded, self.digits)
 
     def _rounded(self, value: float, digits: int) -> str:
@@ -98,9 +96,7 @@ class Quantity(msgspec.Struct, frozen=True, kw_only=True):
         return fixed(value, digits, self.sign)
 
 
-QUANTITIES = tuple(
-    msgspec.json.decode(Path(__file__).with_suffix(".json").read_bytes(), type=list[Quantity])
-)
+QUANTITIES = tuple(table_beside(__file__, list[Quantity]))
 """The numbers, in the order of columns and cells."""
 
 BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import force_setattr, replace
 
 from fa_core.errors import UsageError
-from fa_core.files.decode import Json
+from fa_core.files.decode import Json, without
 from fa_core.report.numbers import brief
 from fa_core.report.provenance import (
     CE,
@@ -62,7 +62,7 @@ def as_float(value: object, name: str = "number") -> float:
     raise UsageError(f"{name} is {value!r:.60}", hint="give a number")
 
 
-def as_floats(values: Iterable[object], name: str = "numbers") -> list[float]:
+def as_floats(values: Iterable[object], name: str) -> list[float]:
     """A list, tuple, array or tensor of numbers as a list of Python floats.
 
     Raises:
@@ -369,10 +369,8 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
 
     def with_frozen_baseline(self, acc: float) -> Self:
         """The measurements with another measured frozen baseline (a fraction)."""
-        reasons = dict(self.unmeasured)
-        reasons.pop("d", None)
-        intervals = dict(self.intervals)
-        intervals.pop("margin_pp", None)
+        reasons = without(self.unmeasured, "d")
+        intervals = without(self.intervals, "margin_pp")
         return replace(self, frozen_baseline_acc=acc, unmeasured=reasons, intervals=intervals)
 
     def with_assumed_baseline(self, acc: float) -> Self:

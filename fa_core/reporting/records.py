@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from fa_core.formats.rows import AuditRow, recorded
 from fa_core.formats.table import AuditTable
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.gamma import CREDIT, credit_numbers
+from fa_core.report.numbers import or_none
 from fa_core.report.quantities import named
 from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 from fa_core.sanitize import in_json, one_line
@@ -113,7 +113,7 @@ def record(row: AuditRow, report: DiagnosticReport) -> Json:
         found |= {f"{number.field}_low": low, f"{number.field}_high": high}
     credit = credit_numbers(report.credit, report.method_name)
     for name, value in zip(CREDIT, credit, strict=True):
-        found[name] = None if math.isnan(value) else value
+        found[name] = or_none(value)
     return found
 
 

@@ -56,9 +56,8 @@ def seeds_command(
 
         fa-tui seeds audit_table.json --methods dfa,ep --format json
     """
-    chosen = selection.chosen()
-    runs, thresholds = inputs.open_runs(paths, chosen, audits=True), chosen.criteria.thresholds
-    analysis = over_seeds(runs.table, thresholds)
+    runs = inputs.open_runs(paths, selection.chosen(), audits=True)
+    analysis = over_seeds(runs.table, runs.thresholds)
     _print(runs, format, analysis.to_dict(), seeds_blocks(analysis))
 
 
@@ -124,9 +123,8 @@ def sweep_command(
 
         fa-tui sweep audit_table.json --frozen-baseline 0.349
     """
-    chosen = selection.chosen()
-    runs, thresholds = inputs.open_runs(paths, chosen, audits=True), chosen.criteria.thresholds
-    table = runs.table
+    runs = inputs.open_runs(paths, selection.chosen(), audits=True)
+    table, thresholds = runs.table, runs.thresholds
     good, bad = _group(healthy), _group(degenerate)
     analysis = sensitivities(table, thresholds, good, bad)
     record = sweep_record(table, thresholds, analysis)
@@ -163,9 +161,8 @@ def utility_command(
         raise UsageError(
             f"--chance {chance:g} lies outside [0, 1]", hint="write 0.1 for ten classes"
         )
-    chosen = selection.chosen()
-    runs, thresholds = inputs.open_runs(paths, chosen, audits=True), chosen.criteria.thresholds
-    analysis = decision_utility(runs.table, thresholds, chance)
+    runs = inputs.open_runs(paths, selection.chosen(), audits=True)
+    analysis = decision_utility(runs.table, runs.thresholds, chance)
     _print(runs, format, analysis.to_dict(), utility_blocks(analysis))
 
 
@@ -275,7 +272,7 @@ def report_command(
     files = write_report(
         out,
         runs.table,
-        chosen.criteria.thresholds,
+        runs.thresholds,
         runs.traces,
         figure,
         Extras(protocol == "v2", results, card),

@@ -16,10 +16,11 @@ from fa_core.analysis.difference import CHANGED, differences
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.formats import scan
 from fa_core.formats.checkpoint_file import marked_changed
-from fa_core.formats.rows import AuditRow, Problem, with_assumed_baseline
+from fa_core.formats.rows import AuditRow, Problem
 from fa_core.formats.table import AuditTable
 from fa_core.report.names import canonical_method
 from fa_core.report.numbers import count_text, listed
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.reporting.blocks import Block, bullets
 from fa_tui.commands.output import complain
 from fa_tui.options import Chosen, numbers, split_list
@@ -104,12 +105,14 @@ class Runs(msgspec.Struct, frozen=True):
     Attributes:
         rows: audits and unmeasured checkpoints.
         traces: runs over epochs.
+        thresholds: what judges them.
         exit_code: 3 if a path could not be read, else 0.
         unfiltered: the rows of the methods and seeds before the filter.
     """
 
     rows: list[AuditRow]
     traces: list[Trace]
+    thresholds: DiagnosticThresholds
     exit_code: int
     unfiltered: list[AuditRow]
 
@@ -145,8 +148,8 @@ def open_runs(paths: Sequence[Path], chosen: Chosen, *, audits: bool = False) ->
     if not found.rows and (audits or not found.traces):
         raise nothing_to_analyse(paths, found.traces)
     rows, traces = of_methods_and_seeds(found, chosen)
-    look, judged = ViewState(filter=chosen.filter), chosen.criteria.thresholds
-    kept = arranged(look, rows, judged)
+    look, thresholds = ViewState(filter=chosen.filter), chosen.criteria.thresholds
+    kept = arranged(look, rows, thresholds)
     if chosen.filter and traces:
         alone = [
             AuditRow(
@@ -154,10 +157,10 @@ def open_runs(paths: Sequence[Path], chosen: Chosen, *, audits: bool = False) ->
             )
             for one in traces
         ]
-        traces = traces_of([*kept, *arranged(look, alone, judged)], traces)
+        traces = traces_of([*kept, *arranged(look, alone, thresholds)], traces)
     if not kept and (audits or not traces):
         raise _none_passes(chosen)
-    return Runs(kept, traces, 3 if found.problems else 0, rows)
+    return Runs(kept, traces, thresholds, 3 if found.problems else 0, rows)
 
 
 def selected(
@@ -211,8 +214,8 @@ def of_methods_and_seeds(found: Scan, chosen: Chosen) -> tuple[list[AuditRow], l
     def wanted(run: AuditRow | Trace) -> bool:
         return (not methods or run.method in methods) and (not seeds or run.seed in seeds)
 
-    rows = with_assumed_baseline(filter(wanted, found.rows), chosen.criteria.baseline)
-    rows = chosen.log.apply(rows)
+    judged = (run.judged_by(chosen.criteria.baseline) for run in filter(wanted, found.rows))
+    rows = chosen.log.apply(judged)
     return rows, chosen.log.apply_to_traces(filter(wanted, found.traces))
 
 

@@ -38,9 +38,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-_SIGNALS = [signal.SIGTERM]
-if sys.platform != "win32":
-    _SIGNALS.append(signal.SIGHUP)
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 
 class Stopped(KeyboardInterrupt):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -67,11 +66,8 @@ class Writing(threading.Thread):
         if self.state != "running":
             return False
         self.state = "cancelled"
-        if sys.platform == "win32":
-            self._process.terminate()
-        else:
-            # as Ctrl+C, at which a command removes what it has half written
-            self._process.send_signal(signal.SIGINT)
+        # as Ctrl+C, at which a command removes what it has half written
+        self._process.send_signal(signal.SIGINT)
         return True
 
     def close(self) -> None:

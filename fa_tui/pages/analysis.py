@@ -93,7 +93,8 @@ belongs to its run: no filter takes it away
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._open = "sweep"
-        self.tabs, self.table, self.text = TabBar(_KEYS, self._open), GridTable(), TextLines()
+        self.tabs = TabBar(_KEYS, self._open, self.action_open)
+        self.table, self.text = GridTable(), TextLines()
         self._blocks: list[Block] = []
         self.judge_later = Later(_FLUSH_SECONDS, self, self._judge)
 
@@ -123,10 +124,6 @@ belongs to its run: no filter takes it away
         self._judge()
         self.screen.set_focus(self.main)
         self.app.explorer.describe()
-
-    def on_tab_bar_chosen(self, message: TabBar.Chosen) -> None:
-        message.stop()
-        self.action_open(message.name)
 
     def on_resize(self) -> None:
         self._judge()

@@ -106,7 +106,7 @@ without intervals is judged by its numbers.
         self._lines: list[tuple[str, list[Timeline]]] = []
         self._grids: list[Grid] = []
         keys = {shown.label: str(place) for place, shown in enumerate(SHOWN, 1)}
-        self.tabs = TabBar(keys, self._shown.label)
+        self.tabs = TabBar(keys, self._shown.label, self.action_open)
         self.about, self.canvas, self.beside = Line(id="about"), Canvas(), Canvas(id="beside")
         self.charts = Horizontal(self.canvas, self.beside, id="charts")
         self.table, self.notes = GridTable(), TextLines(id="notes")
@@ -177,10 +177,6 @@ without intervals is judged by its numbers.
         self._shown = next(shown for shown in SHOWN if shown.label == label)
         self.tabs.open(label)
         self._draw()
-
-    def on_tab_bar_chosen(self, message: TabBar.Chosen) -> None:
-        message.stop()
-        self.action_open(message.name)
 
     @property
     def _drawn(self) -> Sequence[Timeline]:

@@ -7,7 +7,6 @@ forwards each to the current focus: of ``a5⏎`` the matrix would get the ``5`` 
 
 from __future__ import annotations
 
-import sys
 import time
 from codecs import getincrementaldecoder
 from collections import deque
@@ -18,6 +17,7 @@ from itertools import islice
 from textual import events
 from textual._xterm_parser import XTermParser
 from textual.app import App
+from textual.drivers import linux_driver
 from textual.message import Message
 from textual.message_pump import MessagePump
 from textual.screen import ModalScreen
@@ -40,14 +40,11 @@ class Parser(XTermParser):
                 self._awaiting = next(self._gen)
 
 
-if sys.platform != "win32":
-    from textual.drivers import linux_driver
-
-    # its own decoder raises at a byte that is no UTF-8, as a Latin-1 terminal sends, and all ends
-    vars(linux_driver)["getincrementaldecoder"] = lambda encoding: partial(
-        getincrementaldecoder(encoding), "replace"
-    )
-    vars(linux_driver)["XTermParser"] = Parser
+# its own decoder raises at a byte that is no UTF-8, as a Latin-1 terminal sends, and all ends
+vars(linux_driver)["getincrementaldecoder"] = lambda encoding: partial(
+    getincrementaldecoder(encoding), "replace"
+)
+vars(linux_driver)["XTermParser"] = Parser
 
 _LOOK_AGAIN_SECONDS = 0.005
 _PATIENCE_SECONDS = 0.5

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -12,7 +11,6 @@ import msgspec
 from textual import events
 from textual.binding import ActiveBinding, Binding
 from textual.geometry import Size
-from textual.message import Message
 from textual.screen import Screen
 from textual.scroll_view import ScrollView
 
@@ -207,21 +205,17 @@ OPEN_TAB = "cursor-blurred"
 
 
 class TabBar(Choices):
-    """Names with their keys, the open one marked; a click posts `Chosen`.
+    """Names with their keys, the open one marked.
 
     Args:
         tabs: name → key as text.
         name: of the open one.
+        chosen: called with the name of one that is clicked.
     """
 
-    @dataclass
-    class Chosen(Message):
-        """A click on a tab."""
-
-        name: str
-
-    def __init__(self, tabs: Mapping[str, str], name: str) -> None:
+    def __init__(self, tabs: Mapping[str, str], name: str, chosen: Callable[[str], object]) -> None:
         super().__init__()
+        self._chosen = chosen
         self._tabs = tabs
         self._open = name
 
@@ -250,7 +244,7 @@ class TabBar(Choices):
         return [(f" {key} ", "accent"), (self._glyphs.say(name), tone), (gap[1:], "")]
 
     def choose(self, place: int) -> None:
-        self.post_message(self.Chosen([*self._tabs][place]))
+        self.screen.call_later(self._chosen, [*self._tabs][place])
 
 
 def offered(

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from fa_core.errors import UsageError
 from fa_core.formats import Trace, scan
-from fa_core.formats.rows import AuditRow, with_assumed_baseline
+from fa_core.formats.rows import AuditRow
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.report_facts import DiagnosticThresholds
@@ -99,7 +99,7 @@ def test_the_command_prints_the_same_verdicts(published_table, rows, capsys, thr
     command = command_line("show", [published_table], [], thresholds, baseline)
     assert main([*command, "--format", "json"]) == 0
     shown = [record["verdict"] for record in json.loads(capsys.readouterr().out)]
-    assumed = with_assumed_baseline(rows, baseline) if baseline else rows
+    assumed = [row.judged_by(baseline) if baseline else row for row in rows]
     assert shown == [row.report.with_thresholds(thresholds).words for row in assumed]
 
 

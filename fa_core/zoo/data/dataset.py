@@ -228,9 +228,7 @@ def eval_batches(
     return batches
 
 
-def eval_order(
-    samples: int, k: int = 10, batch_size: int = 128, seed: int = 0
-) -> tuple[Tensor, int]:
+def eval_order(samples: int, k: int, batch_size: int, seed: int) -> tuple[Tensor, int]:
     """The order of the test samples, with those of `eval_batches` first.
 
     Args:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from inspect import Parameter, signature
 from typing import ClassVar, TypedDict
@@ -252,6 +252,13 @@ class Method(nn.Module, ABC):
         return
 
 
+class WithoutCredit(Method):
+    """A rule that gives no hidden state a credit."""
+
+    def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
+        return [None] * len(stream)
+
+
 def restore_optimizer(optimizer: torch.optim.Optimizer, saved: StateDict) -> None:
     """Load what an optimizer has accumulated; its rates and the like stay the recipe's.
 
@@ -308,16 +315,12 @@ def output_error(logits: Tensor, y: Tensor) -> Tensor:
 @contextmanager
 def untracked_statistics(net: nn.Module) -> Iterator[None]:
     """Keep BatchNorm from recording batch statistics inside; in train mode it still uses them."""
-    tracking = []
-    for module in net.modules():
-        if isinstance(module, _BatchNorm) and module.training and module.track_running_stats:
-            module.track_running_stats = False
-            tracking.append(module)
-    try:
+    with ExitStack() as after:
+        for module in net.modules():
+            if isinstance(module, _BatchNorm) and module.training and module.track_running_stats:
+                after.callback(setattr, module, "track_running_stats", True)
+                module.track_running_stats = False
         yield
-    finally:
-        for norm in tracking:
-            norm.track_running_stats = True
 
 
 Registry = Mapping[str, type[Method]]

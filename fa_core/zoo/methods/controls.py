@@ -25,6 +25,7 @@ from fa_core.zoo.methods.base import (
     Registry,
     StepInfo,
     TrainingState,
+    WithoutCredit,
     check_options,
     feedback_generator,
     find_class,
@@ -48,6 +49,11 @@ RULES: Registry = registry(
     forward_only.ForwardForward,
 )
 """The built-in rules, without the controls."""
+
+
+def _of_rule(name: str) -> Any:
+    """A method of the rule that a control trains by."""
+    return property(lambda control: getattr(control.rule, name))
 
 
 class Control(Method):
@@ -74,22 +80,11 @@ class Control(Method):
         self.no_credit = self.rule.no_credit
         self.free_at_L = self.rule.free_at_L
 
-    def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
-        return self.rule.credit(net, stream, logits, y)
-
-    def trained_parameters(self, net: StreamNet) -> list[nn.Parameter]:
-        return self.rule.trained_parameters(net)
-
-    def extra_targets(
-        self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor
-    ) -> dict[str, Tensor]:
-        return self.rule.extra_targets(net, stream, logits, y)
-
-    def extra_step(self, net: StreamNet, info: StepInfo) -> Tensor | None:
-        return self.rule.extra_step(net, info)
-
-    def redraw(self, generator: torch.Generator) -> None:
-        self.rule.redraw(generator)
+    credit = _of_rule("credit")
+    trained_parameters = _of_rule("trained_parameters")
+    extra_targets = _of_rule("extra_targets")
+    extra_step = _of_rule("extra_step")
+    redraw = _of_rule("redraw")
 
     def training_state(self) -> TrainingState:
         return {"rule": self.rule.training_state()}
@@ -173,26 +168,20 @@ class Shallow(Control):
                 hint="use L=0",
             )
 
-    def loss(
-        self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0
-    ) -> tuple[Tensor, StepInfo]:
-        return self.rule.loss(net, x, y, lam)
+    loss = _of_rule("loss")
 
     @classmethod
     def adapt_arch_args(cls, arch_args: Json) -> Json:
         return {**arch_args, "L": 0}
 
 
-class RandomInit(Method):
+class RandomInit(WithoutCredit):
     """The untrained network, without credit: low accuracy alone must fire no diagnostic.
 
     Source: docs/protocol.md §5, §11.
     """
 
     name = "random_init"
-
-    def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
-        return [None] * len(stream)
 
     def trained_parameters(self, net: StreamNet) -> list[nn.Parameter]:
         return []

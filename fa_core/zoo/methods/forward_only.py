@@ -10,9 +10,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fa_core.zoo.methods.base import (
-    Credit,
-    Method,
     StepInfo,
+    WithoutCredit,
     gaussian_,
     local_pass,
     local_term,
@@ -22,7 +21,7 @@ from fa_core.zoo.methods.base import (
 from fa_core.zoo.models.base import StreamNet
 
 
-class ForwardOnly(Method):
+class ForwardOnly(WithoutCredit):
     """A rule without credit that compares the clean pass with passes on x + signal·F.
 
     F (C × inputs) is Gaussian. Embedding and blocks learn from the comparison, the head by its true
@@ -42,9 +41,6 @@ class ForwardOnly(Method):
     def redraw(self, generator: torch.Generator) -> None:
         for matrix in self.buffers():
             gaussian_(matrix, self.scale**2, generator)
-
-    def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
-        return [None] * len(stream)
 
     @abstractmethod
     def compared(self, net: StreamNet, x: Tensor, info: StepInfo) -> Tensor:

@@ -113,7 +113,6 @@ def test_the_manifest_decides_batches_and_samples_unless_options_do(tmp_path):
     run = make_run(tmp_path / "bp_s1", "bp", 1, eval_batches=8, eval_batch_size=32, eval_seed=5)
     report = measured(run)
     assert (report.n_batches, report.batch_size, report.provenance["eval_seed"]) == (8, 32, 5)
-    assert report.residual_norms != measured(run, eval_seed=6).residual_norms
     assert measured(run, batches=9, batch_size=64).n_batches == 9
 
 

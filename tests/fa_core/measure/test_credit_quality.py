@@ -58,9 +58,9 @@ def test_every_number_equals_the_slow_way():
     x, y = batches(1, size=5)[0]
     x = x.double()
     credit = [torch.randn(5, 6, dtype=torch.float64) for _ in range(4)]
-    found = credit_quality(net, credit, (x, y), directions=7, seed=3)
+    found = credit_quality(net, credit, (x, y), directions=7)
     hidden = net(x, return_hidden=True)[1]
-    draws = torch.Generator().manual_seed(3)
+    draws = torch.Generator().manual_seed(0)
 
     @torch.no_grad()
     def ce(l, i, state):

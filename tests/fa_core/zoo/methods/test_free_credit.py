@@ -41,10 +41,10 @@ def test_deep_gamma_and_its_null_are_those_by_hand(name):
     assert found["free_layers"] == ([] if name == "dfa" else [L])
     assert found.get("deep_gamma_with_free", observed) == pytest.approx(np.mean(own[1:]))
 
-    generator = torch.Generator().manual_seed(11)
+    generator = torch.Generator().manual_seed(0)
     fresh = [gammas(list(rule.fresh(generator).buffers())) for _ in range(draws)]
     expected = [float(np.mean([one[l] for l in deep])) for one in fresh]
-    null = measured_null(net, rule, (x, y), draws=draws, seed=11)
+    null = measured_null(net, rule, (x, y), draws=draws)
     assert null.deep == pytest.approx(expected, abs=1e-12)
     assert null.mean == pytest.approx(np.mean(expected))
     assert null.std == pytest.approx(np.std(expected, ddof=1))
