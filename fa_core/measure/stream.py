@@ -140,7 +140,7 @@ class Merges:
         return self.before_norm(read) if pooled else read
 
     def is_normed(self, node: int) -> bool:
-        """Whether a norm or gains lie between a residual sum and what it becomes without a layer."""
+        """Whether a norm or gains lie behind a residual sum, with no layer between."""
         seen = False
         while node not in self and not self._flow.operations[node].is_product:
             seen |= self.is_norm(node) or self._flow.operations[node].weighted
