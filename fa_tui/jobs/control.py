@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 from fa_core.errors import FaError
 from fa_core.files.opening import real_path
 from fa_core.report.numbers import listed
+from fa_core.report.provenance import BASELINE_FROM
 from fa_tui.jobs.listing import Listed
 from fa_tui.jobs.measuring import Measured, Measuring, Setup
 from fa_tui.jobs.writing import Writings
@@ -175,7 +177,9 @@ class JobControl:
     def measure(self, indices: Sequence[int]) -> None:
         """Queue runs to be measured; say which and where, or say why none can be."""
         app, session = self._app, self._app.session
-        rows = [(index, session.rows[index]) for index in session.measurable(indices)]
+        chosen = session.measurable(indices)
+        frozen = self._frozen_beside(chosen)
+        rows = [(index, session.rows[index]) for index in [*chosen, *frozen]]
         if not rows:
             app.say(self._why_none(indices), "warn")
             return
@@ -189,11 +193,25 @@ class JobControl:
             app.say("already queued", "dim")
             return
         queued = [int(job) for job in started]
-        which = runs_words(len(queued)) if len(queued) > 1 else run_name(session, queued[0])
-        message = f"{which} to measure"
-        if any(session.coverage[row] for row in queued):
+        own = [row for row in queued if row not in frozen] or queued
+        which = runs_words(len(own)) if len(own) > 1 else run_name(session, own[0])
+        message = (
+            f"{which} + frozen to measure" if len(own) < len(queued) else f"{which} to measure"
+        )
+        if any(session.coverage[row] for row in own):
             message += " again"
         app.say(f"{message} {self.measuring.where()}", "dim")
+
+    def _frozen_beside(self, chosen: Sequence[int]) -> list[int]:
+        """The frozen runs that judge audited ones and are not chosen: else (d) is not checked."""
+        session = self._app.session
+        named = {
+            f"{Path(row.checkpoint or '').parent / str(row.report.provenance.get(BASELINE_FROM))}"
+            for row in (session.rows[index] for index in chosen)
+            if row.report.coverage and not row.report.changed
+        }
+        here = [index for index, row in enumerate(session.rows) if row.checkpoint in named]
+        return [index for index in session.measurable(here) if index not in chosen]
 
     def _why_none(self, indices: Sequence[int]) -> str:
         """Why none of these runs can be measured."""

@@ -12,10 +12,11 @@ from fa_core.errors import FaError
 from fa_core.formats import scan
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import AUDIT, MANIFEST, RESULTS
+from fa_tui.app import ExplorerApp
 from fa_tui.jobs.control import again_words
 from fa_tui.jobs.measuring import Measured, Results
 from fa_tui.screens.questions import SureScreen
-from fa_tui.session import with_rows
+from fa_tui.session import Session, with_rows
 from fa_tui.views.glyphs import UNICODE
 from tests.fa_tui.looks import running, screen_text, shows
 from tests.fa_tui.waiting import until
@@ -157,3 +158,15 @@ async def test_runs_that_come_together_are_one_change_of_the_screen(measuring_ap
         assert shown == [1, 5]
         await shows(pilot, "5 more measured")
     app.close_jobs()
+
+
+async def test_the_frozen_run_of_a_recorded_margin_is_measured_again_with_it(
+    sample_runs, monkeypatch
+):
+    names = ("bp_s42", "frozen_of-bp_s42", "bp_s123")
+    app = ExplorerApp(Session(scan([sample_runs / "main" / name for name in names]).rows))
+    chosen = []
+    async with app.run_test():
+        monkeypatch.setattr(app.jobs.measuring, "start", lambda rows, _: chosen.extend(rows) or [])
+        app.jobs.measure([0])
+    assert [row.key for _, row in chosen] == ["bp_s42", "frozen_of-bp_s42"]
