@@ -361,6 +361,8 @@ def _print_lines(console: Console, lines: Sequence[Sequence[str]]) -> None:
     else:
         for text in chain(head, map(layout.text, lines)):
             say(text)
+    if layout.dropped:
+        say(f" no room here for: {', '.join(layout.dropped)}")
     print()
 
 
@@ -372,12 +374,14 @@ class _Layout(NamedTuple):
         template: format string of the other columns.
         room: cells of a line.
         width: cells of the columns.
+        dropped: headings of columns without room.
     """
 
     name: int
     template: str
     room: int
     width: int
+    dropped: Sequence[str]
 
     def text(self, cells: Sequence[str]) -> str:
         """The line of a row."""
@@ -413,4 +417,5 @@ def _layout(lines: Sequence[Sequence[str]], room: int) -> _Layout:
         side = "<" if others[place] in _LEFT else ">"
         template += f"  {{{place + 1}:{side}{widths[place + 1]}}}"
     taken = fit.name + sum(gapped[place] for place in fit.shown)
-    return _Layout(fit.name, template, room, min(taken, room - 1))
+    dropped = [heading for place, heading in enumerate(others) if place not in fit.shown]
+    return _Layout(fit.name, template, room, min(taken, room - 1), dropped)
