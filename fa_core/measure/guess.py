@@ -336,7 +336,9 @@ def _ends(
             one, is_own = flow.operations[each], each < calls[node].end
             # a layer behind every block is a block's only where one module runs both
             of_all = step < alike and (is_own or not one.is_product)
-            if not of_all and (not is_own or one.weighted or merges.is_norm(each)):
+            # of a single block, a norm may be that of a post-norm network
+            alters = len(sums) > 1 and (one.weighted or merges.is_norm(each))
+            if not of_all and (not is_own or alters):
                 break
             ends[node] = flow.origin(each)
     return ends

@@ -102,6 +102,26 @@ def test_a_norm_in_front_of_a_pool_is_a_final_one():
     assert diagnose(net, [batch], taps="net.1:in,net.2:in,hidden").partial_stream == FINAL
 
 
+class Block(nn.Module):
+    def __init__(self, *last):
+        super().__init__()
+        self.layer, self.last = nn.Linear(8, 8), nn.Sequential(*last)
+
+    def forward(self, h):
+        return self.last(h + torch.tanh(self.layer(h)))
+
+
+@pytest.mark.parametrize("behind", [nn.Identity(), nn.ReLU()])
+def test_a_last_block_may_run_the_final_norm(behind):
+    last = Block(nn.LayerNorm(8), behind)
+    net = nn.Sequential(nn.Sequential(Block(), Block(), Block(), last), nn.Linear(8, 3))
+    batch = torch.randn(16, 8), torch.randint(3, (16,))
+    for taps in ("0.0:in, 0.*", "0.*:in, 1:in"):
+        assert FINAL in diagnose(net, [batch], taps=taps).partial_stream
+    guessed = diagnose(net, [batch])
+    assert guessed.tap_names[-1] == "0.3.last:in" and not guessed.partial_stream
+
+
 class Bare(Hookable):
     """Logits in an output object, or picked from those of every token."""
 

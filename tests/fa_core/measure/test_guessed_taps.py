@@ -157,6 +157,8 @@ def test_the_taps_of_a_refusal_work_when_copied():
         guess(net, x)
     report = diagnose(net, [(x, y)], taps=caught.value.hint.split("'")[1])
     assert (report.tap_names, report.partial_stream) == (["embed", "rnn"], "head:in")
+    # a kernel that writes into its own room changes nothing of the network's
+    assert "gamma" not in report.unmeasured
 
 
 class Twice(Stack):
