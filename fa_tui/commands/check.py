@@ -16,7 +16,7 @@ from fa_core.formats.rows import AuditRow, Problem, recorded
 from fa_core.report.baseline import GIVE_ONE
 from fa_core.report.diagnostic_record import records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import TRUSTWORTHY, WALKS_BACK, diagnostic_letters
+from fa_core.report.diagnostics import CONTROL, TRUSTWORTHY, WALKS_BACK, diagnostic_letters
 from fa_core.report.notes import other_data, why_inexact
 from fa_core.report.verdict_text import PASS, counted, known_text, recorded_text, second_reading
 from fa_core.reporting.sections.runs import claim_line, counts_of_claims
@@ -168,7 +168,7 @@ def _first_reading(
     cases = []
     for as_read, (row, label) in zip(rows, named(rows, criteria), strict=True):
         judgements[counted(row.report)] += 1
-        if row.is_control and row.report.coverage:
+        if row.report.claim == CONTROL:
             continue
         name = with_seed(label, row)
         lines = list(_says(row, name, required, as_read))
