@@ -27,6 +27,10 @@ from fa_core.report.numbers import count_text
 from fa_core.report.provenance import BASELINE_FROM, GIVEN
 from fa_core.report.quantities import named
 
+OPENED: set[Path] = set()
+"""The folders that `scan` was asked for, and those of files, without links: no file above them
+names a run."""
+
 _HYDRA_ABOVE = 4
 _OVERRIDE = re.compile(r"^- *['\"]?\+*([^'\"\s]+)", re.MULTILINE)
 
@@ -217,12 +221,16 @@ def row_named(name: str, source: str) -> AuditRow:
 
 
 def row_of_file(path: str) -> AuditRow:
-    """The row of an unmeasured file, named by its path; a folder of hydra's is called as the
-    overrides in it say."""
+    """The row of an unmeasured file, named by its path; a folder of hydra's that was opened is
+    called as the overrides in it say."""
     file = Path(path).absolute()
     for folder in islice(file.parents, _HYDRA_ABOVE):
         said = folder / ".hydra" / "overrides.yaml"
-        if is_file(said) and real_path(said).is_relative_to(real_path(folder)):
+        if not is_file(said):
+            continue
+        real = real_path(folder)
+        opened = not OPENED.isdisjoint([real, *real.parents])
+        if opened and real_path(said).is_relative_to(real):
             with suppress(UnreadableInput, ValueError):
                 found = _OVERRIDE.findall(read_file(said, LONGEST_NAME).decode())
                 file = folder / ",".join(found).replace("/", ".") / file.relative_to(folder)
