@@ -113,7 +113,6 @@ def check_command(
         problems=found.problems,
         doubts=doubts,
         summary=summary,
-        is_empty=not rows,
     )
     with contextlib.suppress(BrokenPipeError):
         _print(checked, format)

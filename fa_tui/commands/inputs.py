@@ -36,8 +36,8 @@ _PROBLEMS_SHOWN = 20
 
 
 def open_paths(paths: Sequence[Path] | None, **how: Any) -> Scan:
-    """Scan the paths (the sample runs for none); problems are reported on stderr. Of the twins those
-    stay that are not alike.
+    """Scan the paths (the sample runs for none); problems are reported on stderr. Of the twins
+    those stay that are not alike.
 
     Args:
         paths: files and folders.
