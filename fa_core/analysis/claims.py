@@ -16,7 +16,7 @@ Definitions: docs/protocol.md, *Claims*.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -212,7 +212,7 @@ def check_claim(claim: Claim, rows: Sequence[AuditRow]) -> ClaimResult:
 
     Args:
         claim: from `read_claims`.
-        rows: judged runs.
+        rows: judged runs of its method.
 
     Source: docs/protocol.md, *Claims*.
     """
@@ -233,11 +233,11 @@ def check_claim(claim: Claim, rows: Sequence[AuditRow]) -> ClaimResult:
 
 
 def _runs_of(claim: Claim, rows: Sequence[AuditRow]) -> Iterator[AuditRow]:
-    """The runs that a claim is about."""
+    """The runs of its method that a claim is about."""
     seeds = set(claim.seeds)
     axes = claim.axes.items()
     for row in rows:
-        if row.method != claim.method or (seeds and row.seed not in seeds):
+        if seeds and row.seed not in seeds:
             continue
         if all(row.axes.get(name) == value for name, value in axes):
             yield row
@@ -274,11 +274,13 @@ def check_claims(claims: Sequence[Claim], rows: Sequence[AuditRow]) -> list[Clai
     Raises:
         UsageError: more than `MOST_OUTCOMES`.
     """
-    of_method = Counter(row.method for row in rows)
-    asked = sum(of_method[claim.method] for claim in claims)
+    of_method: defaultdict[str, list[AuditRow]] = defaultdict(list)
+    for row in rows:
+        of_method[row.method].append(row)
+    asked = sum(len(of_method[claim.method]) for claim in claims)
     if asked > MOST_OUTCOMES:
         raise UsageError(
             f"{len(claims):,} claims about {len(rows):,} runs have {asked:,} answers",
             hint=f"split them: up to {MOST_OUTCOMES:,} are given at once",
         )
-    return [check_claim(claim, rows) for claim in claims]
+    return [check_claim(claim, of_method[claim.method]) for claim in claims]

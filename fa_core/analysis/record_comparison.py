@@ -220,7 +220,8 @@ def compare(
     reasons = _LACKS | ({BASELINE: "given by hand"} if "d" in recorded.kinds else {})
     differences: list[Difference] = []
     within: list[float] = []
-    skipped: dict[str, None] = {}
+    # a record that does not say it has it by its key or its file
+    skipped = dict.fromkeys(set(_NAMES[:1]).intersection(outside))
     for name in {**before, **after}:
         quantity, rule = _rule(name)
         if rule.unless or quantity in outside or (rule.needs == OTHERS and name not in after):

@@ -15,7 +15,7 @@ from fa_core.analysis import Result
 from fa_core.analysis.method_groups import collections
 from fa_core.analysis.seeds import AVERAGED
 from fa_core.files.decode import Json
-from fa_core.formats.rows import AuditRow, axes_of_methods, value_on_axis
+from fa_core.formats.rows import AuditRow, axes_of_methods, values_on_axes
 from fa_core.formats.table import AuditTable, Bits, having
 from fa_core.formats.trace import EPOCH, Trace
 from fa_core.report.baseline import FrozenBaseline, why_no_baseline
@@ -172,7 +172,7 @@ class Replay:
             audit = None
             if run is not None:
                 audit = run.report
-                axes |= {axis: value_on_axis(run, axis) for axis in named[run.method]}
+                axes |= values_on_axes(run, named[run.method])
                 notes = (*notes, *filter(None, [audit.unmeasured.get(TRAINING)]))
             deep = deep_over_epochs([epoch.gamma for epoch in trace.epochs], trace.method)
             nulls = _nulls(trace.method, audit)

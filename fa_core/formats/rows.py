@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -22,13 +21,15 @@ from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import CONTROL, NOT_MEASURED
 from fa_core.report.manifest import Manifest
-from fa_core.report.method_style import CONTROLS
-from fa_core.report.names import differing_axes, homes, name_of
+from fa_core.report.names import differing_axes, homes, is_control, name_of
 from fa_core.report.numbers import count_text
 from fa_core.report.provenance import BASELINE_FROM, GIVEN
 from fa_core.report.quantities import named
 
-_HYDRA_ABOVE = 4
+OPENED: set[Path] = set()
+"""The folders that `scan` was asked for, and those of files, without links: no file above them
+names a run."""
+
 _OVERRIDE = re.compile(r"^- *['\"]?\+*([^'\"\s]+)", re.MULTILINE)
 
 
@@ -59,8 +60,9 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_control(self) -> bool:
-        """Whether the run is a control."""
-        return self.method in CONTROLS
+        """Whether the run is a control; a measured one only if its record itself calls it so."""
+        said = self.report.method_name if self.report.coverage else self.method
+        return is_control(said)
 
     @property
     def no_claim(self) -> str:
@@ -172,20 +174,21 @@ def settings_of(row: AuditRow) -> Json:
     return {name: value for name, value in found.items() if isinstance(value, (str, int, float))}
 
 
-def value_on_axis(row: AuditRow, name: str) -> object:
-    """A run's value on an axis: its own, else what its audit records of its network or training.
+def values_on_axes(row: AuditRow, names: Collection[str]) -> Json:
+    """A run's values on axes: its own, else what its audit records of its network or training.
 
     A run that has the default on an axis does not carry that axis.
 
     Returns:
-        None where neither tells it.
+        Axis → value; None where neither tells it.
 
     >>> facts = {"arch": "resmlp", "recipe": {"lam": 0.0}}
     >>> plain = AuditRow(source="", key="", method="dfa", report=DiagnosticReport(provenance=facts))
-    >>> value_on_axis(plain, "arch"), value_on_axis(plain, "lam"), value_on_axis(plain, "d")
-    ('resmlp', 0.0, None)
+    >>> values_on_axes(plain, ["arch", "lam", "d"])
+    {'arch': 'resmlp', 'lam': 0.0, 'd': None}
     """
-    return row.axes[name] if name in row.axes else settings_of(row).get(name)
+    known = row.axes if row.axes.keys() >= {*names} else settings_of(row) | row.axes
+    return {name: known.get(name) for name in names}
 
 
 def recipe_of(row: AuditRow) -> Json:
@@ -198,7 +201,7 @@ def recipe_of(row: AuditRow) -> Json:
 
 def axes_of_methods(rows: Sequence[AuditRow]) -> dict[str, list[str]]:
     """Method → axes that differ among its runs and belong to their names: their own, and what of
-    the recipe differs among those of one file or folder that agree in these (`value_on_axis`)."""
+    the recipe differs among those of one file or folder that agree in these (`values_on_axes`)."""
     found = differing_axes((row.method, row.axes) for row in rows)
     known: dict[tuple[str, str, str, str], object] = {}
     for home, row in zip(homes([row.source for row in rows]), rows, strict=True):
@@ -206,9 +209,9 @@ def axes_of_methods(rows: Sequence[AuditRow]) -> dict[str, list[str]]:
             own = str(sorted(row.axes.items()))
             for name, value in recipe.items():
                 first = known.setdefault((home, row.method, own, name), value)
-                if value != first and name not in found[row.method]:
+                if value != first:
                     found[row.method].append(name)
-    return found
+    return {method: list(dict.fromkeys(axes)) for method, axes in found.items()}
 
 
 def row_named(name: str, source: str) -> AuditRow:
@@ -217,12 +220,16 @@ def row_named(name: str, source: str) -> AuditRow:
 
 
 def row_of_file(path: str) -> AuditRow:
-    """The row of an unmeasured file, named by its path; a folder of hydra's is called as the
-    overrides in it say."""
+    """The row of an unmeasured file, named by its path; a folder of hydra's that was opened is
+    called as the overrides in it say."""
     file = Path(path).absolute()
-    for folder in islice(file.parents, _HYDRA_ABOVE):
+    for folder in file.parents:
         said = folder / ".hydra" / "overrides.yaml"
-        if is_file(said) and real_path(said).is_relative_to(real_path(folder)):
+        if not is_file(said):
+            continue
+        real = real_path(folder)
+        opened = not OPENED.isdisjoint([real, *real.parents])
+        if opened and real_path(said).is_relative_to(real):
             with suppress(UnreadableInput, ValueError):
                 found = _OVERRIDE.findall(read_file(said, LONGEST_NAME).decode())
                 file = folder / ",".join(found).replace("/", ".") / file.relative_to(folder)

@@ -31,7 +31,7 @@ from fa_core.formats.frozen_runs import with_baselines
 from fa_core.formats.json_document import Finding, open_document
 from fa_core.formats.log_columns import Given, is_log, may_be_log, no_known_column
 from fa_core.formats.readers import HEAD, KNOWN, format_of, may_be_known, plugin_readers
-from fa_core.formats.rows import AuditRow, Problem
+from fa_core.formats.rows import OPENED, AuditRow, Problem
 from fa_core.formats.trace import Trace
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import CREDIT, DISTRIBUTED, RESULTS, RUN_FILES
@@ -101,6 +101,7 @@ def scan(
     lone = len(paths) == 1
     seen: set[Identity] = set()
     homes = tuple(map(_as_folder, paths))
+    OPENED.update(real if is_folder(real) else real.parent for real in map(real_path, paths))
     found = _collected(
         finding for path in paths for finding in _under(os.fspath(path), seen, lone, read, homes)
     )

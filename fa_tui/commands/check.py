@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from msgspec.structs import replace
 
 from fa_core.analysis.claims import FAILS, HOLDS, check_claims, read_claims, refuse_unknown_names
 from fa_core.errors import FaError, UsageError
@@ -16,7 +17,7 @@ from fa_core.formats.rows import AuditRow, Problem, recorded
 from fa_core.report.baseline import GIVE_ONE
 from fa_core.report.diagnostic_record import records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import TRUSTWORTHY, WALKS_BACK, diagnostic_letters
+from fa_core.report.diagnostics import CONTROL, TRUSTWORTHY, WALKS_BACK, diagnostic_letters
 from fa_core.report.notes import other_data, why_inexact
 from fa_core.report.verdict_text import PASS, counted, known_text, recorded_text, second_reading
 from fa_core.reporting.sections.runs import claim_line, counts_of_claims
@@ -87,6 +88,10 @@ def check_command(
         found = inputs.open_paths(paths, columns=chosen.log.given)
     if not found.rows and not found.problems:
         raise inputs.nothing_to_analyse(paths, found.traces)
+    for place in found.twins:
+        row = found.rows[place]
+        report = replace(row.report, changed="two records of it are not alike")
+        found.rows[place] = replace(row, report=report)
     criteria, rows = chosen.criteria, inputs.selected(found, chosen)
     doubts: list[str] = []
     if protocol == "v2":
@@ -108,7 +113,6 @@ def check_command(
         problems=found.problems,
         doubts=doubts,
         summary=summary,
-        is_empty=not rows,
     )
     with contextlib.suppress(BrokenPipeError):
         _print(checked, format)
@@ -168,7 +172,7 @@ def _first_reading(
     cases = []
     for as_read, (row, label) in zip(rows, named(rows, criteria), strict=True):
         judgements[counted(row.report)] += 1
-        if row.is_control and row.report.coverage:
+        if row.report.claim == CONTROL:
             continue
         name = with_seed(label, row)
         lines = list(_says(row, name, required, as_read))

@@ -47,7 +47,6 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
         problems: files that could not be read.
         doubts: which runs are undecided, and why.
         summary: counts.
-        is_empty: whether no run was found.
     """
 
     runs: Sequence[Case]
@@ -55,7 +54,6 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     problems: Sequence[Problem] = ()
     doubts: Sequence[str] = ()
     summary: str = ""
-    is_empty: bool = False
 
     @property
     def cases(self) -> list[Case]:
@@ -67,7 +65,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
         """0 fine, 1 something failed, 3 something could not be read, 4 something is undecided, or
         nothing was judged."""
         outcomes = {case.outcome for case in self.cases}
-        if self.problems or self.is_empty:
+        if self.problems:
             return 3
         if FAILED in outcomes:
             return 1

@@ -37,7 +37,8 @@ _PROBLEMS_SHOWN = 20
 
 
 def open_paths(paths: Sequence[Path] | None, **how: Any) -> Scan:
-    """Scan the paths (the sample runs for none); problems are reported on stderr.
+    """Scan the paths (the sample runs for none); problems are reported on stderr. Of the twins
+    those stay that are not alike.
 
     Args:
         paths: files and folders.
@@ -45,10 +46,12 @@ def open_paths(paths: Sequence[Path] | None, **how: Any) -> Scan:
     """
     found = scan(list(paths or default_paths()), **how)
     unlike = []
-    for place, twins in found.twins.items():
+    for place, twins in [*found.twins.items()]:
         both = differences(twins[-1:], found.rows[place : place + 1])[0]
         if both.before and both.state == CHANGED:
             unlike.append(f"{both.row.source} is shown, not {both.before.source} ({both.row.key})")
+        else:
+            del found.twins[place]
     if unlike:
         complain(f"recorded twice, not alike (`fa-tui diff` compares): {listed(unlike, 4)}")
     found.rows[:] = marked_changed(found.rows)

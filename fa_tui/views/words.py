@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from fa_core.formats.rows import AuditRow, axes_of_methods, value_on_axis
+from fa_core.formats.rows import AuditRow, axes_of_methods, values_on_axes
 from fa_core.report.diagnostics import (
     ASSUMED,
     BOUND,
@@ -275,9 +275,9 @@ def left_out_words(
         yield f"Only some runs of a method pass the filter: {listed(partly, _NAMED)}."
 
 
-def named_with(name: str, row: AuditRow, chosen: Iterable[str]) -> str:
+def named_with(name: str, row: AuditRow, chosen: Collection[str]) -> str:
     """A name with the row's values on some axes."""
-    return with_axes(name, {axis: value_on_axis(row, axis) for axis in chosen})
+    return with_axes(name, values_on_axes(row, chosen))
 
 
 def mark_before(quantity: Quantity, run: JudgedRun) -> str:

@@ -91,6 +91,8 @@ async def test_two_records_of_one_measurement_are_compared_and_show_says_which_i
         await shows(pilot, "interval of (d) -5.00 to -1.00 → -5.00 to +3.00")
     assert main(["show", str(tmp_path)]) == 0
     assert f"{tmp_path / 'b.json'} is shown, not {tmp_path / 'a.json'}" in capsys.readouterr().err
+    assert main(["check", str(tmp_path), "--format", "json"]) == 4
+    assert "two records of it are not alike" in capsys.readouterr().out
 
 
 async def test_the_two_are_chosen_from_a_list_and_exported(published_table, changed, tmp_path):

@@ -3,7 +3,7 @@
 import pytest
 
 from fa_core.analysis.method_groups import conditions, families
-from fa_core.formats.rows import axes_of_methods, value_on_axis
+from fa_core.formats.rows import axes_of_methods, values_on_axes
 from tests.fa_core.analysis.runs import row, seeds_of, table
 
 
@@ -58,7 +58,7 @@ def test_what_of_a_recipe_differs_in_one_place_names_the_methods_runs_and_parts_
     assert axes_of_methods(runs[2:]) == {"dfa": []}
     runs.append(row(seed=4, source="a"))
     assert axes_of_methods(runs) == {"dfa": ["epochs"]}
-    assert [value_on_axis(run, "epochs") for run in runs] == [2, 8, 16, 2, None]
+    assert [values_on_axes(run, ["epochs"])["epochs"] for run in runs] == [2, 8, 16, 2, None]
     assert [(one.axes, len(rows)) for one, rows in conditions(table(*runs[:2]))] == [
         ({"epochs": 2}, 1),
         ({"epochs": 8}, 1),

@@ -47,6 +47,8 @@ def test_the_same_numbers_agree_bit_for_bit_and_what_is_not_compared_is_named():
     comparison = compare(RECORD, measured(), ({"acc": 0.5}, {"acc": 0.5}))
     assert comparison.headline == "agrees: 21 values, bit for bit"
     assert comparison.not_compared == ["thresholds", "provenance.versions", "provenance.device"]
+    nameless = replace(RECORD, method_name="")
+    assert "method_name" in compare(nameless, nameless).not_compared
 
 
 def test_rounding_is_allowed_and_its_share_is_told():

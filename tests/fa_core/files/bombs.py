@@ -229,6 +229,18 @@ FILES = {
             + b"}}}}"
         ),
     ),
+    "two recipes": (
+        "a.json",
+        lambda: (
+            b'{"reports":{'
+            + b",".join(
+                b'"a_s%d":{"headline_acc":0,"provenance":{"recipe":{%b}}}'
+                % (seed, many(f'"x%d":{seed}', 30_000))
+                for seed in (1, 2)
+            )
+            + b"}}"
+        ),
+    ),
     "an axis of each run": (
         "a.json",
         lambda: b"[" + many('{"method":"a","acc":1,"axes":{"x%d":1}}', 25_000) + b"]",
@@ -431,6 +443,9 @@ TOML = {
     "claims about many runs": lambda: (
         b'[[claim]]\nmethod = "a"\nmetric = "acc"\nat_least = 0\n' * 8000
     ),
+    "claims beside many runs": lambda: (
+        b'[[claim]]\nmethod = "b"\nmetric = "acc"\nat_least = 0\n' * 20_000
+    ),
     "many tables of TOML": lambda: b"".join(b"[" + b"a." * 60 + b"b%d]\n" % n for n in range(8000)),
 }
 
@@ -458,8 +473,10 @@ def read_hub(path):
 
 def read_file(path):
     from fa_core.formats import scan
+    from fa_tui.views.words import disambiguate
 
-    scan([path.parent if path.name == "manifest.json" else path], columns={"gamma": "g/*"})
+    place = path.parent if path.name == "manifest.json" else path
+    disambiguate(scan([place], columns={"gamma": "g/*"}).rows)
 
 
 def read_folder(make, path):

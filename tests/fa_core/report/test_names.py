@@ -126,10 +126,14 @@ def test_a_folder_of_hydras_is_called_as_its_overrides_say(tmp_path):
     said.parent.mkdir(parents=True)
     said.write_text("- +method=dfa\n- 'seed=42'\n- optim/lr=0.1\n")
     file = Path("checkpoints", "last.ckpt")
-    row = row_of_file(str(said.parent.parent / file))
-    assert (row.method, row.seed) == ("dfa", 42)
+    path = said.parent.parent / file
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / ".hydra").symlink_to(said.parent)
+    path.parent.mkdir()
+    for opened, is_named in ((path.parent, False), (tmp_path, True)):
+        scan([opened])
+        row = row_of_file(str(path))
+        assert ((row.method, row.seed) == ("dfa", 42)) == is_named
     assert row_of_file(str(tmp_path / "other" / file)).method != "dfa"
 
 

@@ -99,6 +99,7 @@ def written(folder: Path, **reports: dict[str, Any]) -> str:
             0,
             "2 runs: 1 trustworthy on a, b, 0 need walk-back, 1 control",
         ),
+        ({"frozen": FIRES | {"method_name": ""}, "bp": QUIET}, "", 1, "frozen seed 1: needs walk"),
         (
             {"random_targets": FIRES},
             "--require abd",
