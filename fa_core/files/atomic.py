@@ -157,8 +157,8 @@ def prepared(path: Path) -> Path:
     """
     try:
         place = place_of(path)
-        with folder_of(place, made=True):
-            pass
+        with folder_of(place, made=True), contextlib.suppress(FileNotFoundError):
+            place.lstat()
         # a random name, so that no link can wait there
         tempfile.TemporaryFile(dir=place.parent).close()
     except OSError as error:
