@@ -42,7 +42,7 @@ async def test_it_is_asked_once_and_kept_for_the_folder(folder: Path, monkeypatc
     async with running(app, (80, 24)) as pilot:
         await pilot.press("asterisk", "m")
         await until(pilot, lambda: isinstance(app.screen, EntryScreen))
-        assert "data of 2 checkpoints in" in screen_text(app)
+        assert "data of 2 checkpoints" in screen_text(app)
         assert "cifar10:DIR" in screen_text(app)
         await pilot.press("enter")
         assert isinstance(app.screen, EntryScreen), "nothing is typed yet"
