@@ -21,6 +21,7 @@ from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import CONTROL, NOT_MEASURED
 from fa_core.report.manifest import Manifest
+from fa_core.report.method_style import CONTROLS
 from fa_core.report.names import differing_axes, homes, is_control, name_of
 from fa_core.report.numbers import count_text
 from fa_core.report.provenance import BASELINE_FROM, GIVEN
@@ -61,8 +62,9 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_control(self) -> bool:
         """Whether the run is a control; a measured one only if its record itself calls it so."""
-        said = self.report.method_name if self.report.coverage else self.method
-        return is_control(said)
+        if self.method not in CONTROLS:
+            return False
+        return is_control(self.report.method_name) or not self.report.coverage
 
     @property
     def no_claim(self) -> str:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core.formats import scan
-from fa_core.formats.rows import measured, row_of_file
+from fa_core.formats.rows import OPENED, measured, row_of_file
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.names import (
     canonical_method,
@@ -130,6 +130,8 @@ def test_a_folder_of_hydras_is_called_as_its_overrides_say(tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / ".hydra").symlink_to(said.parent)
     path.parent.mkdir()
+    # tests before this one may have opened a folder above
+    OPENED.clear()
     for opened, is_named in ((path.parent, False), (tmp_path, True)):
         scan([opened])
         row = row_of_file(str(path))
