@@ -57,7 +57,8 @@ def check_command(
     undecided, was not measured, or lacks what --require names, or there is none. A bound or a proxy
     is not exact, nor is (d) by a baseline given by hand: with --require they count as not measured.
     Controls (frozen, shallow, random_init, random_targets) claim nothing and are not judged. A run
-    whose files changed since its audit is not measured: `fa-tui audit` measures what is there now.
+    whose files changed since its audit is not measured (`fa-tui audit` measures what is there now),
+    nor is one of which two records are not alike.
 
     A line on stdout names each run that is not trustworthy, and what was measured of it. Undecided
     is a diagnostic whose threshold lies within the 95 % interval of its number, so that other

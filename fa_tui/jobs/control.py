@@ -113,10 +113,10 @@ class JobControl:
         compared = self.again[row].comparison
         tone = "warn" if compared.differences else "good"
         yield f"measured again: {again_words(compared, self._app.terminal.glyphs)}", tone
-        if compared.agrees and compared.unchecked:
-            yield f"not checked: {listed([each.name for each in compared.differences], 6)}", tone
         if not compared.agrees:
             yield "fa-tui verify --format json prints every difference", "dim"
+        elif compared.unchecked:
+            yield f"not checked: {listed([each.name for each in compared.differences], 6)}", tone
 
     def _outcome(self, row: int, words: str) -> str:
         """The verdict of a measured run; of one measured again, how it compares with its audit."""
@@ -195,9 +195,9 @@ class JobControl:
         queued = [int(job) for job in started]
         own = [row for row in queued if row not in frozen] or queued
         which = runs_words(len(own)) if len(own) > 1 else run_name(session, own[0])
-        message = (
-            f"{which} + frozen to measure" if len(own) < len(queued) else f"{which} to measure"
-        )
+        if len(own) < len(queued):
+            which += " + frozen"
+        message = f"{which} to measure"
         if any(session.coverage[row] for row in own):
             message += " again"
         app.say(f"{message} {self.measuring.where()}", "dim")
@@ -210,8 +210,9 @@ class JobControl:
             for row in (session.rows[index] for index in chosen)
             if row.report.coverage and not row.report.changed
         }
-        here = [index for index, row in enumerate(session.rows) if row.checkpoint in named]
-        return [index for index in session.measurable(here) if index not in chosen]
+        rows = enumerate(session.rows)
+        found = [at for at, row in rows if row.checkpoint in named and at not in chosen]
+        return session.measurable(found)
 
     def _why_none(self, indices: Sequence[int]) -> str:
         """Why none of these runs can be measured."""

@@ -227,7 +227,7 @@ def _plain_term(term: str, axes: Collection[str]) -> Test:
         return _letters(name, value)
     if name == "is":
         if value.lower() not in _STATES:
-            raise UsageError(f"is:{value} is unknown", hint=f"there are {', '.join(_STATES)}")
+            raise UsageError(f"is:{value} is unknown", hint=_near(value, _STATES))
         return partial(_is_in_state, value.lower())
     if name in _WORDS:
         return _text(name, sign, value)
@@ -244,6 +244,12 @@ def _names_hold(text: str, session: Session, row: int) -> bool:
     return text in "\n".join((run.method, run.key.partition("@")[0], run.source)).lower()
 
 
+def _near(name: str, known: Collection[str]) -> str:
+    """The known name like a typed one, else all: a line has no room for both."""
+    like = difflib.get_close_matches(name, known, 1)
+    return f"did you mean {like[0]}?" if like else f"there are {', '.join(known)}"
+
+
 def _known(name: str, axes: Collection[str], term: str) -> str:
     """The known name of a term.
 
@@ -254,14 +260,9 @@ def _known(name: str, axes: Collection[str], term: str) -> str:
         raise UsageError(f"{term}: of what?", hint=f"write growth{term}")
     every = names(axes)
     known = meant(name, every)
-    if known is not None:
-        return known
-    near = difflib.get_close_matches(name, every, 1)
-    if near:
-        hint = f"did you mean {near[0]}?"
-    else:
-        hint = f"there are {', '.join(every)}"
-    raise UsageError(f"{name} is not known", hint=hint)
+    if known is None:
+        raise UsageError(f"{name} is not known", hint=_near(name, every))
+    return known
 
 
 def _is_number(text: str) -> bool:
@@ -419,5 +420,5 @@ def arranged(
 def _value_of_option(option: str, typed: str, known: Collection[str]) -> str:
     name = meant(typed, known)
     if name is None:
-        raise UsageError(f"{option} {typed} is not known", hint=f"there are {', '.join(known)}")
+        raise UsageError(f"{option} {typed} is not known", hint=_near(typed, known))
     return name
