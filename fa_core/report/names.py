@@ -372,9 +372,7 @@ def differing_axes(
     """
     runs = list(runs)
     sizes = Counter(map(itemgetter(0), runs))
-    held: Counter[tuple[str, str, str]] = Counter()
-    for group, axes in runs:
-        held.update((group, name, str(value)) for name, value in axes.items())
+    held = Counter((group, x, str(value)) for group, axes in runs for x, value in axes.items())
     found: dict[str, list[str]] = {group: [] for group in sizes}
     for (group, name, _), count in sorted(held.items()):
         if count < sizes[group] and name not in found[group]:

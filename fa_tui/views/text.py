@@ -151,8 +151,7 @@ def told_apart(names: Iterable[str], width: int, mark: str) -> dict[str, str]:
     for name, short in found.items():
         alike.setdefault(short, []).append(name)
     for several in alike.values():
-        shared = commonprefix(several)  # noqa: RUF071 (of characters)
-        if shared and len(several) > 1:
+        if len(several) > 1 and (shared := commonprefix(several)):  # noqa: RUF071 (of characters)
             left = cut(shared, width // 3, mark)
             ends = told_apart([name[len(shared) :] for name in several], width - len(left), mark)
             found.update((shared + end, left + short) for end, short in ends.items())
