@@ -8,9 +8,10 @@ Source: docs/protocol.md §2, *The stream, proven*.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, chain, pairwise
+from functools import partial
+from itertools import accumulate, chain, groupby, pairwise
 from typing import TypeAlias
 
 import torch
@@ -59,7 +60,8 @@ class Proof:
         states: the operations that gave h_0..h_L.
         logits: the operation that gave the logits.
         outer: the operations before h_0, that which gives it included, and those behind h_L.
-        before: modules with weights before h_0, in forward order (see `acting`).
+        before: modules with weights before h_0, in forward order (see `_acting`).
+        steps: those between each state and the next one.
         behind: those behind h_L.
         side_inputs: those of what enters the blocks without passing h_0, or "the input".
         left_out: what the taps leave out; "" for the whole stream.
@@ -69,16 +71,27 @@ class Proof:
     logits: int
     outer: tuple[set[int], set[int]]
     before: Sequence[str]
+    steps: Sequence[Sequence[str]]
     behind: Sequence[str]
     side_inputs: Sequence[str] = ()
     left_out: str = ""
 
     @property
     def note(self) -> str:
-        """The report's note on what lies outside of h_0..h_L."""
-        before, last, side = map(", ".join, (self.before, self.behind, self.side_inputs))
-        said = f"weights before h_0: {before or 'none'}; behind h_L: {last or 'none'}"
-        return f"{said}; side input of the blocks: {side}" if side else said
+        """The report's note on what lies outside of h_0..h_L, and from one of these to the next."""
+        steps = []
+        for _, alike in groupby(map(" + ".join, self.steps), partial(re.sub, r"\d+", "*")):
+            first, *others = alike
+            one = first or "none"
+            last = f" to {others[-1]}" if {*others} - {first} else ""
+            steps.append(f"{one}{last} ({len(others) + 1} steps)" if others else one)
+        places = {
+            "weights before h_0": self.before or ["none"],
+            "behind h_L": self.behind or ["none"],
+            "between states": steps,
+            "side input of the blocks": self.side_inputs,
+        }
+        return "; ".join(f"{place}: {', '.join(names)}" for place, names in places.items() if names)
 
 
 class Merges:
@@ -202,9 +215,13 @@ def prove(flow: Flow, stream: Stream) -> Proof:
     said = [f"h_{l} ({name})" if name != f"h_{l}" else name for l, name in enumerate(stream.names)]
     _check_links(flow, [*states, logits], [*said, "the output"])
     outer = behind(flow, states[:1]), behind(flow, [logits], states[-1:]) - {states[-1]}
-    sides = _side_inputs(flow, states[0], used)
-    before, last = (acting(flow, nodes, used) for nodes in outer)
-    return Proof(states, logits, outer, before, last, sides)
+    beside, entering = _side_inputs(flow, states[0], used)
+    steps = (behind(flow, [end], {start}) - {start} for start, end in pairwise(states))
+    inside = [step.difference(outer[0], beside) for step in steps]
+    before, last, sides, *between = _acting(flow, [*outer, beside, *inside], used)
+    if entering and not (sides and all(map(flow.is_activation, entering))):
+        sides.append("the input")
+    return Proof(states, logits, outer, before, between, last, sides)
 
 
 def _is_readout(flow: Flow, stream: Stream, states: Sequence[int], logits: int) -> bool:
@@ -251,8 +268,9 @@ def no_stream(what: str, hint: str = "") -> TapError:
     return TapError(f"the taps are no stream: {what}", hint=hint)
 
 
-def _side_inputs(flow: Flow, first: int, used: set[int]) -> list[str]:
-    """Names of what enters between the states without passing h_0.
+def _side_inputs(flow: Flow, first: int, used: set[int]) -> tuple[set[int], set[int]]:
+    """What enters the blocks without passing h_0: the operations on its way, and those that the
+    blocks read.
 
     Raises:
         TapError: it forks from an activation before h_0, so it skips the states after it.
@@ -267,33 +285,41 @@ def _side_inputs(flow: Flow, first: int, used: set[int]) -> list[str]:
         readers = (flow.operations[node] for node in used)
         # as a cell reads its time step
         if all(fork in one.parts for one in readers if fork in one.reads):
-            return []
+            return set(), set()
         what = module_of(flow, fork) or flow.operations[fork].name
         raise no_stream(f"past h_0, the states after it depend on what it is made of ({what})")
     # what a block itself does with them lies in the block
     calls = (range(call.begin, call.end) for call in flow.calls if call.begin > first)
     blocks = chain(*(call for call in calls if inside.intersection(call)))
-    names = acting(flow, beside.difference(blocks), used)
-    if not entering or (names and all(map(flow.is_activation, entering))):
-        return names
-    return [*names, "the input"]
+    return beside.difference(blocks), entering
 
 
-def acting(flow: Flow, nodes: Iterable[int], used: Collection[int]) -> list[str]:
-    """What has the weights that act in some operations, in forward order.
+def _acting(flow: Flow, groups: Sequence[set[int]], used: set[int]) -> list[list[str]]:
+    """What has the weights that act in groups of operations, in forward order.
 
-    A module whose weights act nowhere else is named for its parts.
+    A module whose weights all act in a group is named there for its parts.
 
     Args:
         flow: the pass.
-        nodes: the operations.
+        groups: the operations.
         used: all operations on the way to the logits.
     """
-    found = list(chain(*(_weights_of(flow, node) for node in sorted(nodes))))
-    others = set(chain(*(_weights_of(flow, node) for node in used))).difference(found)
-    taken = set(chain(*map(_parts_of, others)))
-    free = (filter(lambda name: name not in taken, _parts_of(each)) for each in found)
-    return list(dict.fromkeys(map(next, free, found)))
+    nodes = map(sorted, (*groups, used.difference(*groups)))
+    found = [[*chain(*(_weights_of(flow, node) for node in group))] for group in nodes]
+    places: dict[str, set[int]] = {}
+    for place, weights in enumerate(found):
+        for weight in weights:
+            places.setdefault(weight, set()).add(place)
+    shared: dict[str, set[int]] = {}
+    for weight, its in places.items():
+        for part in _parts_of(weight):
+            shared[part] = shared.get(part, its) & its
+
+    def named(place: int) -> list[str]:
+        parts = (filter(lambda part: place in shared[part], _parts_of(w)) for w in found[place])
+        return list(dict.fromkeys(map(next, parts)))
+
+    return list(map(named, range(len(groups))))
 
 
 def _weights_of(flow: Flow, node: int) -> Sequence[str]:

@@ -3,7 +3,9 @@
 import torch
 from torch import nn
 
-OUTSIDE = "weights before h_0: embed; behind h_L: head"
+OUTSIDE = (
+    "weights before h_0: embed; behind h_L: head; between states: blocks.0 to blocks.2 (3 steps)"
+)
 """The note on a `Stack`."""
 
 

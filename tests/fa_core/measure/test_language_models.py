@@ -120,7 +120,8 @@ def test_masked_language_models_are_not_shifted():
     counting = data["labels"] != IGNORED
     assert report.headline_acc == pytest.approx(float(right[counting].float().mean()))
     assert report.notes == (
-        "weights before h_0: bert.embeddings; behind h_L: cls, bert.embeddings.word_embeddings"
+        "weights before h_0: bert.embeddings; behind h_L: cls, bert.embeddings.word_embeddings; "
+        "between states: bert.encoder.layer.0 to bert.encoder.layer.1 (2 steps)"
     )
 
 
@@ -128,7 +129,7 @@ class Tokens(Stack):
     """A network of one's own with token inputs, and those of a decoder if there is one."""
 
     def __init__(self):
-        blocks = [nn.Linear(8, 8) for _ in range(2)]
+        blocks = [nn.Linear(8, 8) for _ in range(3)]
         super().__init__(nn.Embedding(VOCAB, 8), blocks, nn.Linear(8, VOCAB), adds=True)
 
     def forward(self, source, target=None, **_):
