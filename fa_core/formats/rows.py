@@ -31,6 +31,9 @@ OPENED: set[Path] = set()
 """The folders that `scan` was asked for, and those of files, without links: no file above them
 names a run."""
 
+_MOST_FACTS = 256
+"""Facts of a recipe; a larger one names no run."""
+
 _OVERRIDE = re.compile(r"^- *['\"]?\+*([^'\"\s]+)", re.MULTILINE)
 
 
@@ -47,6 +50,9 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
         axes: further coordinates of the run: ``lam``, ``d``, ``L``, ``arch``, ...
         summary: the line on it in the summary of its file; None = the file has no summary.
         touched: where its files have another time than at its audit and were not compared: that.
+
+    Raises:
+        UnreadableInput: a name of more than `LONGEST_NAME` characters.
     """
 
     source: str
@@ -58,6 +64,13 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
     axes: Json = {}
     summary: Any = None
     touched: str = ""
+
+    def __post_init__(self) -> None:
+        longest = max(map(len, (self.key, self.method, str(self.axes))))
+        if longest > LONGEST_NAME:
+            raise UnreadableInput(
+                f"a name of {longest} characters", where=self.source, hint=f"{LONGEST_NAME} at most"
+            )
 
     @property
     def is_control(self) -> bool:
@@ -197,7 +210,7 @@ def recipe_of(row: AuditRow) -> Json:
     """The recipe that a run was trained by, as its audit records it, but λ."""
     found = row.report.provenance.get("recipe")
     # not Mapping, whose test takes as long as the rest: of 10,000 runs at each letter of a filter
-    known = found if isinstance(found, dict) else {}
+    known = found if isinstance(found, dict) and len(found) <= _MOST_FACTS else {}
     return without(known, "lam")
 
 

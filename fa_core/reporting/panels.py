@@ -156,9 +156,7 @@ def _legend(styles: Mapping[str, MethodStyle], signs: Signs) -> list[Any]:
 
     handles: list[Any] = []
     for name, style in styles.items():
-        text = one_line(name)
-        if len(text) > _LETTERS_ACROSS:  # no line of a legend holds it
-            text = f"{text[:_LETTERS_ACROSS]}..."
+        text = _label(name)
         handles.append(
             Line2D([], [], color=style.colour, marker=style.marker, markersize=4.5, label=text)
         )
@@ -166,6 +164,12 @@ def _legend(styles: Mapping[str, MethodStyle], signs: Signs) -> list[Any]:
         look = {"linestyle": "none", "color": INK, "markersize": 4.5, **sign}
         handles.append(Line2D([], [], label=text, **look))
     return handles
+
+
+def _label(name: str) -> str:
+    """A name as a label, cut where no line of a figure holds it."""
+    text = one_line(name)
+    return text if len(text) <= _LETTERS_ACROSS else f"{text[:_LETTERS_ACROSS]}..."
 
 
 def variants(
@@ -272,6 +276,6 @@ def threshold_line(panel: Axes, what: Quantity, value: float) -> None:
 
 def name_places(panel: Axes, names: Sequence[str]) -> None:
     """Name the positions 0, 1, … of the horizontal axis."""
-    labels = list(map(one_line, names))
+    labels = list(map(_label, names))
     panel.set_xticks(range(len(labels)), labels, rotation=45, ha="right", rotation_mode="anchor")
     panel.set_xlim(-0.6, max(len(labels), 1) - 0.4)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from os.path import commonprefix
 from pathlib import Path
@@ -97,9 +98,7 @@ def cut_start(text: str, width: int, mark: str = "") -> str:
         return text
     mark = mark[: max(0, width)]
     room = max(0, width - width_of(mark))
-    start = max(0, len(text) - room * (1 if text.isascii() else 8))
-    while width_of(text[start:]) > room:
-        start += 1
+    start = bisect_left(range(len(text)), -room, key=lambda at: -width_of(text[at:]))
     # an accent never stands without its letter
     while start < len(text) and not get_character_cell_size(text[start]):
         start += 1
