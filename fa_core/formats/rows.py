@@ -61,10 +61,12 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_control(self) -> bool:
-        """Whether the run is a control; a measured one only if its record itself calls it so."""
+        """Whether the run is a control; one with a result only if its record itself calls it so."""
         if self.method not in CONTROLS:
             return False
-        return is_control(self.report.method_name) or not self.report.coverage
+        report = self.report
+        is_bare = report.headline_acc is None and not report.coverage
+        return is_bare or is_control(report.method_name)
 
     @property
     def no_claim(self) -> str:
@@ -256,7 +258,9 @@ def with_given_baseline(row: AuditRow, baseline: FrozenBaseline) -> AuditRow:
 def row_of_manifest(manifest: Manifest, place: str) -> AuditRow:
     """A run as its manifest alone describes it."""
     report = DiagnosticReport(
-        headline_acc=manifest.headline_acc, provenance=msgspec.structs.asdict(manifest)
+        method_name=manifest.method,
+        headline_acc=manifest.headline_acc,
+        provenance=msgspec.structs.asdict(manifest),
     )
     return AuditRow(
         source=place,
