@@ -159,7 +159,7 @@ def printable_drift(report: DiagnosticReport) -> Json:
     data = report.to_dict()
     if report.cross_batch_stability is not None:
         return data
-    reasons = {"c": report.unmeasured.get("c") or NO_REASON, **report.unmeasured}
+    reasons = {"c": NO_REASON, **report.unmeasured}
     return {**data, "cross_batch_stability": math.nan, "unmeasured": reasons}
 
 

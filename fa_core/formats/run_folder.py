@@ -238,11 +238,8 @@ class RunProgress(msgspec.Struct, frozen=True, kw_only=True):
 def read_progress(folder: Path) -> RunProgress | None:
     """The progress file of a run folder; None without one, or with one that cannot be read."""
     path = folder / run_files.PROGRESS
-    with suppress(FaError):
-        if not is_file(path):
-            return None
-        with reading(path, "not a progress file"):
-            return msgspec.convert(loads(read_file(path, _LARGEST)), RunProgress)
+    with suppress(FaError), reading(path, "not a progress file"):
+        return msgspec.convert(loads(read_file(path, _LARGEST)), RunProgress)
     return None
 
 
