@@ -139,8 +139,7 @@ def read(place: Place, kind: str, file: BinaryIO, size: int) -> Iterator[Finding
             f"damaged checkpoint: no tensor fits into {size} bytes", where=path, hint=COPY_AGAIN
         )
     if refusal := distributed(path):
-        notes = f"{refusal.what}; {refusal.hint}"
-        row = replace(row, report=DiagnosticReport(notes=notes))
+        row = replace(row, report=DiagnosticReport(notes=f"{refusal.what}; {refusal.hint}"))
     yield row
 
 

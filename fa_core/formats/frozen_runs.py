@@ -75,9 +75,9 @@ def with_baselines(rows: Sequence[AuditRow]) -> Sequence[AuditRow]:
 def _lacks_one(row: AuditRow) -> bool:
     """Whether a run's record says of which network and data it is, and of no baseline."""
     facts = row.report.provenance
-    acc = row.report.frozen_baseline_acc
-    gets_none = row.is_control and row.method in WITHOUT_BASELINE
-    return acc is None and bool(facts) and not gets_none
+    if row.is_control and row.method in WITHOUT_BASELINE:
+        return False
+    return bool(facts) and row.report.frozen_baseline_acc is None
 
 
 def _frozen_in(folder: Path) -> Iterator[AuditRow]:

@@ -84,9 +84,8 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the run is a control; one with a result only if its record itself calls it so."""
         if self.method not in CONTROLS:
             return False
-        report = self.report
-        is_bare = report.headline_acc is None and not report.coverage
-        return is_bare or is_control(report.method_name)
+        is_bare = self.report.headline_acc is None and not self.report.coverage
+        return is_bare or is_control(self.report.method_name)
 
     @property
     def no_claim(self) -> str:

@@ -114,8 +114,7 @@ def scan(
     results = {Path(path).with_name(RESULTS) for path in alone}
     for path in sorted(filter(is_file, results)):
         beside = _collected(_under(str(path), seen, False, read, homes))
-        judged = with_baselines(beside.rows)
-        found.rows.extend(row for row in judged if row.checkpoint in real)
+        found.rows.extend(row for row in with_baselines(beside.rows) if row.checkpoint in real)
         found.problems.extend(beside.problems)
     found = _one_per_run(found, named)
     if as_recorded:
@@ -265,8 +264,7 @@ def _under(
             raise
         yield Problem(path, str(error))
         return
-    was_read = len(seen) == known
-    if not count and not was_read and is_folder(path):
+    if not count and len(seen) > known and is_folder(path):
         names = f" ({listed(unread, 4)})" if unread else ""
         yield Problem(path, f"{path}: {NOTHING_HERE}{names}; it reads: {KNOWN}")
 
