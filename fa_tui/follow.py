@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -19,11 +19,12 @@ import msgspec
 from msgspec.structs import replace
 
 from fa_core.files.opening import real_path
-from fa_core.formats import Scan, Trace, scan_again
+from fa_core.formats import Trace, scan_again
 from fa_core.formats.frozen_runs import with_baselines
-from fa_core.formats.rows import AuditRow, Problem
+from fa_core.formats.log_columns import Given
+from fa_core.formats.rows import AuditRow, Identity, Problem
 from fa_core.formats.run_folder import RunProgress, look_at, sniff
-from fa_core.formats.scan import NOTHING_HERE, Identity, places
+from fa_core.formats.scan import NOTHING_HERE, places
 from fa_core.report.manifest import CREDIT, MANIFEST, PROGRESS, RUN_FILES
 from fa_core.report.names import one_per_run, run_place
 from fa_core.report.numbers import listed
@@ -97,7 +98,7 @@ class Folders:
         paths: files and folders.
         known: sources that were read and hold runs.
         since: when the first scan began (`time.time`): what is younger is read again.
-        read: reads a place.
+        columns: of logs, as for `fa_core.formats.scan`.
     """
 
     def __init__(
@@ -106,9 +107,9 @@ class Folders:
         known: Iterable[str],
         *,
         since: float = 0.0,
-        read: Callable[[str], Scan] = scan_again,
+        columns: Given | None = None,
     ) -> None:
-        self._paths, self._read = paths, read
+        self._paths, self._columns = paths, columns
         self._since: float | None = since - _CLOCKS_SECONDS
         self._stamps: dict[str, _Stamp] = dict.fromkeys(known, ())
         self._manifests: dict[str, tuple[tuple[int, float], bool]] = {}
@@ -182,7 +183,8 @@ class Folders:
 
     def _reading(self, place: str, stamp: _Stamp) -> Reading | None:
         """A place read again; None while it is written, and where nothing is in it."""
-        found = self._read(place)
+        root = next(filter(Path(place).is_relative_to, self._paths), "")
+        found = scan_again(place, str(root), self._columns)
         if found.problems and 0 <= time.time() - _youngest(stamp) < STILL_SECONDS:
             # without its stamp it is read again at the next look
             self._stamps.setdefault(place, ())
@@ -237,12 +239,11 @@ class Following:
         async with self._looks:
             began = time.monotonic()
             if self._folders is None:
-                columns = {} if session.log is None else session.log.given
                 self._folders = Folders(
                     app.paths,  # grows as paths are opened beside others
                     [row.source for row in session.rows],
                     since=self._since,
-                    read=lambda place: scan_again(place, columns=columns),
+                    columns=session.log.given if session.log else None,
                 )
             readings, work = await asyncio.to_thread(self._folders.look)
             self._took = time.monotonic() - began

@@ -9,6 +9,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, as_completed
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -374,7 +375,7 @@ def finished_before(
             facts = {**report.provenance, "checkpoint": row.checkpoint}
             found[index] = replace(report, provenance=facts)
     again = {row.checkpoint for index, row in enumerate(rows) if index not in found}
-    others = [row for alike in left.values() for row in alike]
+    others = chain.from_iterable(left.values())
     return found, [row for row in others if row.checkpoint not in again]
 
 

@@ -254,7 +254,11 @@ def _with_baselines(
     """(d)'s baseline from its original source: frozen runs of the same file, or sibling run
     folders; only of those measured here, since an accuracy in a file proves nothing."""
     found = list(pairs)
-    rows = [replace(row, report=measured) for row, measured in found]
+    # a measurement is called as its job, by the record's key
+    rows = [
+        replace(row, report=replace(measured, method_name=row.report.method_name))
+        for row, measured in found
+    ]
     frozen = [row for row in rows if row.method == FROZEN]
     judged: list[AuditRow] = []
     for source, of_file in groupby(rows, attrgetter("source")):

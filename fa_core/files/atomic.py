@@ -150,7 +150,8 @@ def place_of(path: Path) -> Path:
 
 
 def prepared(path: Path) -> Path:
-    """The path of a file to write later (`place_of`), in a folder that is made and takes files.
+    """The path of a file to write later (`place_of`), in a folder that is made and takes files, by
+    a umask that leaves them to their owner.
 
     Raises:
         UsageError: as `place_of`, or nothing can be written there.
@@ -160,7 +161,9 @@ def prepared(path: Path) -> Path:
         with folder_of(place, made=True), contextlib.suppress(FileNotFoundError):
             place.lstat()
         # a random name, so that no link can wait there
-        tempfile.TemporaryFile(dir=place.parent).close()
+        with tempfile.TemporaryFile(dir=place.parent) as file:
+            if ~os.fstat(file.fileno()).st_mode & 0o600:
+                raise PermissionError(errno.EACCES, "the umask forbids it")
     except OSError as error:
         raise UsageError(f"cannot be written ({error.strerror})", where=path) from error
     return place

@@ -159,7 +159,7 @@ def printable_drift(report: DiagnosticReport) -> Json:
     data = report.to_dict()
     if report.cross_batch_stability is not None:
         return data
-    reasons = {"c": report.unmeasured.get("c") or NO_REASON, **report.unmeasured}
+    reasons = {"c": NO_REASON, **report.unmeasured}
     return {**data, "cross_batch_stability": math.nan, "unmeasured": reasons}
 
 
@@ -190,8 +190,7 @@ def unique_keys(rows: Sequence[AuditRow]) -> list[str]:
     differing = differing_axes((row.method, row.axes) for row in rows)
     keys = []
     for row in rows:
-        named = (axis for axis in differing[row.method] if axis in row.axes)
-        axes = {axis: row.axes[axis] for axis in named}
+        axes = {axis: row.axes[axis] for axis in differing[row.method] if axis in row.axes}
         keys.append(key_of(row.method, axes, row.seed))
     return unique_names(keys, [row.checkpoint or "" for row in rows])
 

@@ -30,7 +30,7 @@ from fa_core.files.opening import (
     size_of,
 )
 from fa_core.formats.json_document import Document, Finding
-from fa_core.formats.rows import AuditRow, row_of_file
+from fa_core.formats.rows import AuditRow, Place, row_of_file
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import CREDIT, DISTRIBUTED, MANIFEST, WEIGHTS, is_run
 from fa_core.report.names import LONGEST_SEED, canonical_method
@@ -106,11 +106,11 @@ def kind_of(head: bytes, path: str) -> str:
     return ""
 
 
-def read(path: str, kind: str, file: BinaryIO, size: int) -> Iterator[Finding]:
+def read(place: Place, kind: str, file: BinaryIO, size: int) -> Iterator[Finding]:
     """The checkpoint as an unmeasured row; its safetensors metadata may name method and seed.
 
     Args:
-        path: the file.
+        place: the file.
         kind: from `kind_of`.
         file: open for reading.
         size: in bytes.
@@ -120,18 +120,16 @@ def read(path: str, kind: str, file: BinaryIO, size: int) -> Iterator[Finding]:
     """
     import zipfile  # imported for the first checkpoint: it takes a millisecond
 
-    row = row_of_file(path)
-    method = row.method
-    seed = row.seed
-    report = row.report
+    path = place.path
+    row = replace(row_of_file(path, place.root), checkpoint=path)
     if kind == "safetensors":
         metadata = safetensors_metadata(path, file, size)
         stated = metadata.get("method")
         number = metadata.get("seed")
         if isinstance(stated, str) and stated.strip():
-            method = canonical_method(stated)
+            row = replace(row, method=canonical_method(stated))
         if isinstance(number, str) and number.isdecimal() and len(number) <= LONGEST_SEED:
-            seed = int(number)
+            row = replace(row, seed=int(number))
     elif kind == "zip" and not zipfile.is_zipfile(file):
         raise UnreadableInput(
             "truncated checkpoint (a zip archive without its end)", where=path, hint=COPY_AGAIN
@@ -141,8 +139,8 @@ def read(path: str, kind: str, file: BinaryIO, size: int) -> Iterator[Finding]:
             f"damaged checkpoint: no tensor fits into {size} bytes", where=path, hint=COPY_AGAIN
         )
     if refusal := distributed(path):
-        report = DiagnosticReport(notes=f"{refusal.what}; {refusal.hint}")
-    yield replace(row, method=method, seed=seed, checkpoint=path, report=report)
+        row = replace(row, report=DiagnosticReport(notes=f"{refusal.what}; {refusal.hint}"))
+    yield row
 
 
 def sniff_index(document: Document) -> bool:
@@ -152,7 +150,7 @@ def sniff_index(document: Document) -> bool:
 
 def read_index(document: Document) -> Iterator[Finding]:
     """The checkpoint as an unmeasured row."""
-    yield replace(row_of_file(document.path), checkpoint=document.path)
+    yield replace(row_of_file(document.path, document.root), checkpoint=document.path)
 
 
 def no_run(path: str) -> str:

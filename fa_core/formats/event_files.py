@@ -18,7 +18,7 @@ from fa_core.files.decode import Json
 from fa_core.files.opening import open_file, size_of
 from fa_core.formats.log_columns import Given, is_log, no_known_column
 from fa_core.formats.logs import merge, traces_of
-from fa_core.formats.rows import Problem, row_of_file
+from fa_core.formats.rows import Place, Problem, row_of_file
 from fa_core.formats.trace import Trace
 from fa_core.report.method_style import known_method
 from fa_core.report.names import split_key
@@ -36,9 +36,7 @@ _OF_EVENTS = "tfevents"
 _MAGIC_END = 80
 
 
-def read(
-    path: Path, named: bool, given: Given, root: str, seen: set[tuple[int, int]]
-) -> Iterator[Trace | Problem]:
+def read(place: Place, given: Given) -> Iterator[Trace | Problem]:
     """The scalars of a folder's event files as one run: a resumed run continues in a new file, and
     parts of it, as those of ``add_scalars``, lie in folders below, by which their tags are called.
 
@@ -46,17 +44,15 @@ def read(
     up to its last whole record.
 
     Args:
-        path: the file.
-        named: whether the user named the file.
+        place: the file; the newest is added to what was seen.
         given: tags that the user named.
-        root: the folder that the user named.
-        seen: device and inode of what was read, to which the newest file is added.
 
     Raises:
         UnreadableInput: too many scalars, or a named run without any that is read.
     """
+    path = Path(place.path)
     folder = path.parent
-    is_root = str(folder) == root
+    is_root = str(folder) == place.root
     if not is_root and _is_part(folder):
         folder = folder.parent
     own = [path]
@@ -64,9 +60,9 @@ def read(
         own = _event_files(folder) or own
     newest = own[-1].stat()
     identity = newest.st_dev, newest.st_ino
-    if own[-1] != path and (not named or identity in seen):
+    if own[-1] != path and (not place.named or identity in place.seen):
         return
-    seen.add(identity)
+    place.seen.add(identity)
     files = {"": own}
     if _OF_EVENTS in path.name:
         parts = filter(_is_part, sorted(folder.iterdir()))
@@ -78,9 +74,9 @@ def read(
             values |= {f"{part}{tag}": value for tag, value in scalars.items()}
     entries = [(str(path), values) for _, values in sorted(at_step.items())]
     names = dict.fromkeys(chain.from_iterable(values for _, values in entries))
-    if (named or is_root) and not is_log(names, given):
+    if (place.named or is_root) and not is_log(names, given):
         raise no_known_column(str(path), names, given)
-    row = msgspec.structs.replace(row_of_file(str(folder)), source=str(own[-1]))
+    row = msgspec.structs.replace(row_of_file(str(folder), place.root), source=str(own[-1]))
     yield from traces_of(row, entries, given)
 
 

@@ -19,6 +19,9 @@ from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import AUDIT, MANIFEST, is_run, read_manifest
 from fa_core.report.method_style import FROZEN, WITHOUT_BASELINE
 
+_UNSAID = "its record does not call it frozen"
+"""Why a run of which only the key or the file says that it is frozen judges none."""
+
 
 def with_measured_baselines(
     rows: Sequence[AuditRow], beside: Iterable[AuditRow] = ()
@@ -38,7 +41,7 @@ def with_measured_baselines(
             _facts(row),
             row.report.headline_acc,
             row.report.right,
-            row.report.changed or row.touched,
+            row.report.changed or row.touched or _UNSAID * (not row.is_control),
         )
         for row in chain(rows, beside)
         if row.method == FROZEN and row.report.headline_acc is not None
@@ -72,8 +75,9 @@ def with_baselines(rows: Sequence[AuditRow]) -> Sequence[AuditRow]:
 def _lacks_one(row: AuditRow) -> bool:
     """Whether a run's record says of which network and data it is, and of no baseline."""
     facts = row.report.provenance
-    acc = row.report.frozen_baseline_acc
-    return acc is None and bool(facts) and row.method not in WITHOUT_BASELINE
+    if row.is_control and row.method in WITHOUT_BASELINE:
+        return False
+    return bool(facts) and row.report.frozen_baseline_acc is None
 
 
 def _frozen_in(folder: Path) -> Iterator[AuditRow]:
@@ -88,7 +92,8 @@ def _frozen_in(folder: Path) -> Iterator[AuditRow]:
             if exists(audit):
                 found = DiagnosticReport.from_dict(loads(read_file(audit)))
                 facts = {**found.provenance, **row.report.provenance}
-                row = replace(row, report=replace(found, provenance=facts))
+                found = replace(found, method_name=manifest.method, provenance=facts)
+                row = replace(row, report=found)
             yield replace(row, checkpoint=str(path.parent))
 
 

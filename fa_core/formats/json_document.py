@@ -40,6 +40,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         unfinished: whether the last line is incomplete.
         at: JSON path of the list in the file.
         columns: of a log, as the user named them (`fa_core.formats.log_columns`).
+        root: the named file or folder that it was found in.
     """
 
     path: str
@@ -51,6 +52,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     unfinished: bool = False
     at: str = "$"
     columns: Mapping[str, str] = {}
+    root: str = ""
 
     def place(self, index: int) -> str:
         """Location of an item for messages: ``FILE: line 3`` or ``FILE: $[3]``."""

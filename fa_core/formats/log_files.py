@@ -21,7 +21,7 @@ from fa_core.files.opening import all_of
 from fa_core.formats.json_document import Document, Finding, check_entries, convert
 from fa_core.formats.log_columns import Given, columns_of, is_log, may_be_log
 from fa_core.formats.logs import Entry, trace_of, traces_of
-from fa_core.formats.rows import Problem, row_of_file
+from fa_core.formats.rows import Place, Problem, row_of_file
 from fa_core.formats.trace import Trace
 from fa_core.report.names import AXES, axes_of, canonical_method
 from fa_core.report.numbers import listed
@@ -78,7 +78,7 @@ def read(document: Document) -> Iterator[Finding]:
         raise UnreadableInput(
             "no whole epoch in the trace", where=document.path, hint="wait for the first epoch"
         )
-    row = row_of_file(document.path)
+    row = row_of_file(document.path, document.root)
     yield from traces_of(row, logged, document.columns, unfinished=document.unfinished)
 
 
@@ -126,7 +126,7 @@ def read_penalty(document: Document) -> Iterator[Finding]:
         hint = "a penalty log has one entry per epoch"
         raise UnreadableInput("not a list of epochs", where=where, hint=hint)
     header = convert(fields, _Header, f"{document.path}: $")
-    row = row_of_file(document.path)
+    row = row_of_file(document.path, document.root)
     method = canonical_method(header.method or header.method_name or row.method)
     seed = row.seed if header.seed is None else header.seed
     axes = {**row.axes, **axes_of(fields)}
@@ -175,17 +175,18 @@ def _rows(data: bytes) -> Reader:
     return csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
 
 
-def read_csv(path: str, file: BinaryIO, given: Given) -> Iterator[Trace | Problem]:
+def read_csv(place: Place, file: BinaryIO, given: Given) -> Iterator[Trace | Problem]:
     """The traces of a table, and problems for rows of too few cells. Empty cells are not logged.
 
     Args:
-        path: the file.
+        place: the file.
         file: open.
         given: columns that the user named.
 
     Raises:
         UnreadableInput: an invalid log; a row of more cells than columns.
     """
+    path = place.path
     entries: list[Entry] = []
     short: list[str] = []
     names: list[str] = []
@@ -215,9 +216,9 @@ def read_csv(path: str, file: BinaryIO, given: Given) -> Iterator[Trace | Proble
             elif row:
                 entries.append((where, dict(zip(names, row, strict=False))))
     unfinished = where in short
-    for place in short[: len(short) - unfinished]:
-        yield Problem(path, f"{place}: fewer cells than headings; the row is skipped")
-    yield from traces_of(row_of_file(path), entries, given, unfinished=unfinished)
+    for line in short[: len(short) - unfinished]:
+        yield Problem(path, f"{line}: fewer cells than headings; the row is skipped")
+    yield from traces_of(row_of_file(path, place.root), entries, given, unfinished=unfinished)
 
 
 def _checked(names: list[str], given: Given, where: str) -> list[str]:

@@ -165,7 +165,7 @@ def read(document: Document) -> Iterator[Finding]:
     """
     report = decode_report(document.members, f"{document.path}: $")
     own = row_of(document.path, "", report, "")
-    name = row_of_file(document.path)
+    name = row_of_file(document.path, document.root)
     method = own.method
     if not report.method_name.strip() or (
         name.seed is not None and _is_variant(method, name.method)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -27,14 +27,34 @@ from fa_core.report.numbers import count_text
 from fa_core.report.provenance import BASELINE_FROM, GIVEN
 from fa_core.report.quantities import named
 
-OPENED: set[Path] = set()
-"""The folders that `scan` was asked for, and those of files, without links: no file above them
-names a run."""
-
 _MOST_FACTS = 256
 """Facts of a recipe; a larger one names no run."""
 
 _OVERRIDE = re.compile(r"^- *['\"]?\+*([^'\"\s]+)", re.MULTILINE)
+
+
+Identity: TypeAlias = tuple[int, int]
+"""Device and inode."""
+
+
+class Place(msgspec.Struct):
+    """A file or folder.
+
+    Attributes:
+        path: its path.
+        named: whether the user named it.
+        is_folder: whether it is a folder.
+        root: the named file or folder that it was found in.
+        skip: names of its files that need not be visited, set by its reader.
+        seen: identities of what was visited, to which its reader adds what it read with it.
+    """
+
+    path: str
+    named: bool = False
+    is_folder: bool = False
+    root: str = ""
+    skip: frozenset[str] = frozenset()
+    seen: set[Identity] = set()
 
 
 class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,10 +94,11 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_control(self) -> bool:
-        """Whether the run is a control; a measured one only if its record itself calls it so."""
+        """Whether the run is a control; one with a result only if its record itself calls it so."""
         if self.method not in CONTROLS:
             return False
-        return is_control(self.report.method_name) or not self.report.coverage
+        is_bare = self.report.headline_acc is None and not self.report.coverage
+        return is_bare or is_control(self.report.method_name)
 
     @property
     def no_claim(self) -> str:
@@ -86,11 +107,9 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
 
     def judged_by(self, baseline: FrozenBaseline) -> AuditRow:
         """The run judged by a frozen baseline, if it was measured."""
-        report = self.report
-        judged = baseline.assumed_in(report, self.method)
-        if judged is report or not report.coverage:
+        if not self.report.coverage:
             return self
-        return replace(self, report=judged)
+        return replace(self, report=baseline.assumed_in(self.report, self.method))
 
 
 def measured(row: AuditRow, report: DiagnosticReport) -> AuditRow:
@@ -234,17 +253,22 @@ def row_named(name: str, source: str) -> AuditRow:
     return AuditRow(source=source, **name_of(name)._asdict())
 
 
-def row_of_file(path: str) -> AuditRow:
+def row_of_file(path: str, root: str) -> AuditRow:
     """The row of an unmeasured file, named by its path; a folder of hydra's that was opened is
-    called as the overrides in it say."""
-    file = Path(path).absolute()
+    called as the overrides in it say.
+
+    Args:
+        path: the file.
+        root: the named file or folder that it was found in; above that no overrides count.
+    """
+    file, top = Path(path).absolute(), Path(root).absolute()
+    if is_file(top):
+        top = top.parent
     for folder in file.parents:
         said = folder / ".hydra" / "overrides.yaml"
-        if not is_file(said):
+        if not (folder.is_relative_to(top) and is_file(said)):
             continue
-        real = real_path(folder)
-        opened = not OPENED.isdisjoint([real, *real.parents])
-        if opened and real_path(said).is_relative_to(real):
+        if real_path(said).is_relative_to(real_path(folder)):
             with suppress(UnreadableInput, ValueError):
                 found = _OVERRIDE.findall(read_file(said, LONGEST_NAME).decode())
                 file = folder / ",".join(found).replace("/", ".") / file.relative_to(folder)
@@ -269,7 +293,9 @@ def with_given_baseline(row: AuditRow, baseline: FrozenBaseline) -> AuditRow:
 def row_of_manifest(manifest: Manifest, place: str) -> AuditRow:
     """A run as its manifest alone describes it."""
     report = DiagnosticReport(
-        headline_acc=manifest.headline_acc, provenance=msgspec.structs.asdict(manifest)
+        method_name=manifest.method,
+        headline_acc=manifest.headline_acc,
+        provenance=msgspec.structs.asdict(manifest),
     )
     return AuditRow(
         source=place,

@@ -27,7 +27,7 @@ from fa_core.files.opening import MissingFile, is_file, read_file
 from fa_core.formats import log_files
 from fa_core.formats.json_document import Finding, open_document
 from fa_core.formats.report_object import check_run, decode_report
-from fa_core.formats.rows import AuditRow, Problem, row_named
+from fa_core.formats.rows import AuditRow, Problem, row_named, row_of_manifest
 from fa_core.formats.trace import Trace
 from fa_core.report import manifest as run_files
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -40,9 +40,8 @@ from fa_core.sanitize import WHITE_SPACE, sanitize
 def sniff(folder: Path) -> bool:
     """Whether the folder's ``manifest.json`` describes a run: web pages and datasets have such
     files too; or a training that starts has its progress file there."""
-    path = folder / run_files.MANIFEST
     try:
-        data = loads(read_file(path, run_files.LARGEST_MANIFEST))
+        data = loads(read_file(folder / run_files.MANIFEST, run_files.LARGEST_MANIFEST))
     except (UnreadableInput, ValueError):
         return _begun(folder) is not None or any(
             is_file(folder / name)
@@ -89,13 +88,11 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
             report = replace(report, unmeasured={TRAINING: state})
     except FaError as error:
         yield Problem(source, str(error))
-    row = AuditRow(
-        source=source,
+    row = replace(
+        row_of_manifest(manifest, source),
         key=sanitize(folder.name or folder.absolute().name, WHITE_SPACE),
         method=method,
-        seed=manifest.seed,
         report=report,
-        checkpoint=source,
         axes=dict(manifest.axes),
     )
     yield row
@@ -238,11 +235,8 @@ class RunProgress(msgspec.Struct, frozen=True, kw_only=True):
 def read_progress(folder: Path) -> RunProgress | None:
     """The progress file of a run folder; None without one, or with one that cannot be read."""
     path = folder / run_files.PROGRESS
-    with suppress(FaError):
-        if not is_file(path):
-            return None
-        with reading(path, "not a progress file"):
-            return msgspec.convert(loads(read_file(path, _LARGEST)), RunProgress)
+    with suppress(FaError), reading(path, "not a progress file"):
+        return msgspec.convert(loads(read_file(path, _LARGEST)), RunProgress)
     return None
 
 

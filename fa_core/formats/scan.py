@@ -31,7 +31,7 @@ from fa_core.formats.frozen_runs import with_baselines
 from fa_core.formats.json_document import Finding, open_document
 from fa_core.formats.log_columns import Given, is_log, may_be_log, no_known_column
 from fa_core.formats.readers import HEAD, KNOWN, format_of, may_be_known, plugin_readers
-from fa_core.formats.rows import OPENED, AuditRow, Problem
+from fa_core.formats.rows import AuditRow, Identity, Place, Problem
 from fa_core.formats.trace import Trace
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import CREDIT, DISTRIBUTED, RESULTS, RUN_FILES
@@ -101,7 +101,6 @@ def scan(
     lone = len(paths) == 1
     seen: set[Identity] = set()
     homes = tuple(map(_as_folder, paths))
-    OPENED.update(real if is_folder(real) else real.parent for real in map(real_path, paths))
     found = _collected(
         finding for path in paths for finding in _under(os.fspath(path), seen, lone, read, homes)
     )
@@ -115,8 +114,7 @@ def scan(
     results = {Path(path).with_name(RESULTS) for path in alone}
     for path in sorted(filter(is_file, results)):
         beside = _collected(_under(str(path), seen, False, read, homes))
-        judged = with_baselines(beside.rows)
-        found.rows.extend(row for row in judged if row.checkpoint in real)
+        found.rows.extend(row for row in with_baselines(beside.rows) if row.checkpoint in real)
         found.problems.extend(beside.problems)
     found = _one_per_run(found, named)
     if as_recorded:
@@ -136,11 +134,17 @@ def _measurement(row: AuditRow) -> tuple[object, ...]:
     hashes = report.provenance.get("hashes")
     if not (hashes and row.checkpoint):
         return ()
-    # an audit in a run folder knows no more than the folder's name
-    name = os.path.basename(row.checkpoint)  # noqa: PTH119 (thousands of times)
-    accuracies = report.headline_acc, report.frozen_baseline_acc
-    numbers = *report.residual_norms, report.cross_batch_stability, *accuracies
-    return name, row.method, row.seed, str(hashes), *numbers
+    return (
+        # an audit in a run folder knows no more than the folder's name
+        os.path.basename(row.checkpoint),  # noqa: PTH119 (thousands of times)
+        row.method,
+        row.seed,
+        str(hashes),
+        *report.residual_norms,
+        report.cross_batch_stability,
+        report.headline_acc,
+        report.frozen_baseline_acc,
+    )
 
 
 def _one_per_run(found: Scan, named: set[str]) -> Scan:
@@ -166,7 +170,7 @@ def _one_per_run(found: Scan, named: set[str]) -> Scan:
     return Scan(rows, traces, found.problems)
 
 
-def scan_again(path: str, columns: Given | None = None) -> Scan:
+def scan_again(path: str, root: str = "", columns: Given | None = None) -> Scan:
     """Scan a place found by `scan` again, as it is recorded: a file, or a run folder without its
     subfolders.
 
@@ -174,10 +178,10 @@ def scan_again(path: str, columns: Given | None = None) -> Scan:
 
     Args:
         path: the file or run folder.
+        root: the opened file or folder that it was found in.
         columns: see `scan`.
     """
-    place = Place(path, is_folder=is_folder(path))
-    found = _collected(_at(place, True, columns or {}))
+    found = _collected(_at(Place(path, False, is_folder(path), root), True, columns or {}))
     return Scan([*marked_changed(found.rows, HASHED)], found.traces, found.problems)
 
 
@@ -260,8 +264,7 @@ def _under(
             raise
         yield Problem(path, str(error))
         return
-    was_read = len(seen) == known
-    if not count and not was_read and is_folder(path):
+    if not count and len(seen) > known and is_folder(path):
         names = f" ({listed(unread, 4)})" if unread else ""
         yield Problem(path, f"{path}: {NOTHING_HERE}{names}; it reads: {KNOWN}")
 
@@ -293,7 +296,7 @@ def _in_file(place: Place, given: Given) -> Iterator[Finding]:
         start = file.read(_FIRST)
         kind = checkpoint_file.kind_of(start, path)
         if kind:
-            yield from checkpoint_file.read(path, kind, file, size)
+            yield from checkpoint_file.read(place, kind, file, size)
             return
         head = as_utf8(start, "replace")
         if b"\0" not in head or head.startswith(_SQLITE):
@@ -304,12 +307,12 @@ def _in_file(place: Place, given: Given) -> Iterator[Finding]:
         if _EVENTS.match(head):
             from fa_core.formats import event_files
 
-            yield from event_files.read(Path(path), place.named, given, place.root, place.seen)
+            yield from event_files.read(place, given)
             return
         if _TABLE.match(head):
             columns = log_files.csv_header(head)
             if is_log(columns, given):
-                yield from log_files.read_csv(path, file, given)
+                yield from log_files.read_csv(place, file, given)
                 return
             # other texts have commas, too
             if path.lower().endswith(_TABLE_SUFFIXES):
@@ -332,7 +335,7 @@ def _in_json(place: Place, data: bytes, head: bytes, given: Given) -> Iterator[F
             if place.named or may_be_known(head) or path.lower().endswith(_JSON_SUFFIXES):
                 raise
             return
-        document = msgspec.structs.replace(document, columns=given)
+        document = msgspec.structs.replace(document, columns=given, root=place.root)
         form = format_of(document)
         if form:
             yield from form.read(document)
@@ -375,30 +378,6 @@ def _is_ours(place: Place, head: bytes) -> bool:
     if not text and (place.named or place.path.lower().endswith(_JSON_SUFFIXES)):
         raise UnreadableInput("empty file", where=place.path, hint="write it again or leave it out")
     return False
-
-
-Identity: TypeAlias = tuple[int, int]
-"""Device and inode."""
-
-
-class Place(msgspec.Struct):
-    """A file or folder.
-
-    Attributes:
-        path: its path.
-        named: whether the user named it.
-        is_folder: whether it is a folder.
-        root: the named folder that it was found in.
-        skip: names of its files that need not be visited, set by its reader.
-        seen: identities of what was visited, to which its reader adds what it read with it.
-    """
-
-    path: str
-    named: bool = False
-    is_folder: bool = False
-    root: str = ""
-    skip: frozenset[str] = frozenset()
-    seen: set[Identity] = set()
 
 
 def places(

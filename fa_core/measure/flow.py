@@ -159,6 +159,10 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         # torch asks this; its "yes" imports the compiler, which takes seconds
         return False
 
+    def __deepcopy__(self, _: object) -> Flow:
+        # a module that the network copies in its forward has these hooks, too
+        return self
+
     def __enter__(self) -> Flow:
         for name, module in self.model.named_modules():
             pattern = pattern_of(self.model, name)

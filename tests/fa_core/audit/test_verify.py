@@ -1,3 +1,4 @@
+import json
 import os
 from pathlib import Path
 
@@ -9,13 +10,13 @@ from fa_core.audit.audit import Measuring, audit
 from fa_core.audit.devices import Execution
 from fa_core.audit.jobs import JobProgress, MeasureOptions
 from fa_core.audit.measuring import measure_run
-from fa_core.audit.verify import find_checkpoint, recorded_options, verify
+from fa_core.audit.verify import _with_baselines, find_checkpoint, recorded_options, verify
 from fa_core.audit.worker import MEASURE
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.formats import scan
 from fa_core.formats.rows import Problem
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.manifest import WEIGHTS
+from fa_core.report.manifest import AUDIT, WEIGHTS
 from fa_core.training.train import audit_run
 from tests.fa_core.rows import row_of
 
@@ -97,11 +98,30 @@ def test_the_frozen_run_beside_a_run_is_measured_too_else_d_is_not_checked(tmp_p
     runs = verify(rows, Here()).runs
     assert [run.comparison.lines() for run in runs] == [[], []]
     assert [run.row.source for run in runs] == [str(dfa), str(frozen)]
+    # its manifest calls the run frozen where its audit does not say it
+    audits = {run: json.loads((run / AUDIT).read_text()) for run in (frozen, dfa)}
+    (frozen / AUDIT).write_text(json.dumps(audits[frozen] | {"method_name": ""}))
+    (dfa / AUDIT).write_text(json.dumps(audits[dfa] | {"frozen_baseline_acc": None}))
+    assert scan([dfa]).rows[0].report.margin_pp == rows[0].report.margin_pp is not None
     (frozen / WEIGHTS).unlink()
     result = verify(rows, Here())
     (run,) = result.runs
     assert (run.comparison.agrees, run.comparison.unchecked) == (True, 3)
     assert "the weights are not there" in result.failures[0].message
+
+
+def test_a_run_that_only_its_key_calls_frozen_is_no_baseline_when_it_is_measured_again(tmp_path):
+    facts = {"network": "mine", "data_hash": "1"}
+    report = DiagnosticReport(residual_norms=[1.0, 2.0], headline_acc=0.5, provenance=facts)
+    for name, margin in (("frozen", 0.0), ("", None)):
+        own = replace(report, method_name=name)
+        rows = [
+            row_of("frozen_of-dfa_s1", "a.json", "f.pt", report=own),
+            row_of("dfa_s1", "a.json", "d.pt", report=report),
+        ]
+        pairs = [(row, replace(report, method_name=row.method)) for row in rows]
+        found = [run.margin_pp for _, run in _with_baselines(pairs)]
+        assert found == [None, margin]
 
 
 @pytest.mark.parametrize("name", ["/dev/zero", "fifo", "x" * 300, "/" + "d/" * 200_000, "a\0b", ""])

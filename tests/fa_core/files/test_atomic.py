@@ -7,7 +7,7 @@ import pytest
 
 from fa_core.errors import FaError, UsageError
 from fa_core.files import atomic
-from fa_core.files.atomic import keep_old, remove, write_bytes
+from fa_core.files.atomic import keep_old, prepared, remove, write_bytes
 from fa_core.formats.audit_table import Journal
 from fa_core.training.run_files import RunWriter
 
@@ -111,3 +111,15 @@ def test_a_folder_that_the_umask_makes_useless_is_not_left(tmp_path, monkeypatch
     with pytest.raises(FaError, match="the umask forbids it"):
         write_bytes(tmp_path / "a" / "b", b"")
     assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize("umask", [0o777, 0o222])
+def test_a_umask_that_leaves_a_file_not_to_its_owner_is_said_before_there_is_one(tmp_path, umask):
+    before = os.umask(umask)
+    try:
+        with pytest.raises(UsageError, match="the umask forbids it"):
+            prepared(tmp_path / "out.json")
+    finally:
+        os.umask(before)
+    assert not list(tmp_path.iterdir())
+    assert prepared(tmp_path / "out.json") == tmp_path / "out.json"

@@ -205,3 +205,19 @@ def test_none_of_another_name_network_or_data_is_taken(other, reason):
     found = judged(named("mine_s1", 0.9), other)
     assert found.frozen_baseline_acc is None
     assert reason in found.unmeasured["d"]
+
+
+@pytest.mark.parametrize("own", ["", "frozen_mine"])
+def test_a_record_that_does_not_call_itself_frozen_is_no_runs_baseline(own):
+    named = frozen("bp", 0.5)
+    other = replace(named, report=replace(named.report, method_name=own))
+    found = judged(row("bp"), other)
+    assert found.frozen_baseline_acc is None
+    assert (
+        "of the frozen run runs/frozenbp_s42 its record does not call it frozen"
+        in (found.unmeasured["d"])
+    )
+    assert judged(row("bp"), other, named).frozen_baseline_acc == 0.5
+    # nor is it a control itself, and so it is judged as the others are
+    assert (other.is_control, named.is_control) == (False, True)
+    assert judged(other, named).frozen_baseline_acc == 0.5

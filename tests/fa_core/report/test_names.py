@@ -3,14 +3,15 @@
 import re
 import sys
 import zipfile
+from itertools import chain
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa_core.formats import scan
-from fa_core.formats.rows import OPENED, measured, row_of_file
+from fa_core.formats import scan, scan_again
+from fa_core.formats.rows import measured, row_of_file
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.names import (
     canonical_method,
@@ -130,13 +131,31 @@ def test_a_folder_of_hydras_is_called_as_its_overrides_say(tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / ".hydra").symlink_to(said.parent)
     path.parent.mkdir()
-    # tests before this one may have opened a folder above
-    OPENED.clear()
-    for opened, is_named in ((path.parent, False), (tmp_path, True)):
-        scan([opened])
-        row = row_of_file(str(path))
-        assert ((row.method, row.seed) == ("dfa", 42)) == is_named
-    assert row_of_file(str(tmp_path / "other" / file)).method != "dfa"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("archive/data.pkl", b"\x80\x02}.")
+    logs = {
+        "log.csv": "epoch,test_acc\n1,0.5\n",
+        "log.jsonl": '{"epoch": 1, "test_acc": 0.5}\n',
+        "report.json": '{"headline_acc": 0.5}',
+        "penalty.json": '{"lam": 0.0, "log": [{"epoch": 1, "test_acc": 0.5}]}',
+    }
+    for name, text in logs.items():
+        path.with_name(name).write_text(text)
+    near = said.parents[1] / "near.csv"
+    near.write_text(logs["log.csv"])
+    for opened, count, is_named in (
+        (path.parent, 5, False),
+        (path, 1, False),
+        (near, 1, True),
+        (tmp_path, 6, True),
+    ):
+        found = scan([opened])
+        sources = {run.source for run in (*found.rows, *found.traces)}
+        assert len(sources) == count
+        again = (scan_again(source, str(opened)) for source in sources)
+        for run in chain(*((each.rows + each.traces) for each in (found, *again))):
+            assert ((run.method, run.seed) == ("dfa", 42)) == is_named
+    assert row_of_file(str(tmp_path / "other" / file), str(tmp_path)).method != "dfa"
 
 
 def test_every_sample_run_is_called_in_its_key_what_its_record_says(sample_runs):
