@@ -2,8 +2,8 @@
 
 A diagnostic's state on a run changes at the two ends that decide it: those of its interval, or
 twice its number (`JudgedRun.reach`). For a diagnostic that fires above its
-threshold t, end e fires iff e > t: the step functions below are constant on [e_(k), e_(k+1)). For
-one that fires below, it fires iff e < t and they are constant on (e_(k), e_(k+1)].
+threshold t, end e fires iff e > t: no state changes on [e_(k), e_(k+1)). For one that fires below,
+it fires iff e < t, and none changes on (e_(k), e_(k+1)].
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec import structs
 
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import Members, split_groups
-from fa_core.formats.table import AuditTable, Floats, Indices, having
+from fa_core.formats.table import AuditTable, having
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic
 from fa_core.report.numbers import median
 from fa_core.report.provenance import Interval
@@ -41,71 +41,6 @@ def plateau(table: AuditTable, letter: str, value: float) -> Interval:
     step = find(points, value)
     ends = [-math.inf, *points, math.inf]
     return ends[step], ends[step + 1]
-
-
-class VerdictCurve(Result, frozen=True, kw_only=True):
-    """Numbers of runs by state and by judgement as functions of one threshold.
-
-    Attributes:
-        letter: whose threshold moves; the other three stay.
-        points: where a state changes, e_1 < … < e_k.
-        fired: number of runs this diagnostic fires on, per interval between the points (k + 1).
-        undecided: number of runs it is undecided on.
-        walk_backs: number of runs that any diagnostic fires on.
-        open: number of runs judged undecided.
-        closed: the closed end of the intervals: ``"left"`` (a, c) or ``"right"`` (b, d).
-    """
-
-    letter: str
-    points: list[float]
-    fired: list[int]
-    undecided: list[int]
-    walk_backs: list[int]
-    open: list[int]
-    closed: str
-
-
-def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThresholds) -> VerdictCurve:
-    """Counts of states and judgements as an exact step function of one threshold.
-
-    Args:
-        table: n runs.
-        letter: whose threshold moves.
-        thresholds: the other three.
-
-    Controls make no claim and are not counted.
-
-    Source: with F the empirical distribution of the ends that fire for sure (of those that may),
-    fired(t) = n·(1 − F(t)) for a diagnostic that fires above, n·F(t⁻) for one that fires below.
-    """
-    table, _ = table.claiming()
-    diagnostic = DIAGNOSTICS[letter]
-    others = LETTERS.replace(letter, "")
-    points = table.points(letter)
-    fires = having(table.flags(thresholds), others)
-    not_passed = fires | having(table.undecided(thresholds), others)
-    sure, possible = table.ends(letter)
-    fired = _steps(diagnostic, sure, points)
-    walk_backs = _steps(diagnostic, sure[~fires], points) + int(fires.sum())
-    either = _steps(diagnostic, possible[~not_passed], points) + int(not_passed.sum())
-    return VerdictCurve(
-        letter=letter,
-        points=points.tolist(),
-        fired=fired.tolist(),
-        undecided=(_steps(diagnostic, possible, points) - fired).tolist(),
-        walk_backs=walk_backs.tolist(),
-        open=(either - walk_backs).tolist(),
-        closed="left" if diagnostic.fires_above else "right",
-    )
-
-
-def _steps(diagnostic: Diagnostic, ends: Floats, points: Floats) -> Indices:
-    """Number of ends that fire, per interval between the points; NaN fires nowhere."""
-    measured = np.sort(ends[~np.isnan(ends)])
-    below: Indices = np.searchsorted(measured, np.append(points, math.inf))
-    if diagnostic.fires_above:
-        return len(measured) - below
-    return below
 
 
 class Spread(Result, frozen=True, kw_only=True):
@@ -154,6 +89,7 @@ class Sensitivity(Result, frozen=True, kw_only=True):
         gap_interval: the two nearest ends.
         plateau: interval of thresholds in which no state changes; None for an open end. None if
             no run has a finite value.
+        points: all thresholds at which a state changes, rising.
         skipped: what is assumed, what could not be said, and the missing inputs.
     """
 
@@ -169,6 +105,7 @@ class Sensitivity(Result, frozen=True, kw_only=True):
     gap: float | None = None
     gap_interval: Interval | None = None
     plateau: tuple[float | None, float | None] | None = None
+    points: list[float] = []
     skipped: tuple[str, ...] = ()
 
     @property
@@ -236,6 +173,7 @@ def sensitivity(
         gap=gap,
         gap_interval=interval,
         plateau=unchanged,
+        points=table.points(letter).tolist(),
         skipped=tuple(skipped),
     )
 

@@ -29,7 +29,6 @@ from fa_core.formats.checkpoint_file import input_hashes, run_of, stamp
 from fa_core.measure.checkpoint import Checkpoint, load_checkpoint
 from fa_core.measure.checkpoint_network import loaded
 from fa_core.measure.hooks import LogitsChoice
-from fa_core.measure.loss import LossFunction
 from fa_core.measure.passes import is_out_of_memory
 from fa_core.option_values import import_callable, is_callable_name
 from fa_core.report.intervals import LOOKS
@@ -266,24 +265,18 @@ def logits_choice(options: MeasureOptions) -> LogitsChoice:
     >>> logits_choice(MeasureOptions(logits="1")), logits_choice(MeasureOptions(logits="scores"))
     (1, 'scores')
     """
-    place: LogitsChoice = _imported(options.logits)
+    place: LogitsChoice = imported(options.logits)
     if isinstance(place, str) and place.lstrip("-").isdecimal():
         return int(place)
     return place
 
 
-def loss_choice(options: MeasureOptions) -> str | LossFunction:
-    """The loss, as `diagnose` takes it.
+def imported(text: str | None) -> Any:
+    """What ``module:callable`` names; any other text itself.
 
     Raises:
         UsageError: a function that cannot be imported.
     """
-    loss: str | LossFunction = _imported("ce" if options.loss is None else options.loss)
-    return loss
-
-
-def _imported(text: str | None) -> Any:
-    """What ``module:callable`` names; any other text itself."""
     if text is not None and is_callable_name(text):
         return import_callable(text)
     return text

@@ -28,9 +28,9 @@ from fa_core.audit.loading import (
     check_asked,
     evaluation,
     halve_until_fits,
+    imported,
     load,
     logits_choice,
-    loss_choice,
     memory_for,
     release,
 )
@@ -124,7 +124,7 @@ def _measured(
         norm_batches=options.norm_batches,
         dtype=options.dtype,
         decide_at=options.decide_at if options.batches == AUTO else None,
-        loss=of_logits(loss_choice(options), options.logits),
+        loss=of_logits(imported(options.loss or "ce"), options.logits),
     )
     largest = max(len(as_batch(batch, 0)[1]) for batch in samples.batches)
     # first: it refuses what cannot be measured, and notices what a first forward draws

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from fa_core.errors import UnknownNetwork, UnreadableInput, UsageError, first_line
+from fa_core.files.opening import is_file, is_folder
 from fa_core.files.tensor_mappings import EXTRA_STATE, State
 from fa_core.measure.checkpoint import Checkpoint, by_preference, dotted
 from fa_core.measure.copies import on_meta
@@ -29,7 +30,7 @@ from fa_core.report.numbers import listed
 from fa_core.sanitize import sanitize
 from fa_core.zoo.models import ARCHS, build_on_meta, likely
 from fa_core.zoo.models.hub_config import DEQUANTISE
-from fa_core.zoo.models.named import Weights, hub_folder, network_of, own_names
+from fa_core.zoo.models.named import CONFIG, Weights, network_of, own_names
 
 _INNER = r"(?:_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\."
 INNER_WRAPPERS = re.compile(rf"(?<![^.]){_INNER}")
@@ -299,8 +300,10 @@ def _recognised_network(checkpoint: Checkpoint) -> nn.Module:
             if not misfit:
                 return network
             misfits.append(f"looks like {network.arch}, but its {misfit}")
-    folder = hub_folder(checkpoint.path)
-    if folder:
+    folder = checkpoint.path
+    if not is_folder(folder):
+        folder = folder.parent
+    if is_file(folder / CONFIG):
         return network_of(f"hf:{folder}", _weights(checkpoint))
     what = f"tensors of no known network ({listed(checkpoint.tensors, 3)})"
     raise _no_network(checkpoint) or UnknownNetwork(

@@ -27,15 +27,6 @@ def per_layer(credit: Credit, metric: str = "gamma") -> Sequence[float | None]:
     return values
 
 
-def has_gamma(credit: Credit) -> bool:
-    """Whether Γ was measured in some layer.
-
-    >>> has_gamma({"gamma": [None, 0.5]}), has_gamma({"gamma": [None]}), has_gamma(None)
-    (True, False, False)
-    """
-    return any(value is not None for value in per_layer(credit))
-
-
 def free_layers(credit: Credit, method: str = "") -> list[int]:
     """The layers with free credit: as recorded in the credit table, else l = L for the methods in
     `FREE_AT_L`.

@@ -22,7 +22,7 @@ from fa_core.report.diagnostics import (
     recorded_flags,
     verdict_text,
 )
-from fa_core.report.gamma import has_gamma
+from fa_core.report.gamma import per_layer
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.manifest import stopped_after
 from fa_core.report.notes import BY, baseline_text, left_out_text
@@ -335,7 +335,7 @@ def second_reading(report: JudgedRun) -> str:
         notes = [] if doubtful else [PASS]
     if doubtful:
         notes.append(f"undecided on {', '.join(doubtful)}")
-    if not has_gamma(report.credit):
+    if all(value is None for value in per_layer(report.credit)):
         missing.append("Γ")
     if missing:
         notes.append(f"{', '.join(missing)} missing")

@@ -12,7 +12,6 @@ from unicodedata import normalize
 
 import msgspec
 
-from fa_core.analysis.threshold_sweep import Sensitivity, verdict_curve
 from fa_core.analysis.timeline import Timeline, by_method
 from fa_core.errors import UsageError
 from fa_core.files.decode import Json
@@ -126,17 +125,6 @@ def _cell(value: object) -> str:
     if isinstance(value, (list, dict)):
         return in_json(json.dumps(value, ensure_ascii=False))
     return str(value)
-
-
-def sweep_record(
-    table: AuditTable, thresholds: DiagnosticThresholds, analysis: Sequence[Sensitivity]
-) -> list[Json]:
-    """Every diagnostic's sensitivity, with its counts as functions of its threshold."""
-    sweeps = []
-    for one in analysis:
-        curve = verdict_curve(table, one.letter, thresholds)
-        sweeps.append({**one.to_dict(), "counts": curve.to_dict()})
-    return sweeps
 
 
 def timeline_record(found: Sequence[Timeline]) -> Json:

@@ -24,7 +24,7 @@ from fa_core.report.diagnostics import diagnostic_letters
 from fa_core.report.names import canonical_method
 from fa_core.reporting.blocks import Block
 from fa_core.reporting.form import KINDS, Extras, write_report
-from fa_core.reporting.records import sweep_record, timeline_record
+from fa_core.reporting.records import timeline_record
 from fa_core.reporting.sections.analyses import (
     seeds_blocks,
     sensitivity_blocks,
@@ -112,8 +112,7 @@ def sweep_command(
 
     Of two groups also the gap between them: healthy methods should pass, degenerate ones fire. Only
     the published audit's own runs have groups from the start; all others are in neither. JSON also
-    holds all thresholds at which a verdict flips, and verdict counts as functions of each
-    threshold.
+    holds all thresholds at which a run's state changes.
 
     Examples:
 
@@ -127,7 +126,7 @@ def sweep_command(
     table, thresholds = runs.table, runs.thresholds
     good, bad = _group(healthy), _group(degenerate)
     analysis = sensitivities(table, thresholds, good, bad)
-    record = sweep_record(table, thresholds, analysis)
+    record = [one.to_dict() for one in analysis]
     blocks = sensitivity_blocks(analysis)
     groups = published_groups(AuditTable.from_rows(runs.unfiltered))
     groups |= dict.fromkeys(map(canonical_method, good or ()), "healthy")

@@ -247,15 +247,16 @@ def record(row: AuditRow) -> Json:
     high); ``beside``: letter → what was measured beside it; ``flips``: the thresholds that would
     change the judgement (`flips_of`).
     """
-    report, kinds, intervals = row.report, evidence(row), row.report.judged_intervals
-    known: Json = {"evidence": kinds}
-    if "d" in kinds:
-        known["assumed_baseline_acc"] = report.assumed_baseline_acc
-    known["noise_scale"] = report.noise_scale
-    known["margins_by_rule"] = report.margins_by_rule
-    known["flips"] = [flip.to_dict() for flip in flips_of(report)]
-    known["intervals"] = intervals
-    known["beside"] = _beside(report)
+    report, kinds = row.report, evidence(row)
+    known: Json = {
+        "evidence": kinds,
+        "assumed_baseline_acc": report.assumed_baseline_acc if "d" in kinds else None,
+        "noise_scale": report.noise_scale,
+        "margins_by_rule": report.margins_by_rule,
+        "flips": [flip.to_dict() for flip in flips_of(report)],
+        "intervals": report.judged_intervals,
+        "beside": _beside(report),
+    }
     found = recorded(row, report)
     for name, value in known.items():
         if value not in (None, {}, []):

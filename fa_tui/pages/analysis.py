@@ -13,7 +13,6 @@ from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities
 from fa_core.formats.table import AuditTable
 from fa_core.reporting.blocks import Block, Grid, bullets
-from fa_core.reporting.records import sweep_record
 from fa_core.reporting.sections.analyses import seeds_blocks, sensitivity_blocks
 from fa_tui.later import Later
 from fa_tui.pages.page import Page
@@ -173,7 +172,7 @@ belongs to its run: no filter takes it away
         """The JSON record of the open analysis, as its command prints it."""
         table, thresholds = self._table, self.session.thresholds
         if self._open == "sweep":
-            return sweep_record(table, thresholds, sensitivities(table, thresholds))
+            return [one.to_dict() for one in sensitivities(table, thresholds)]
         return over_seeds(table, thresholds).to_dict()
 
     def shared(self) -> Shared:

@@ -31,11 +31,6 @@ def norm_scales(rows: Iterable[AuditRow]) -> Scales:
     return Scales(covering(h, log=True), covering(g, log=True))
 
 
-def bars_needed(rows: Iterable[AuditRow]) -> int:
-    """Bars of the deepest of some runs, at most `MOST_BARS`."""
-    return min(MOST_BARS, max([1, *(len(row.report.residual_norms) for row in rows)]))
-
-
 def norm_bars(
     report: DiagnosticReport, scales: Scales, glyphs: Glyphs, cells: int
 ) -> tuple[str, str]:

@@ -54,22 +54,21 @@ class End(NamedTuple):
         return {(self.column - place, self.line) for place in range(len(self.mark))}
 
 
-def not_covered(curves: Sequence[Sequence[End]], taken: Collection[Cell]) -> tuple[list[End], int]:
-    """Places of marks that do not overlap, and the number of dropped marks.
+def not_covered(curves: Sequence[Sequence[End]], taken: Collection[Cell]) -> list[End]:
+    """Places of marks that do not overlap.
 
-    The last curve comes first. A mark whose place is taken moves to the next one on its curve.
+    The last curve comes first. A mark whose place is taken moves to the next one on its curve;
+    a mark without any is dropped.
 
     Args:
         curves: in drawing order, the places of each one's mark, the best first.
         taken: cells (column, line) to avoid.
 
     >>> one, other = End(9, 0, "l=1", "x"), End(8, 0, "l=2", "y")
-    >>> kept, dropped = not_covered([[one], [other]], ())
-    >>> [end.mark for end in kept], dropped
-    (['l=2'], 1)
-    >>> kept, dropped = not_covered([[one, End(3, 1, "l=1", "x")], [other]], ())
-    >>> [end.column for end in kept], dropped
-    ([8, 3], 0)
+    >>> [end.mark for end in not_covered([[one], [other]], ())]
+    ['l=2']
+    >>> [end.column for end in not_covered([[one, End(3, 1, "l=1", "x")], [other]], ())]
+    [8, 3]
     """
     occupied = {*taken}
     kept = list[End]()
@@ -78,9 +77,7 @@ def not_covered(curves: Sequence[Sequence[End]], taken: Collection[Cell]) -> tup
         if free is not None:
             kept.append(free)
             occupied |= free.cells
-    marks = {places[0].mark for places in curves}
-    marks.difference_update(end.mark for end in kept)
-    return kept, len(marks)
+    return kept
 
 
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
@@ -136,37 +133,31 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
     cells.draw_behind()
     for curve in chart.curves:
         cells.draw_curve(curve)
-    left_out = _mark_ends(cells, chart)
+    _mark_ends(cells, chart)
     edge = AXIS - 3
     labels = tick_labels(chart.y, cells.lines, edge, glyphs)
     rows: list[Row] = []
     for line in range(cells.lines):
-        head = f"{labels.get(line, ''):>{edge}} "
-        rows.append([(head, "dim"), (f"{glyphs.divider} ", "dim"), *cells.row(line)])
+        head = f"{labels.get(line, ''):>{edge}} {glyphs.divider} "
+        rows.append([(head, "dim"), *cells.row(line)])
     if height > 1:
-        axis = " " * AXIS + _x_axis(chart, cells.columns, left_out, glyphs)
+        axis = " " * AXIS + _x_axis(chart, cells.columns, glyphs)
         rows.append([(axis, "dim")])
     return rows
 
 
-def _x_axis(chart: Chart, columns: int, left_out: int, glyphs: Glyphs) -> str:
-    """The ends and the unit of the axis, and the number of marks left out, if it fits."""
+def _x_axis(chart: Chart, columns: int, glyphs: Glyphs) -> str:
+    """The ends and the unit of the axis."""
     left = chart.x.tick(chart.x.lo, glyphs)
     right = ""
     if chart.x_spans:
         right = chart.x.tick(chart.x.hi, glyphs)
     room = max(0, columns - len(left) - len(right))
-    label = chart.x_label
-    if left_out:
-        plural = "s" if left_out > 1 else ""
-        more = f"{label}   +{left_out} more end{plural}"
-        if len(more) + 2 <= room:
-            label = more
-    return left + glyphs.say(label)[:room].center(room) + right
+    return left + glyphs.say(chart.x_label)[:room].center(room) + right
 
 
-def _mark_ends(cells: _Cells, chart: Chart) -> int:
-    """Write the curves' marks at their ends. Returns the number of marks left out."""
+def _mark_ends(cells: _Cells, chart: Chart) -> None:
+    """Write the curves' marks at their ends."""
     ends: list[list[End]] = []
     taken: set[Cell] = set()
     for curve in chart.curves:
@@ -183,10 +174,8 @@ def _mark_ends(cells: _Cells, chart: Chart) -> int:
             for column, line in map(cells.place, reversed(drawn)):
                 places.append(End(max(least, column), line, curve.mark, curve.style))
             ends.append(places)
-    kept, left_out = not_covered(ends, taken)
-    for end in kept:
+    for end in not_covered(ends, taken):
         cells.write(end.column - len(end.mark) + 1, end.line, end.mark, end.style)
-    return left_out
 
 
 class _Cells:

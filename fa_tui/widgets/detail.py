@@ -11,7 +11,7 @@ from textual.binding import Binding
 
 from fa_core.formats.rows import AuditRow
 from fa_core.report.beside import failure_mode
-from fa_core.report.diagnostic_record import record_of
+from fa_core.report.diagnostic_record import records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import LETTERS, NOT_MEASURED, UNDECIDED, WALKS_BACK, block_growths
 from fa_core.report.gamma import (
@@ -212,7 +212,7 @@ class RunPage:
             row = row[:-1]
         *first, (last, tone) = row
         stripped = [*first, (last.rstrip(), tone)]
-        return ending(stripped, self._width, self._glyphs.ellipsis, "dim")
+        return ending(stripped, self._width, self._glyphs.ellipsis)
 
     def _title(self) -> list[Row]:
         """Method, seed, axes, verdict and its cell; what does not fit stands below."""
@@ -230,7 +230,7 @@ class RunPage:
             seed = f"{seed}  {axes}"
             below = []
         name = cut(name, max(_LEAST_NAME, room - width_of(seed)), ellipsis)
-        left = ending([(name, "strong"), (seed, "dim")], room, ellipsis, "dim")
+        left = ending([(name, "strong"), (seed, "dim")], room, ellipsis)
         for words in self._verdicts():
             if row_width(left) + 3 + width_of(words) < room:
                 left += [("   ", ""), (words, self._tone)]
@@ -394,7 +394,7 @@ class RunPage:
             ("null", _null(report)),
             ("zeros", _zeros((report.credit or {}).get("zeros"))),
             ("reference", report.unmeasured.get("reference_precision")),
-            *[(f"beside ({letter})", _beside(report, letter)) for letter in LETTERS],
+            *[(f"beside ({one.letter})", "; ".join(one.beside)) for one in records_of(report)],
             *[("samples", text) for text in other_data(report)],
             # line breaks of notes are dropped, those of names shown
             ("notes", " ".join(report.notes.split())),
@@ -456,11 +456,6 @@ def _null(report: DiagnosticReport) -> str:
     if isinstance(null.get("rank"), float):
         text += f", p {short(null['rank'])}"
     return text
-
-
-def _beside(report: DiagnosticReport, letter: str) -> str:
-    """What was measured beside a diagnostic."""
-    return "; ".join(record_of(report, letter).beside)
 
 
 def _zeros(shares: object) -> str:

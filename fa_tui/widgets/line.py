@@ -64,7 +64,7 @@ class Line(PaintedWidget):
     def draw(self, width: int, height: int) -> Sequence[Row]:
         say, mark = self._glyphs.say, self._glyphs.ellipsis
         pieces = [(cut_middle(say(text), width, mark), tone) for text, tone in self._pieces]
-        return [ending(pieces, width, mark, "dim")]
+        return [ending(pieces, width, mark)]
 
 
 class Title(Line):

@@ -77,7 +77,6 @@ class Matrix(RunsView):
             "View",
             tooltip="what cells show: verdicts, a number, ‖h‖ and ‖g‖ by layer",
         ),
-        Binding("V", "show_number", "Other", show=False, tooltip="show another number"),
     ]
 
     def __init__(self, session: Session, quantity: Quantity | None = None) -> None:
@@ -285,13 +284,6 @@ class Matrix(RunsView):
         """Show letters, a number, bars, and letters again."""
         choices = (None, self._number, NORMS)
         self.show_quantity(choices[(choices.index(self.quantity) + 1) % len(choices)])
-
-    def action_show_number(self) -> None:
-        """Show the next number."""
-        place = QUANTITIES.index(self._number)
-        if self.quantity is self._number:
-            place += 1
-        self.show_quantity(QUANTITIES[place % len(QUANTITIES)])
 
     def show_quantity(self, quantity: Quantity | None) -> None:
         """Show a quantity per run, or the verdict letters (None)."""

@@ -47,11 +47,11 @@ def row_width(row: Iterable[Piece]) -> int:
     return width_of(row_text(row))
 
 
-def ending(row: Row, width: int, mark: str, style: str) -> Row:
-    """The row, cut to `width` cells: the paths in it at their starts, then it with a mark at its
-    end.
+def ending(row: Row, width: int, mark: str) -> Row:
+    """The row, cut to `width` cells: the paths in it at their starts, then it with a dim mark
+    at its end.
 
-    >>> ending([("seven", ""), (" words", "dim")], 9, "...", "dim")
+    >>> ending([("seven", ""), (" words", "dim")], 9, "...")
     [('seven', ''), (' ', 'dim'), ('...', 'dim')]
     """
     over = row_width(row) - width
@@ -69,7 +69,7 @@ def ending(row: Row, width: int, mark: str, style: str) -> Row:
         if room > 0:
             kept.append((cut(text, room), tone))
         room -= width_of(text)
-    return [*kept, (mark, style)]
+    return [*kept, (mark, "dim")]
 
 
 def joined(cells: Iterable[Piece]) -> Row:

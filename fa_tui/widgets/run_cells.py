@@ -22,7 +22,7 @@ from fa_tui.views.epochs import cell_so_far
 from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.looks import SeedLooks, letter_tone, tone_of
 from fa_tui.views.scale import drawable
-from fa_tui.views.sparklines import MOST_BARS, Scales, bars_needed, norm_bars, norm_scales
+from fa_tui.views.sparklines import MOST_BARS, Scales, norm_bars, norm_scales
 from fa_tui.views.words import parted
 from fa_tui.widgets.painted import Row, joined
 from fa_tui.widgets.table import LineTable
@@ -228,8 +228,9 @@ class NormBars:
 
     @cached_property
     def cells(self) -> int:
-        """Cells of one norm."""
-        return bars_needed(self._session.scoped)
+        """Cells of one norm: the bars of the deepest run, at most `MOST_BARS`."""
+        depths = [len(row.report.residual_norms) for row in self._session.scoped]
+        return min(MOST_BARS, max([1, *depths]))
 
     def both(self, session: Session, row: int) -> Row:
         """A run's verdict sign, then ‖h‖ and ‖g‖ in the colour of its seed."""

@@ -129,7 +129,7 @@ class LineTable(Toned, ScrollView, can_focus=True):
                 return self.strip_of([(self._empty_text(below - 1), "dim")], width)
             heading = self.heading(line)
             if heading is not None:
-                heading = ending(heading, width, self._glyphs.ellipsis, "dim")
+                heading = ending(heading, width, self._glyphs.ellipsis)
                 return self.strip_of(heading, width)
         room = width - self.frozen_width
         frozen = Strip(self._filled(self.frozen(line), self.frozen_width))

@@ -8,6 +8,7 @@ import pytest
 from textual.command import CommandPalette
 
 from fa_core.formats import scan
+from fa_core.report.quantities import QUANTITIES
 from fa_tui.app import LARGEST_SCREEN, ExplorerApp
 from fa_tui.session import Session
 from fa_tui.widgets.line import KeyBar
@@ -71,7 +72,7 @@ async def test_v_shows_numbers_instead_of_letters_and_comes_round(app: ExplorerA
     async with running(app) as pilot:
         await pilot.press("down", "v")
         assert cell_at_cursor(app) == "2043.33"
-        await pilot.press("V")
+        app.explorer.matrix.show_quantity(QUANTITIES[1])
         assert cell_at_cursor(app) == "4.17e-9"
         await pilot.press("v")
         assert cell_at_cursor(app) == "✗▃▇███ ▅▂▂▂▂"
@@ -87,10 +88,10 @@ async def test_numbers_come_with_a_legend(app: ExplorerApp) -> None:
         await pilot.pause()
         legend = app.explorer.status.text
         assert legend == " growth 0.96 to 24126.14   (a) fires   · not measured"
-        await pilot.press(*["V"] * 7)
+        app.explorer.matrix.show_quantity(QUANTITIES[7])
         await pilot.pause()
         assert app.explorer.status.text == " deep Γ was measured on no run here"
-        await pilot.press("V")
+        app.explorer.matrix.show_quantity(QUANTITIES[8])
         await pilot.pause()
         assert app.explorer.status.text == " null Γ was measured on no run here"
         await pilot.press("v", "v")

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from fa_core.analysis.difference import differences
 from fa_core.analysis.seeds import over_seeds
-from fa_core.analysis.threshold_sweep import sensitivity, verdict_curve
+from fa_core.analysis.threshold_sweep import sensitivity
 from fa_core.analysis.utility import decision_utility
 from fa_core.formats import Trace, TraceEpoch
 from fa_core.formats.table import AuditTable
@@ -214,11 +214,6 @@ def test_every_surface_has_the_same_letters_counts_and_words(found, limits):
         for term, wanted in (("flag", fires), ("undecided", undecided)):
             passing = [place for place, one in enumerate(wanted) if letter in one]
             assert Filter(f"{term}:{letter}").rows(session) == passing
-        limit, curve = DIAGNOSTICS[letter].limit(limits), verdict_curve(table, letter, limits)
-        step = sum(x < limit or (x == limit and curve.closed == "left") for x in curve.points)
-        counts = (curve.fired, curve.undecided, curve.walk_backs, curve.open)
-        at = [each[step] for each in counts]
-        assert at == [hits, left, counted["walk-back"], counted["undecided"]]
     trace = Trace(source="here", key="dfa", method="dfa", epochs=epochs_of(found))
     for point, epoch in zip(timeline(trace, limits).points, trace.epochs, strict=True):
         own = states_of(epoch.report("dfa"), limits)

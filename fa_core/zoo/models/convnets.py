@@ -240,9 +240,8 @@ class SmallResNet(StreamNet):
             "image": 32,
             "channels": channels,
             "width": width,
+            **common_args(shapes, "fc"),
             "L": L,
-            "terminal_ln": "out_ln.weight" in shapes,
-            "num_classes": shapes["fc.weight"][0],
         }
 
 

@@ -38,7 +38,6 @@ from fa_core.files.opening import (
     TIMES,
     check_room,
     is_file,
-    is_folder,
     read_file,
     typed_path,
 )
@@ -139,16 +138,6 @@ def _parameters(maker: Callable[..., object]) -> str:
     except (TypeError, ValueError):
         return "depth=4"
     return ", ".join(f"{name}=…" for name in taken)
-
-
-def hub_folder(checkpoint: Path) -> Path | None:
-    """The checkpoint, or its folder, if that is a model-hub folder."""
-    folder = checkpoint
-    if not is_folder(checkpoint):
-        folder = checkpoint.parent
-    if is_file(folder / CONFIG):
-        return folder
-    return None
 
 
 _LOADING = ("pretrained", "weights", "checkpoint", "cache_dir")

@@ -1,4 +1,4 @@
-"""Points of flips, plateaus and counts against brute force over thresholds."""
+"""Points of flips and plateaus against brute force over thresholds."""
 
 import math
 from itertools import pairwise
@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa_core.analysis.threshold_sweep import plateau, verdict_curve
+from fa_core.analysis.threshold_sweep import plateau, sensitivity
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS
 from fa_core.report.report_facts import NEVER_NEGATIVE, DiagnosticThresholds
 from tests.fa_core.analysis.runs import row, table
@@ -61,7 +61,7 @@ def probes(runs, letter):
 
 @given(tables, letters)
 def test_states_change_exactly_at_the_points(runs, letter):
-    points = set(verdict_curve(runs, letter, DEFAULT).points)
+    points = set(sensitivity(runs, letter).points)
     places = probes(runs, letter)
     for lower, upper in pairwise(places):
         changes = states_at(runs, letter, lower) != states_at(runs, letter, upper)

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from fa_core.analysis.method_groups import published_groups, split_groups
-from fa_core.analysis.threshold_sweep import sensitivity, verdict_curve
+from fa_core.analysis.threshold_sweep import sensitivity
 from fa_core.errors import UsageError
 from fa_core.formats import load_audits
-from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.reporting.sections.analyses import group_range
 from tests.fa_core.analysis.runs import row, seeds_of, table
 
@@ -97,8 +96,7 @@ def test_the_published_runs_keep_their_groups_and_no_other_run_gets_one(publishe
 def test_controls_are_neither_swept_nor_counted():
     claims = table(row("bp", growth=1.0), row("dfa", growth=400.0))
     runs = table(*claims.rows(), row("frozen", growth=60.0), row("random_init", growth=500.0))
-    thresholds = DiagnosticThresholds()
     found, alone = parted(runs), parted(claims)
     assert found.every == alone.every and found.neither == () and found.plateau == (1.0, 400.0)
     assert "controls are left out: frozen, random_init" in found.skipped
-    assert verdict_curve(runs, "a", thresholds) == verdict_curve(claims, "a", thresholds)
+    assert found.points == alone.points == [1.0, 400.0]

@@ -18,8 +18,6 @@ from fa_core.formats.audit_table import write_audit_table
 from fa_core.formats.rows import AuditRow
 from fa_core.formats.table import AuditTable
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.report_facts import DiagnosticThresholds
-from fa_core.reporting.records import sweep_record
 from fa_tui.cli import main
 
 
@@ -52,7 +50,7 @@ def write_trace(path: Path, fires_b: int, epochs: int = 100) -> None:
 ANALYSES: dict[str, Callable[[AuditTable], object]] = {
     "seeds": lambda runs: over_seeds(runs).to_dict(),
     "utility": lambda runs: decision_utility(runs).to_dict(),
-    "sweep": lambda runs: sweep_record(runs, DiagnosticThresholds(), sensitivities(runs)),
+    "sweep": lambda runs: [one.to_dict() for one in sensitivities(runs)],
 }
 
 

@@ -29,14 +29,12 @@ def drawn(*curves, width=40, height=6):
 
 
 @given(curves_of(), st.sets(st.tuples(columns, lines), max_size=8))
-def test_no_mark_covers_another_and_none_is_lost_without_being_counted(wanted, taken):
-    kept, left_out = not_covered(wanted, taken)
+def test_no_mark_covers_another(wanted, taken):
+    kept = not_covered(wanted, taken)
     cells = [cell for end in kept for cell in end.cells]
     assert len(set(cells)) == len(cells)
     assert not taken.intersection(cells)
     assert {*kept} <= {end for places in wanted for end in places}, "each is on its curve"
-    marks = {places[0].mark for places in wanted}
-    assert left_out == len(marks - {end.mark for end in kept})
     if wanted and not taken:
         assert wanted[-1][0] in kept
 
@@ -46,16 +44,9 @@ def test_of_curves_that_end_in_one_place_the_last_is_named_there_and_others_wher
         Curve([(0.0, n / 10), (5.0, n / 4), (10.0, 0.5)], "curve-1", mark)
         for n, mark in enumerate("○□△▽")
     ]
-    *rows, axis = drawn(*curves)
+    rows = drawn(*curves)
     assert any(line.endswith("▽") for line in rows)
     assert all(any(mark in line for line in rows) for mark in "○□△▽")
-    assert "more" not in axis
-
-
-def test_marks_without_a_place_are_counted():
-    same = [Curve([(0.0, 0.5), (10.0, 0.5)], "curve-1", mark) for mark in "○□△▽◇"]
-    *_, axis = drawn(*same)
-    assert "epoch   +3 more ends" in axis
 
 
 def test_a_label_of_several_characters_ends_with_its_curve_and_covers_no_other():

@@ -15,7 +15,7 @@ rows = st.lists(
 
 @given(rows, st.integers(2, 30))
 def test_a_row_that_ends_in_a_mark_is_no_wider_than_its_width(row, width):
-    assert sum(cell_len(text) for text, _ in ending(row, width, "..", "")) <= width
+    assert sum(cell_len(text) for text, _ in ending(row, width, "..")) <= width
 
 
 async def test_what_changed_while_hidden_is_shown_when_it_comes_back():
