@@ -312,6 +312,28 @@ def selects_features(state: Tensor) -> bool:
     return False
 
 
+def selected(state: Tensor) -> list[Tensor]:
+    """Which entries of each tensor that a state is selected from it is: not 0 at these."""
+    return [marks for marks, _ in _selected_from(state, torch.ones_like(state))]
+
+
+def part_of_read(state: Tensor, logits: Tensor) -> Tensor | None:
+    """Which entries a state is of a tensor of which the logits read others, too; None if of none.
+
+    >>> h = torch.ones(1, 2, 3, requires_grad=True).exp()
+    >>> part_of_read(h[:, 0], h[:, :, 0]) is None, part_of_read(h[:, 0], h[:, 0]) is None
+    (False, True)
+    """
+    start = torch.linspace(1, 2, logits.shape[-1]).to(logits).expand_as(logits)
+    for marks, edge in _selected_from(state, torch.ones_like(state)):
+        (gradient,) = torch.autograd.grad(
+            logits, [edge], start, allow_unused=True, retain_graph=True
+        )
+        if gradient is not None and bool(gradient[marks == 0].any()):
+            return marks
+    return None
+
+
 def backward(
     stream: Stream,
     y: Tensor,

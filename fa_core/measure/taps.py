@@ -17,7 +17,14 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from fa_core.errors import TapError
 from fa_core.measure.flow import Flow, recording
-from fa_core.measure.gradients import Layers, first_without_positions, read_by, selects_features
+from fa_core.measure.gradients import (
+    Layers,
+    first_without_positions,
+    part_of_read,
+    read_by,
+    selected,
+    selects_features,
+)
 from fa_core.measure.graph import read_in_another_form
 from fa_core.measure.guess import (
     as_read,
@@ -316,6 +323,13 @@ def _refuse_partial(logits: Tensor, hidden: Sequence[Tensor], names: Sequence[st
     for name, h in zip(names, hidden, strict=True):
         with torch._C.DisableTorchFunction():
             is_partial, is_read = selects_features(h), read_in_another_form(h, logits)
+            part = part_of_read(h, logits)
+            is_other = part is not None and not any(map(part.equal, selected(hidden[-1])))
+        if is_other or (part is not None and h is hidden[-1]):
+            raise TapError(
+                f"{name} is a part of a state, and the logits read other parts of it",
+                hint="return whole states; of a state of which the head reads one token, that one",
+            )
         if is_partial:
             raise TapError(
                 f"{name} is a part of each vector of a state",
