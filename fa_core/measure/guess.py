@@ -86,15 +86,19 @@ def left_out(flow: Flow, proof: Proof) -> list[str]:
     missing += _plain(flow, merges, taps, blocks, tapped)
     beside = last.difference(path)
     missing += [node for node in sorted(beside) if node in merges and merges.skips(node)]
-    normed = whole.before_norm(taps[-1])
-    # what reads a norm's output in a row may be a pool's weights
-    is_behind = all(normed in (one.read, max(one.gave, normed)) for one in blocks)
-    # a last block may run the final norm
-    is_inside = whole.is_normed(taps[-1]) and not all(map(whole.is_normed, taps[1:-1]))
-    if is_inside or (normed != taps[-1] and is_behind):
+    if _ends_in_norm(merges if taps[1:] else whole, taps[1:] or taps, blocks):
         apart.append("what the final norm reads")
     names = [*(name_of(flow, node) for node in missing), *apart]
     return list(dict.fromkeys(name or _UNNAMED for name in names))
+
+
+def _ends_in_norm(merges: Merges, taps: Sequence[int], blocks: Iterable[_Block]) -> bool:
+    """Whether a norm behind all blocks gives the last tap, but not all others of its kind."""
+    *others, last = map(merges.norms, taps)
+    alike = [len(other) for other in others if (other[-1] in merges) == (last[-1] in merges)]
+    # what reads a norm's output in a row may be a pool's weights
+    is_behind = all(last[0] in (one.read, max(one.gave, last[0])) for one in blocks)
+    return is_behind and len(last) > min(alike, default=1)
 
 
 def _plain(
@@ -382,7 +386,13 @@ def _read_by_layers(
         read |= {call.read} if inside else set()
     read.update(*(flow.operations[node].reads for node in layers))
     before = {merges.before_norm(flow.origin(node)) for node in read}
-    return [node for node in path if node in before and flow.is_activation(node)]
+    states = [node for node in path if node in before and flow.is_activation(node)]
+    # the readout's input may be an activation or a pool of a final norm, which the others have not
+    known = merges if len(states) > 2 else Merges(flow, flow.sources)
+    norms = [known.norms(node) for node in states]
+    if len(states) > 1 and len(norms[-1]) > max(map(len, norms[1:-1] or norms[:1])):
+        states[-1] = norms[-1][0]
+    return states
 
 
 def _has_trunks(flow: Flow, merges: Merges, path: Sequence[int]) -> bool:

@@ -139,15 +139,20 @@ class Merges:
         # weights of a pool may look like a norm
         return self.before_norm(read) if pooled else read
 
-    def is_normed(self, node: int) -> bool:
-        """Whether a norm or gains lie behind a residual sum, with no layer between."""
-        seen = False
-        while node not in self and not self._flow.operations[node].is_product:
-            seen |= self.is_norm(node) or self._flow.operations[node].weighted
-            node = self.above.get(node, ROOT)
-            if node == ROOT:
-                return False
-        return seen and node in self
+    def norms(self, state: int) -> list[int]:
+        """What the norms and gains of a state read, last first, then the layer or sum before them.
+
+        Activations, powers and pools may lie between and behind them.
+        """
+        found: list[int] = []
+        while (above := self.above.get(state, ROOT)) != ROOT:
+            if self._flow.layers(behind(self._flow, [state], {above}) - {above}):
+                break
+            one = self._flow.operations[state]
+            if self.is_norm(state) or (one.weighted and is_scaling(one)):
+                found.append(min(above, self.before_norm(state)))
+            state = above
+        return [*found, state]
 
     def is_norm(self, node: int) -> bool:
         """Whether an operation is a norm (see `before_norm`)."""
