@@ -280,7 +280,8 @@ def _blocks_on(
     from what one layer reads to what the next one reads.
     """
     sums = [node for node in path if node in merges]
-    forks = {merges.above[node] for node in sums}
+    # mixers without weights add, too
+    forks = {merges.above[node] for node in path if node in merges or merges.skips(node)}
     made = _blocks(flow, merges, sums)
     counts = Counter(call.pattern for call in made)
     kept = merges.on(path)

@@ -122,22 +122,15 @@ class Merges:
         """What the norm that gave a state, up to gains, shifts and copies, reads; else the state.
 
         A norm is an operation of torch by that name, or a product or quotient of a tensor and a
-        smaller one computed from it without weights. A pool of all tokens or pixels may lie behind.
+        smaller one computed from it without weights.
         """
-        node, pooled, operations = state, False, self._flow.operations
-        while not self.is_norm(node) or (pooled and operations[node].is_vector):
+        node, operations = state, self._flow.operations
+        while not self.is_norm(node):
             one, above = operations[node], self.above.get(node, ROOT)
-            is_affine = len(one.reads) == 1 and _AFFINE.fullmatch(one.name)
-            if not is_affine:
-                way = behind(self._flow, [node], {above}) - {above}
-                is_less = one.is_vector or one.size < operations[above].size
-                pooled = is_less and not self._flow.layers(way)
-            if above == ROOT or not (is_affine or pooled):
+            if above == ROOT or len(one.reads) != 1 or not _AFFINE.fullmatch(one.name):
                 return state
             node = above
-        read = self._flow.origin(self.above.get(node, operations[node].reads[0]))
-        # weights of a pool may look like a norm
-        return self.before_norm(read) if pooled else read
+        return self._flow.origin(self.above.get(node, operations[node].reads[0]))
 
     def norms(self, state: int) -> list[int]:
         """What the norms and gains of a state read, last first, then the layer or sum before them.

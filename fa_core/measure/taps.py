@@ -339,6 +339,8 @@ class GuessedTaps(Tapped):
 def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
     """Patterns for h_0..h_L of a network that does not return its stream, proven to be one.
 
+    What taps leave out is added to them, and tried after all others.
+
     Args:
         model: the network in eval mode.
         x: inputs.
@@ -346,16 +348,12 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
     Raises:
         TapError: no such stream, or no module gives or reads one of its states.
     """
-    found = possible_taps(model, x)
-    waiting = list(found)
-    tried: list[list[str]] = []
-    part = whole = list[str]()
+    ways = possible_taps(model, x)
+    tries, part, whole = [*ways], list[str](), list[str]()
     why = "the states that its sums and layers show are not all given or read by modules"
-    while waiting:
-        taps = waiting.pop(0)
-        if not taps or taps in tried:
+    for place, taps in enumerate(tries):
+        if taps in ([], *tries[:place]):
             continue
-        tried.append(taps)
         try:
             tapped = _by_names(model, taps)
             with torch.enable_grad(), Flow(model, x) as flow:
@@ -366,27 +364,26 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
             why = why if part else error.what
             continue
         # side inputs may be a part of what is left out
-        if len(stream.names) < 2 or (part and proof.side_inputs and taps not in found):
+        if len(stream.names) < 2 or (part and proof.side_inputs and taps not in ways):
             continue
         # a module that runs several times has one
         names = [name.partition(" ")[0] for name in stream.names]
         if pool is not None:
             l, before = pool
             why = why if part or before else said_of_pool(stream, pool)
-            names[l:] = [before, *names[l + 1 :]] if before else []
-        else:
-            left = left or outnumber(flow, proof)
-            part = in_lists(model, names)
-            if not left:
-                if whole or taps in found:
-                    return part
-                # a longer guess has what the layers give, unless what they read is refused
-                whole, waiting, names = part, [], as_read(flow, proof, names)
+            tries.append([*names[:l], *([before, *names[l + 1 :]] if before else [])])
+            continue
+        left = left or outnumber(flow, proof)
+        part = in_lists(model, names)
+        if left:
             why = f"'{','.join(part)}' would leave out {listed(left)}"
             # a module whose output is tapped is left out by what it reads
-            names += [f"{name}{READS}" if name in names else name for name in left]
-        # with what is left out, or before a pool
-        waiting.append(list(dict.fromkeys(names)))
+            tries.append(names + [f"{name}{READS}" if name in names else name for name in left])
+        elif whole or taps in ways:
+            return part
+        else:
+            # a longer guess has what the layers give, unless what they read is refused
+            whole, tries[place + 1 :] = part, [as_read(flow, proof, names)]
     if whole:
         return whole
     raise no_guess(model, why, part)
