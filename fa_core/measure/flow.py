@@ -334,9 +334,10 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _made_first(self, values: object) -> int:
         first = first_tensor(values)
-        # rows of several positions of a sample are no state
-        is_flat = first is None or (first.dim() == 2 and len(first) > self._size)
-        return ROOT if first is None or is_flat else self.made(first)
+        # nodes of all samples as rows are no state
+        if first is None or (first.dim() == 2 and len(first) > self._size):
+            return ROOT
+        return self.made(first)
 
     def _leave_call(self, module: nn.Module, args: Args, output: object) -> None:
         call = self.calls[self._call]

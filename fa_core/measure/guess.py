@@ -148,16 +148,14 @@ def _kind(call: Call) -> tuple[str, str, bool]:
     return _list(call), call.pattern, any(call.module.children())
 
 
-def outnumber(flow: Flow, proof: Proof) -> list[str]:
-    """What the layers through which everything flows outside of h_0..h_L read, if these are more
-    than its blocks.
+def read_outside(flow: Flow, proof: Proof) -> list[str]:
+    """What layers outside of h_0..h_L read, through which everything flows.
 
     The first, the stem, and the last, the readout, do not count.
     """
     whole, states = Merges(flow, flow.sources), proof.states
     rows = _of_one_step(flow, whole, path_to(whole.above, proof.logits), states)
-    outer = [name_of(flow, node) or _UNNAMED for node, step in rows if step in (0, len(states))]
-    return outer if len(outer) >= len(states) else []
+    return [name_of(flow, node) or _UNNAMED for node, step in rows if step in (0, len(states))]
 
 
 def _is_tapped(
@@ -210,19 +208,6 @@ def _changes(flow: Flow, merges: Merges, start: int, stop: int, only_blocks: boo
         if adds or one.is_product or node in merges or (scales and not only_blocks):
             return True
     return False
-
-
-def as_read(flow: Flow, proof: Proof, names: Sequence[str]) -> list[str]:
-    """The names of states; of those that the next layer reads behind an activation, what does."""
-    whole = Merges(flow, flow.sources)
-    layers, found = flow.layers(path_to(whole.above, proof.logits)), []
-    for state, name in zip(proof.states, names, strict=True):
-        behind_it = (whole.above[layer] for layer in layers if layer > state)
-        read = whole.before_norm(flow.origin(next(behind_it, state)))
-        in_row = state not in whole
-        as_it_is = read > state and not _changes(flow, whole, state, read, only_blocks=in_row)
-        found.append((as_it_is and name_of(flow, read)) or name)
-    return found
 
 
 def no_guess(model: nn.Module, why: str, taps: Sequence[str] = ()) -> TapError:
@@ -478,7 +463,7 @@ def _blocks(flow: Flow, merges: Merges, sums: Sequence[int]) -> list[Call]:
             del elements[0], lists[0]
         if not elements:
             fork = merges.above[node]
-            inside = chain(*_elements_around(flow, behind(flow, [node], {fork}) - {fork}))
+            inside = chain(*_elements_around(flow, merges.way(node)))
             later = (call for call in inside if call.begin > fork)
             elements = sorted(later, key=lambda call: call.begin - call.end)
         blocks.append(elements[0] if elements else _NO_CALL)

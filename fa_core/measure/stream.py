@@ -99,8 +99,12 @@ class Merges:
         paths = self.above.keys() & operations[node].reads
         if not operations[node].adds or fork == ROOT or len(paths) < 2:
             return False
-        way = behind(self._flow, [node], {fork}) - {fork}
-        return bool(self._flow.layers(way)) and (self._flow.is_activation(fork) or self.skips(node))
+        has_layers = bool(self._flow.layers(self.way(node)))
+        return has_layers and (self._flow.is_activation(fork) or self.skips(node))
+
+    def way(self, node: int) -> set[int]:
+        """The operations from an operation's dominator on, which is left out, to itself."""
+        return behind(self._flow, [node], {self.above[node]}) - {self.above[node]}
 
     def readout(self, path: Sequence[int]) -> int:
         """The last layer behind which the logits are."""
@@ -139,7 +143,7 @@ class Merges:
         """
         found: list[int] = []
         while (above := self.above.get(state, ROOT)) != ROOT:
-            if self._flow.layers(behind(self._flow, [state], {above}) - {above}):
+            if self._flow.layers(self.way(state)):
                 break
             one = self._flow.operations[state]
             if self.is_norm(state) or (one.weighted and is_scaling(one)):
@@ -156,8 +160,7 @@ class Merges:
             return smallest == one.size
         if fork == ROOT or smallest >= one.size or not is_scaling(one):
             return False
-        way = behind(self._flow, [node], {fork}) - {fork}
-        return not any(operations[each].weighted for each in way)
+        return not any(operations[each].weighted for each in self.way(node))
 
 
 def prove(flow: Flow, stream: Stream) -> Proof:

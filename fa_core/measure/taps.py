@@ -20,13 +20,12 @@ from fa_core.measure.flow import Flow, recording
 from fa_core.measure.gradients import Layers, first_without_positions, read_by, selects_features
 from fa_core.measure.graph import read_in_another_form
 from fa_core.measure.guess import (
-    as_read,
     in_lists,
     left_out,
     name_of,
     no_guess,
-    outnumber,
     possible_taps,
+    read_outside,
 )
 from fa_core.measure.hooks import (
     READS,
@@ -349,7 +348,7 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
         TapError: no such stream, or no module gives or reads one of its states.
     """
     ways = possible_taps(model, x)
-    tries, part, whole = [*ways], list[str](), list[str]()
+    tries, part = [*ways], list[str]()
     why = "the states that its sums and layers show are not all given or read by modules"
     for place, taps in enumerate(tries):
         if taps in ([], *tries[:place]):
@@ -373,19 +372,17 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
             why = why if part or before else said_of_pool(stream, pool)
             tries.append([*names[:l], *([before, *names[l + 1 :]] if before else [])])
             continue
-        left = left or outnumber(flow, proof)
+        outer = read_outside(flow, proof)
+        # more than the blocks
+        left = left or outer * (len(outer) >= len(names))
         part = in_lists(model, names)
-        if left:
-            why = f"'{','.join(part)}' would leave out {listed(left)}"
-            # a module whose output is tapped is left out by what it reads
-            tries.append(names + [f"{name}{READS}" if name in names else name for name in left])
-        elif whole or taps in ways:
+        if not left:
             return part
-        else:
-            # a longer guess has what the layers give, unless what they read is refused
-            whole, tries[place + 1 :] = part, [as_read(flow, proof, names)]
-    if whole:
-        return whole
+        why = f"'{','.join(part)}' would leave out {listed(left)}"
+        # a module whose output is tapped is left out by what it reads
+        given = [f"{name}{READS}" if name in names else name for name in left]
+        at = len(tries) if taps in ways else place + 1
+        tries[at:at] = [names + added for added in (outer, given) if added]
     raise no_guess(model, why, part)
 
 
@@ -440,14 +437,10 @@ def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
 def said_of_pool(stream: Stream, pool: tuple[int, str]) -> str:
     """What a pooled state is."""
     l, before = pool
-    what = (
+    return (
         f"h_{l} ({stream.names[l]}) is, or is made of, a part or a pool of tokens or pixels, so "
         "its norm does not compare"
-    )
-    return (
-        what
-        if before
-        else f"{what}; no module gives the state before (for h_n of an LSTM, read out[:, -1])"
+        + "; no module gives the state before (for h_n of an LSTM, read out[:, -1])" * (not before)
     )
 
 
