@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, pairwise, permutations, product, takewhile
+from itertools import chain, pairwise, permutations, takewhile
 
 from torch import nn
 
@@ -61,8 +61,11 @@ def possible_taps(model: nn.Module, x: Inputs) -> list[list[str]]:
     of_logits = [call for call in flow.calls if call.gave in used]
     # rather than modules that hand a state on to one branch alone
     makes = [call for call in flow.calls if call.begin <= call.gave]
-    ways = product((of_logits, makes), (("",), (READS,), ("", READS)))
-    return [_written(model, flow, calls, states, endings) for calls, endings in ways]
+    return [
+        _written(model, flow, calls, states, endings)
+        for calls in (of_logits, makes)
+        for endings in (("",), (READS,), ("", READS))
+    ]
 
 
 def left_out(flow: Flow, proof: Proof) -> list[str]:
@@ -498,7 +501,8 @@ def _written(
 ) -> list[str]:
     """Taps for states as outputs, inputs or both of modules; [] if a state has none."""
     tables = [_names(flow, calls, states, ending) for ending in endings]
-    candidates = [next((t[l] for t in tables if l in t), []) for l in range(len(states))]
+    named = [[[n for n in table if l in table[n]] for table in tables] for l in range(len(states))]
+    candidates = [next(filter(None, ways), []) for ways in named]
     lists = {name: pattern_of(model, name) for names in candidates for name in names}
     shared = Counter(chain(*({*map(lists.__getitem__, names)} for names in candidates)))
     if not all(candidates):
@@ -519,18 +523,13 @@ def in_lists(model: nn.Module, names: Iterable[str]) -> list[str]:
 
 def _names(
     flow: Flow, calls: Sequence[Call], states: Sequence[int], ending: str
-) -> dict[int, list[str]]:
-    """For every l the modules whose every call gives, or with ``:in`` reads, a state, once h_l."""
+) -> dict[str, set[int]]:
+    """The modules whose every call gives, or with ``:in`` reads, a state, and of which l."""
     wanted = {flow.origin(node): place for place, node in enumerate(states)}
     found: dict[str, set[int]] = {}
     for call in calls:
         node = call.read if ending else call.gave
         inside = sum(call.begin <= state < call.end for state in states)
-        place = wanted.get(flow.origin(node), ROOT) if inside < 2 else ROOT
-        found.setdefault(call.name, set()).add(place)
-    names: dict[int, list[str]] = {}
-    for name, places in found.items():
-        for place in places:
-            if name and ROOT not in places:
-                names.setdefault(place, []).append(f"{name}{ending}")
-    return names
+        place = wanted.get(flow.origin(node), ROOT) if inside < 2 and call.name else ROOT
+        found.setdefault(f"{call.name}{ending}", set()).add(place)
+    return {name: places for name, places in found.items() if ROOT not in places}

@@ -369,7 +369,7 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
         names = [name.partition(" ")[0] for name in stream.names]
         if pool is not None:
             l, before = pool
-            why = why if part or before else said_of_pool(stream, pool)
+            why = why if part else said_of_pool(stream, pool)
             tries.append([*names[:l], *([before, *names[l + 1 :]] if before else [])])
             continue
         outer = read_outside(flow, proof)
@@ -440,7 +440,8 @@ def said_of_pool(stream: Stream, pool: tuple[int, str]) -> str:
     return (
         f"h_{l} ({stream.names[l]}) is, or is made of, a part or a pool of tokens or pixels, so "
         "its norm does not compare"
-        + "; no module gives the state before (for h_n of an LSTM, read out[:, -1])" * (not before)
+        + "; no module gives the state before (for h_n of an LSTM, read out[:, -1])"
+        * (not before)
     )
 
 
