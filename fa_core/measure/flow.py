@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 
 from fa_core.errors import MeasureError
 from fa_core.measure.hooks import Args, Kwargs, first_tensor, pattern_of
-from fa_core.measure.isolate import Inputs, tensors_of
+from fa_core.measure.isolate import Inputs, first_of, tensors_of
 
 _NOWHERE = -(2**40)
 """Where the network itself was not called, as by a function that runs its parts."""
@@ -141,6 +141,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.begin = _NOWHERE
         self.model = model
         self._modules = len(list(model.modules()))
+        self._size = len(first_of(x))
         self._call = -1
         self._hooks = ExitStack()
         self._writes: dict[object, list[tuple[Tensor | None, int]]] = {}
@@ -337,7 +338,10 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _made_first(self, values: object) -> int:
         first = first_tensor(values)
-        return ROOT if first is None else self.made(first)
+        # nodes of all samples as rows are no state
+        if first is None or (first.dim() == 2 and len(first) > self._size):
+            return ROOT
+        return self.made(first)
 
     def _leave_call(self, module: nn.Module, args: Args, output: object) -> None:
         call = self.calls[self._call]

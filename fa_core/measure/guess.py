@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, pairwise, permutations, product, takewhile
+from itertools import chain, pairwise, permutations, takewhile
 
 from torch import nn
 
@@ -61,8 +61,11 @@ def possible_taps(model: nn.Module, x: Inputs) -> list[list[str]]:
     of_logits = [call for call in flow.calls if call.gave in used]
     # rather than modules that hand a state on to one branch alone
     makes = [call for call in flow.calls if call.begin <= call.gave]
-    ways = product((of_logits, makes), (("",), (READS,), ("", READS)))
-    return [_written(model, flow, calls, states, endings) for calls, endings in ways]
+    return [
+        _written(model, flow, calls, states, endings)
+        for calls in (of_logits, makes)
+        for endings in (("",), (READS,), ("", READS))
+    ]
 
 
 def left_out(flow: Flow, proof: Proof) -> list[str]:
@@ -86,15 +89,19 @@ def left_out(flow: Flow, proof: Proof) -> list[str]:
     missing += _plain(flow, merges, taps, blocks, tapped)
     beside = last.difference(path)
     missing += [node for node in sorted(beside) if node in merges and merges.skips(node)]
-    normed = whole.before_norm(taps[-1])
-    # what reads a norm's output in a row may be a pool's weights
-    is_behind = all(normed in (one.read, max(one.gave, normed)) for one in blocks)
-    # a last block may run the final norm
-    is_inside = whole.is_normed(taps[-1]) and not all(map(whole.is_normed, taps[1:-1]))
-    if is_inside or (normed != taps[-1] and is_behind):
+    if _ends_in_norm(merges if taps[1:] else whole, taps[1:] or taps, blocks):
         apart.append("what the final norm reads")
     names = [*(name_of(flow, node) for node in missing), *apart]
     return list(dict.fromkeys(name or _UNNAMED for name in names))
+
+
+def _ends_in_norm(merges: Merges, taps: Sequence[int], blocks: Iterable[_Block]) -> bool:
+    """Whether a norm behind all blocks gives the last tap, but not all others of its kind."""
+    *others, last = map(merges.norms, taps)
+    alike = [len(other) for other in others if (other[-1] in merges) == (last[-1] in merges)]
+    # what reads a norm's output in a row may be a pool's weights
+    is_behind = all(last[0] in (one.read, max(one.gave, last[0])) for one in blocks)
+    return is_behind and len(last) > min(alike, default=1)
 
 
 def _plain(
@@ -144,16 +151,14 @@ def _kind(call: Call) -> tuple[str, str, bool]:
     return _list(call), call.pattern, any(call.module.children())
 
 
-def outnumber(flow: Flow, proof: Proof) -> list[str]:
-    """What the layers through which everything flows outside of h_0..h_L read, if these are more
-    than its blocks.
+def read_outside(flow: Flow, proof: Proof) -> list[str]:
+    """What layers outside of h_0..h_L read, through which everything flows.
 
     The first, the stem, and the last, the readout, do not count.
     """
     whole, states = Merges(flow, flow.sources), proof.states
     rows = _of_one_step(flow, whole, path_to(whole.above, proof.logits), states)
-    outer = [name_of(flow, node) or _UNNAMED for node, step in rows if step in (0, len(states))]
-    return outer if len(outer) >= len(states) else []
+    return [name_of(flow, node) or _UNNAMED for node, step in rows if step in (0, len(states))]
 
 
 def _is_tapped(
@@ -206,19 +211,6 @@ def _changes(flow: Flow, merges: Merges, start: int, stop: int, only_blocks: boo
         if adds or one.is_product or node in merges or (scales and not only_blocks):
             return True
     return False
-
-
-def as_read(flow: Flow, proof: Proof, names: Sequence[str]) -> list[str]:
-    """The names of states; of those that the next layer reads behind an activation, what does."""
-    whole = Merges(flow, flow.sources)
-    layers, found = flow.layers(path_to(whole.above, proof.logits)), []
-    for state, name in zip(proof.states, names, strict=True):
-        behind_it = (whole.above[layer] for layer in layers if layer > state)
-        read = whole.before_norm(flow.origin(next(behind_it, state)))
-        in_row = state not in whole
-        as_it_is = read > state and not _changes(flow, whole, state, read, only_blocks=in_row)
-        found.append((as_it_is and name_of(flow, read)) or name)
-    return found
 
 
 def no_guess(model: nn.Module, why: str, taps: Sequence[str] = ()) -> TapError:
@@ -276,7 +268,8 @@ def _blocks_on(
     from what one layer reads to what the next one reads.
     """
     sums = [node for node in path if node in merges]
-    forks = {merges.above[node] for node in sums}
+    # mixers without weights add, too
+    forks = {merges.above[node] for node in path if node in merges or merges.skips(node)}
     made = _blocks(flow, merges, sums)
     counts = Counter(call.pattern for call in made)
     kept = merges.on(path)
@@ -382,7 +375,13 @@ def _read_by_layers(
         read |= {call.read} if inside else set()
     read.update(*(flow.operations[node].reads for node in layers))
     before = {merges.before_norm(flow.origin(node)) for node in read}
-    return [node for node in path if node in before and flow.is_activation(node)]
+    states = [node for node in path if node in before and flow.is_activation(node)]
+    # the readout's input may be an activation or a pool of a final norm, which the others have not
+    known = merges if len(states) > 2 else Merges(flow, flow.sources)
+    norms = [known.norms(node) for node in states]
+    if len(states) > 1 and len(norms[-1]) > max(map(len, norms[1:-1] or norms[:1])):
+        states[-1] = norms[-1][0]
+    return states
 
 
 def _has_trunks(flow: Flow, merges: Merges, path: Sequence[int]) -> bool:
@@ -467,7 +466,7 @@ def _blocks(flow: Flow, merges: Merges, sums: Sequence[int]) -> list[Call]:
             del elements[0], lists[0]
         if not elements:
             fork = merges.above[node]
-            inside = chain(*_elements_around(flow, behind(flow, [node], {fork}) - {fork}))
+            inside = chain(*_elements_around(flow, merges.way(node)))
             later = (call for call in inside if call.begin > fork)
             elements = sorted(later, key=lambda call: call.begin - call.end)
         blocks.append(elements[0] if elements else _NO_CALL)
@@ -502,7 +501,8 @@ def _written(
 ) -> list[str]:
     """Taps for states as outputs, inputs or both of modules; [] if a state has none."""
     tables = [_names(flow, calls, states, ending) for ending in endings]
-    candidates = [next((t[l] for t in tables if l in t), []) for l in range(len(states))]
+    named = [[[n for n in table if l in table[n]] for table in tables] for l in range(len(states))]
+    candidates = [next(filter(None, ways), []) for ways in named]
     lists = {name: pattern_of(model, name) for names in candidates for name in names}
     shared = Counter(chain(*({*map(lists.__getitem__, names)} for names in candidates)))
     if not all(candidates):
@@ -523,18 +523,13 @@ def in_lists(model: nn.Module, names: Iterable[str]) -> list[str]:
 
 def _names(
     flow: Flow, calls: Sequence[Call], states: Sequence[int], ending: str
-) -> dict[int, list[str]]:
-    """For every l the modules whose every call gives, or with ``:in`` reads, a state, once h_l."""
+) -> dict[str, set[int]]:
+    """The modules whose every call gives, or with ``:in`` reads, a state, and of which l."""
     wanted = {flow.origin(node): place for place, node in enumerate(states)}
     found: dict[str, set[int]] = {}
     for call in calls:
         node = call.read if ending else call.gave
         inside = sum(call.begin <= state < call.end for state in states)
-        place = wanted.get(flow.origin(node), ROOT) if inside < 2 else ROOT
-        found.setdefault(call.name, set()).add(place)
-    names: dict[int, list[str]] = {}
-    for name, places in found.items():
-        for place in places:
-            if name and ROOT not in places:
-                names.setdefault(place, []).append(f"{name}{ending}")
-    return names
+        place = wanted.get(flow.origin(node), ROOT) if inside < 2 and call.name else ROOT
+        found.setdefault(f"{call.name}{ending}", set()).add(place)
+    return {name: places for name, places in found.items() if ROOT not in places}

@@ -112,8 +112,12 @@ class Merges:
         paths = self.above.keys() & operations[node].reads
         if not operations[node].adds or fork == ROOT or len(paths) < 2:
             return False
-        way = behind(self._flow, [node], {fork}) - {fork}
-        return bool(self._flow.layers(way)) and (self._flow.is_activation(fork) or self.skips(node))
+        has_layers = bool(self._flow.layers(self.way(node)))
+        return has_layers and (self._flow.is_activation(fork) or self.skips(node))
+
+    def way(self, node: int) -> set[int]:
+        """The operations from an operation's dominator on, which is left out, to itself."""
+        return behind(self._flow, [node], {self.above[node]}) - {self.above[node]}
 
     def readout(self, path: Sequence[int]) -> int:
         """The last layer behind which the logits are."""
@@ -135,32 +139,30 @@ class Merges:
         """What the norm that gave a state, up to gains, shifts and copies, reads; else the state.
 
         A norm is an operation of torch by that name, or a product or quotient of a tensor and a
-        smaller one computed from it without weights. A pool of all tokens or pixels may lie behind.
+        smaller one computed from it without weights.
         """
-        node, pooled, operations = state, False, self._flow.operations
-        while not self.is_norm(node) or (pooled and operations[node].is_vector):
+        node, operations = state, self._flow.operations
+        while not self.is_norm(node):
             one, above = operations[node], self.above.get(node, ROOT)
-            is_affine = len(one.reads) == 1 and _AFFINE.fullmatch(one.name)
-            if not is_affine:
-                way = behind(self._flow, [node], {above}) - {above}
-                is_less = one.is_vector or one.size < operations[above].size
-                pooled = is_less and not self._flow.layers(way)
-            if above == ROOT or not (is_affine or pooled):
+            if above == ROOT or len(one.reads) != 1 or not _AFFINE.fullmatch(one.name):
                 return state
             node = above
-        read = self._flow.origin(self.above.get(node, operations[node].reads[0]))
-        # weights of a pool may look like a norm
-        return self.before_norm(read) if pooled else read
+        return self._flow.origin(self.above.get(node, operations[node].reads[0]))
 
-    def is_normed(self, node: int) -> bool:
-        """Whether a norm or gains lie behind a residual sum, with no layer between."""
-        seen = False
-        while node not in self and not self._flow.operations[node].is_product:
-            seen |= self.is_norm(node) or self._flow.operations[node].weighted
-            node = self.above.get(node, ROOT)
-            if node == ROOT:
-                return False
-        return seen and node in self
+    def norms(self, state: int) -> list[int]:
+        """What the norms and gains of a state read, last first, then the layer or sum before them.
+
+        Activations, powers and pools may lie between and behind them.
+        """
+        found: list[int] = []
+        while (above := self.above.get(state, ROOT)) != ROOT:
+            if self._flow.layers(self.way(state)):
+                break
+            one = self._flow.operations[state]
+            if self.is_norm(state) or (one.weighted and is_scaling(one)):
+                found.append(min(above, self.before_norm(state)))
+            state = above
+        return [*found, state]
 
     def is_norm(self, node: int) -> bool:
         """Whether an operation is a norm (see `before_norm`)."""
@@ -171,8 +173,7 @@ class Merges:
             return smallest == one.size
         if fork == ROOT or smallest >= one.size or not is_scaling(one):
             return False
-        way = behind(self._flow, [node], {fork}) - {fork}
-        return not any(operations[each].weighted for each in way)
+        return not any(operations[each].weighted for each in self.way(node))
 
 
 def prove(flow: Flow, stream: Stream) -> Proof:

@@ -27,13 +27,12 @@ from fa_core.measure.gradients import (
 )
 from fa_core.measure.graph import read_in_another_form
 from fa_core.measure.guess import (
-    as_read,
     in_lists,
     left_out,
     name_of,
     no_guess,
-    outnumber,
     possible_taps,
+    read_outside,
 )
 from fa_core.measure.hooks import (
     READS,
@@ -353,6 +352,8 @@ class GuessedTaps(Tapped):
 def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
     """Patterns for h_0..h_L of a network that does not return its stream, proven to be one.
 
+    What taps leave out is added to them, and tried after all others.
+
     Args:
         model: the network in eval mode.
         x: inputs.
@@ -360,16 +361,12 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
     Raises:
         TapError: no such stream, or no module gives or reads one of its states.
     """
-    found = possible_taps(model, x)
-    waiting = list(found)
-    tried: list[list[str]] = []
-    part = whole = list[str]()
+    ways = possible_taps(model, x)
+    tries, part = [*ways], list[str]()
     why = "the states that its sums and layers show are not all given or read by modules"
-    while waiting:
-        taps = waiting.pop(0)
-        if not taps or taps in tried:
+    for place, taps in enumerate(tries):
+        if taps in ([], *tries[:place]):
             continue
-        tried.append(taps)
         try:
             tapped = _by_names(model, taps)
             with torch.enable_grad(), Flow(model, x) as flow:
@@ -380,29 +377,26 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
             why = why if part else error.what
             continue
         # side inputs may be a part of what is left out
-        if len(stream.names) < 2 or (part and proof.side_inputs and taps not in found):
+        if len(stream.names) < 2 or (part and proof.side_inputs and taps not in ways):
             continue
         # a module that runs several times has one
         names = [name.partition(" ")[0] for name in stream.names]
         if pool is not None:
             l, before = pool
-            why = why if part or before else said_of_pool(stream, pool)
-            names[l:] = [before, *names[l + 1 :]] if before else []
-        else:
-            left = left or outnumber(flow, proof)
-            part = in_lists(model, names)
-            if not left:
-                if whole or taps in found:
-                    return part
-                # a longer guess has what the layers give, unless what they read is refused
-                whole, waiting, names = part, [], as_read(flow, proof, names)
-            why = f"'{','.join(part)}' would leave out {listed(left)}"
-            # a module whose output is tapped is left out by what it reads
-            names += [f"{name}{READS}" if name in names else name for name in left]
-        # with what is left out, or before a pool
-        waiting.append(list(dict.fromkeys(names)))
-    if whole:
-        return whole
+            why = why if part else said_of_pool(stream, pool)
+            tries.append([*names[:l], *([before, *names[l + 1 :]] if before else [])])
+            continue
+        outer = read_outside(flow, proof)
+        # more than the blocks
+        left = left or outer * (len(outer) >= len(names))
+        part = in_lists(model, names)
+        if not left:
+            return part
+        why = f"'{','.join(part)}' would leave out {listed(left)}"
+        # a module whose output is tapped is left out by what it reads
+        given = [f"{name}{READS}" if name in names else name for name in left]
+        at = len(tries) if taps in ways else place + 1
+        tries[at:at] = [names + added for added in (outer, given) if added]
     raise no_guess(model, why, part)
 
 
@@ -457,14 +451,11 @@ def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
 def said_of_pool(stream: Stream, pool: tuple[int, str]) -> str:
     """What a pooled state is."""
     l, before = pool
-    what = (
+    return (
         f"h_{l} ({stream.names[l]}) is, or is made of, a part or a pool of tokens or pixels, so "
         "its norm does not compare"
-    )
-    return (
-        what
-        if before
-        else f"{what}; no module gives the state before (for h_n of an LSTM, read out[:, -1])"
+        + "; no module gives the state before (for h_n of an LSTM, read out[:, -1])"
+        * (not before)
     )
 
 

@@ -61,6 +61,37 @@ class NormThenMean(Net):
         return self.head(self.hidden(found[-1]).mean(1)), found
 
 
+class NormThenActivation(NormThenMean):
+    """A final norm in front of an activation and a mean, as no other layer has."""
+
+    def read(self, found):
+        return self.head(torch.tanh(self.hidden(found[-1])).mean(1)), found
+
+
+class TwoRowsNormed(NormThenActivation):
+    """Two states."""
+
+    def __init__(self):
+        super().__init__()
+        del self.net[2]
+
+
+class Graph(NormThenMean):
+    """Its nodes of all samples are rows of a BatchNorm."""
+
+    def __init__(self):
+        super().__init__()
+        self.norms = nn.ModuleList(nn.BatchNorm1d(D) for _ in range(3))
+        self.register_buffer("near", torch.rand(4, 4))
+
+    def states(self, x):
+        found = []
+        for layer, norm in zip(self.net, self.norms, strict=True):
+            x = norm((self.near @ layer(x)).flatten(0, 1)).view(len(x), 4, D).relu()
+            found.append(x)
+        return self.head(x.mean(1)), found
+
+
 class LastToken(NormThenMean):
     """The last token alone is read, by a hidden layer."""
 

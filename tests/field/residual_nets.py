@@ -457,6 +457,52 @@ class Pruned(ViTNormedLast):
         return found
 
 
+class FNet(ViTPooled):
+    """Its mixers have no weights, and the first one adds to what a norm gives."""
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second, self.mlp = nn.LayerNorm(D), nn.LayerNorm(D), mlp()
+
+        def forward(self, h):
+            h = self.first(h + torch.fft.fft2(h).real)
+            return self.second(h + self.mlp(h))
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.start = nn.Linear(5, D), nn.LayerNorm(D)
+        self.blocks = nn.ModuleList(self.Block() for _ in range(3))
+
+    def states(self, x):
+        hidden = [self.start(self.embed(x))]
+        for block in self.blocks:
+            hidden.append(block(hidden[-1]))
+        return self.head(hidden[-1].mean(1)), hidden
+
+
+class MergesInEveryBlock(Residual):
+    """A norm and a layer behind every sum: the next block adds to what the layer gives."""
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.f, self.merge = mlp(), nn.Sequential(nn.LayerNorm(D), nn.Linear(D, D))
+
+        def forward(self, h):
+            return self.merge(h + self.f(h))
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(self.Block() for _ in range(3))
+
+    def states(self, x):
+        hidden = [self.embed(x)]
+        for block in self.blocks:
+            hidden.append(block(hidden[-1]))
+        return self.head(self.norm(hidden[-1])), hidden
+
+
 class Mamba(Net):
     """Blocks that hand on (branch, sum of the branches before)."""
 

@@ -9,7 +9,7 @@ from fa_core import diagnose
 from fa_core.errors import TapError
 from tests.fa_core.measure.nets import Hookable, Residual, batches
 from tests.fa_core.measure.test_streams import TAPS, WIDTH, Classifier, hidden_states, sentences
-from tests.field.layer_nets import NormThenMean
+from tests.field.layer_nets import NormThenActivation, NormThenMean, TwoRowsNormed
 
 FINAL = "what the final norm reads"
 
@@ -97,9 +97,42 @@ def test_blocks_before_h_0_and_a_final_norm_are_said(taps):
     assert left_out(Classifier(), taps) == f"{blocks}, {FINAL}"
 
 
-def test_a_norm_in_front_of_a_pool_is_a_final_one():
+@pytest.mark.parametrize("kind", [NormThenMean, NormThenActivation, TwoRowsNormed])
+def test_a_norm_in_front_of_a_pool_is_a_final_one(kind):
+    net, batch = kind(), (torch.randn(16, 4, 5), torch.randint(3, (16,)))
+    taps = [f"net.{l}:in" for l in range(1, len(net.net))]
+    assert diagnose(net, [batch], taps=[*taps, "hidden"]).partial_stream == FINAL
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        nn.Softplus(),
+        lambda h: h.clamp(min=1e-6).pow(3).mean(1, keepdim=True).pow(1 / 3),
+        lambda h: h.sort(1)[0],
+    ],
+)
+@pytest.mark.parametrize("norm", [nn.LayerNorm(6), nn.RMSNorm(6)])
+def test_what_lies_behind_a_final_norm_does_not_hide_it(norm, behind):
     net, batch = NormThenMean(), (torch.randn(16, 4, 5), torch.randint(3, (16,)))
+    net.hidden = norm
+    net.read = lambda found: (net.head(behind(norm(found[-1])).mean(1)), found)
     assert diagnose(net, [batch], taps="net.1:in,net.2:in,hidden").partial_stream == FINAL
+    guessed = diagnose(net, [batch])
+    assert guessed.tap_names[-1] in ("act (call 3)", "hidden:in") and not guessed.partial_stream
+
+
+@pytest.mark.parametrize("depth", [2, 3])
+@pytest.mark.parametrize("norm", [nn.BatchNorm1d, lambda width: nn.GroupNorm(1, width)])
+def test_a_norm_in_every_layer_is_no_final_one(norm, depth):
+    layers = [(nn.Conv1d(5 if l == 0 else 6, 6, 3), norm(6), nn.ReLU()) for l in range(depth)]
+    net = nn.Sequential(
+        *(nn.Sequential(*one) for one in layers),
+        nn.Sequential(nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(6, 3)),
+    )
+    batch = torch.randn(16, 5, 12), torch.randint(3, (16,))
+    taps = [f"{l}" for l in range(depth)]
+    assert not diagnose(net, [batch], taps=taps).partial_stream
 
 
 class Block(nn.Module):

@@ -124,7 +124,7 @@ class Activated(Notebook):
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
-        (Notebook, ["conv2:in", "conv2", "conv3:in", "conv3", "head:in"]),
+        (Notebook, ["conv1", "res*:in", "conv3:in", "head:in"]),
         (Activated, ["fc2:in", "fc3:in", "fc4:in", "head:in"]),
     ],
 )
