@@ -326,10 +326,13 @@ def part_of_read(state: Tensor, logits: Tensor) -> Tensor | None:
     """
     start = torch.linspace(1, 2, logits.shape[-1]).to(logits).expand_as(logits)
     for marks, edge in _selected_from(state, torch.ones_like(state)):
+        others = marks == 0
+        if not others.any():
+            continue
         (gradient,) = torch.autograd.grad(
             logits, [edge], start, allow_unused=True, retain_graph=True
         )
-        if gradient is not None and bool(gradient[marks == 0].any()):
+        if gradient is not None and bool(gradient[others].any()):
             return marks
     return None
 
