@@ -384,7 +384,8 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
         if pool is not None:
             l, before = pool
             why = why if part else said_of_pool(stream, pool)
-            tries.append([*names[:l], *([before, *names[l + 1 :]] if before else [])])
+            names[l : l + 1] = [before]
+            tries.append(list(dict.fromkeys(names)) if before else names[:l])
             continue
         outer = read_outside(flow, proof)
         # more than the blocks
@@ -416,7 +417,7 @@ def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
         return None
     size, pool = stream.hidden[l].numel(), None
     is_image = stream.hidden[l - 1].dim() > 3
-    cuts = {*map(flow.origin, stream.cuts[:l])}
+    cuts = [*map(flow.origin, stream.cuts[:l])]
     while flow.operations[node].size <= size:
         one = flow.operations[node]
         # a part of the pixels is a transition's, and one of the tokens a readout's
@@ -436,8 +437,12 @@ def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
     if is_step or (is_image and not pool):
         return None
     merges = Merges(flow, flow.sources)
-    if merges.before_norm(stream.cuts[l - 1]) == stream.cuts[l - 1]:
-        node = merges.before_norm(node)
+    # of a final norm, what it reads
+    within, behind = len(merges.norms(stream.cuts[l - 1])), merges.norms(node)
+    if len(behind) > within:
+        node = behind[-1 - within]
+    if (made := flow.origin(node)) in cuts:
+        return l, stream.names[cuts.index(made)]
     # what a module reads of it may be the part
     known = "", stream.names[l]
     while (name := name_of(flow, node)) in known:
