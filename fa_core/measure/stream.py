@@ -63,6 +63,7 @@ class Proof:
         before: modules with weights before h_0, in forward order (see `_acting`).
         steps: those between each state and the next one.
         behind: those behind h_L.
+        normed: the states behind h_0 that a norm gives.
         side_inputs: those of what enters the blocks without passing h_0, or "the input".
         left_out: what the taps leave out; "" for the whole stream.
     """
@@ -73,6 +74,7 @@ class Proof:
     before: Sequence[str]
     steps: Sequence[Sequence[str]]
     behind: Sequence[str]
+    normed: Sequence[str]
     side_inputs: Sequence[str] = ()
     left_out: str = ""
 
@@ -90,6 +92,7 @@ class Proof:
             "behind h_L": self.behind or ["none"],
             "between states": steps,
             "side input of the blocks": self.side_inputs,
+            "outputs of norms, which set ‖h_l‖": self.normed,
         }
         return "; ".join(f"{place}: {', '.join(names)}" for place, names in places.items() if names)
 
@@ -222,7 +225,9 @@ def prove(flow: Flow, stream: Stream) -> Proof:
     before, last, sides, *between = _acting(flow, [*outer, beside, *inside], used)
     if entering and not (sides and all(map(flow.is_activation, entering))):
         sides.append("the input")
-    return Proof(states, logits, outer, before, between, last, sides)
+    whole = Merges(flow, flow.sources)
+    normed = [f"h_{l}" for l, one in enumerate(states) if l and whole.before_norm(one) != one]
+    return Proof(states, logits, outer, before, between, last, normed, sides)
 
 
 def _is_readout(flow: Flow, stream: Stream, states: Sequence[int], logits: int) -> bool:
