@@ -392,9 +392,13 @@ def _has_trunks(flow: Flow, merges: Merges, path: Sequence[int]) -> bool:
         if len(reads) < 2 or not flow.is_activation(fork):
             continue
         depths = sorted(_depth(flow, fork, read) for read in reads)
-        # not the terms of h + a(h) + b(h)
+        # not the terms of h + a(h) + b(h), nor of a norm of h
         sums = [
-            {n for n in behind(flow, [read], {fork}) if n in merges and merges.above[n] > fork}
+            {
+                node
+                for node in behind(flow, [read], {fork})
+                if node in merges and merges.before_norm(merges.above[node]) > fork
+            }
             for read in reads
         ]
         inner = set().union(*sums)
@@ -481,10 +485,11 @@ def _elements_around(flow: Flow, nodes: Iterable[int]) -> list[list[Call]]:
         place = flow.operations[node].call
         found.append([])
         while place != ROOT and flow.calls[place].name:
-            call = flow.calls[place]
-            if "*" in call.pattern.rpartition(".")[2] or counts[call.name] > 1:
+            call, place = flow.calls[place], flow.calls[place].around
+            # of a tied module, not its parts, which run as often
+            is_tied = counts[call.name] > counts[flow.calls[place].name]
+            if "*" in call.pattern.rpartition(".")[2] or is_tied:
                 found[-1].append(call)
-            place = call.around
     return found
 
 

@@ -225,6 +225,10 @@ def prove(flow: Flow, stream: Stream) -> Proof:
     before, last, sides, *between = _acting(flow, [*outer, beside, *inside], used)
     if entering and not (sides and all(map(flow.is_activation, entering))):
         sides.append("the input")
+    of_list = partial(re.sub, r"\.\d+\b", ".*")
+    lists = {*map(of_list, sides)} & {*map(of_list, chain(*between))}
+    if any("*" in name for name in lists):
+        raise no_stream(f"past h_0, its blocks read others of their own list ({min(lists)})")
     whole = Merges(flow, flow.sources)
     normed = [f"h_{l}" for l, one in enumerate(states) if l and whole.before_norm(one) != one]
     return Proof(states, logits, outer, before, between, last, normed, sides)
