@@ -376,8 +376,14 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
         except TapError as error:
             why = why if part else error.what
             continue
+        # a module that hands its input on gives a state again
+        states = {*map(flow.origin, proof.states)}
         # side inputs may be a part of what is left out
-        if len(stream.names) < 2 or (part and proof.side_inputs and taps not in ways):
+        if (
+            len(states) < 2
+            or len(states) < len(stream.names)
+            or (part and proof.side_inputs and taps not in ways)
+        ):
             continue
         # a module that runs several times has one
         names = [name.partition(" ")[0] for name in stream.names]

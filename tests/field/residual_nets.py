@@ -296,6 +296,77 @@ class Shared(Net):
         return self.head(hidden[-1]), hidden
 
 
+class Experts(nn.Module):
+    """A block of two sums; the second adds experts and a shared one, all behind one norm."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = mlp(), nn.LayerNorm(D)
+        self.gate, self.routed, self.shared = (nn.Linear(D, D) for _ in range(3))
+
+    def forward(self, h):
+        h = h + self.first(h)
+        normed = self.norm(h)
+        return h + (self.gate(normed).sigmoid() * self.routed(normed) + self.shared(normed))
+
+
+class SharedExpert(Net):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = nn.Linear(5, D), nn.Linear(D, C)
+        self.blocks, self.norm = nn.ModuleList(Experts() for _ in range(3)), nn.LayerNorm(D)
+
+    def states(self, x):
+        hidden = [self.embed(x)]
+        for block in self.blocks:
+            hidden.append(block(hidden[-1]))
+        return self.head(self.norm(hidden[-1])), hidden
+
+
+class PostNorm(nn.Module):
+    def __init__(self, inner=None):
+        super().__init__()
+        self.inner, self.branch = inner or nn.Identity(), nn.Linear(D, D)
+        self.norm = nn.LayerNorm(D)
+
+    def forward(self, h):
+        h = self.inner(h)
+        return self.norm(h + self.branch(h))
+
+
+class TiedPostNorm(Net):
+    """One block of two post-norm sums, run three times."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = nn.Linear(5, D), nn.Linear(D, C)
+        self.blocks = nn.ModuleList([PostNorm(PostNorm())])
+
+    def states(self, x):
+        hidden = [self.embed(x)]
+        for _ in range(3):
+            hidden.append(self.blocks[0](hidden[-1]))
+        return self.head(hidden[-1]), hidden
+
+
+class BlocksBeside(Residual):
+    """The last block alone reads a second embedding, which is no start of the stream."""
+
+    def __init__(self):
+        super().__init__()
+        self.values = nn.Linear(5, D)
+
+    def states(self, x):
+        h = first = self.embed(x)
+        for block in self.blocks[:2]:
+            h = 0.9 * h + 0.1 * first
+            h = h + block(h)
+        values = self.values(x)
+        h = 0.9 * h + 0.1 * first + values
+        last = h + self.blocks[2](h)
+        return self.head(self.norm(last)), [values, last]
+
+
 class BasicBlock(nn.Module):
     def __init__(self, into, out, stride):
         super().__init__()
