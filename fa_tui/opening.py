@@ -109,8 +109,12 @@ def open_explorer(
 
 
 def _of_scan(found: formats.Scan) -> list[Problem]:
-    """The problems of a scan; an empty folder is none, as runs may come into it."""
-    return [one for one in found.problems if f"{NOTHING_HERE};" not in one.message]
+    """The problems of a scan; an empty folder is none, as runs may come into it. Two records of
+    one measurement that are not alike are one here, where no exit code depends on it."""
+    from fa_core.analysis.difference import unlike_twins  # not at the explorer's start
+
+    problems = (*found.problems, *unlike_twins(found).values())
+    return [one for one in problems if f"{NOTHING_HERE};" not in one.message]
 
 
 def _stay(app: explorer.ExplorerApp, recent: Sequence[Path]) -> int:

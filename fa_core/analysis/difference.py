@@ -12,7 +12,8 @@ import msgspec
 
 from fa_core.analysis.record_comparison import BY_UNIT, COARSE, Rule, excess, relative_tolerance
 from fa_core.files.decode import Json
-from fa_core.formats.rows import AuditRow, judged_fields, settings_of
+from fa_core.formats import Scan
+from fa_core.formats.rows import AuditRow, Problem, judged_fields, settings_of
 from fa_core.report.diagnostic_record import range_text
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.numbers import axis_sign, listed, plain
@@ -205,6 +206,21 @@ def differences(before: Sequence[AuditRow], after: Sequence[AuditRow]) -> list[R
         if place not in taken:
             found.append(RunDifference(before=None, after=row, state=CAME))
     return found
+
+
+def unlike_twins(found: Scan) -> dict[int, Problem]:
+    """Place of a row → a line on another record of its measurement that is not alike."""
+    unlike = {}
+    for place, twins in found.twins.items():
+        shown = found.rows[place]
+        for other in twins:
+            if _compared(other, shown).state == CHANGED:
+                what = (
+                    f"{shown.source}: {shown.key} is not alike in {other.source}, which is not "
+                    "shown; `fa-tui diff` compares"
+                )
+                unlike[place] = Problem(shown.source, what)
+    return unlike
 
 
 def _full_name(row: AuditRow) -> Hashable:

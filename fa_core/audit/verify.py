@@ -240,7 +240,7 @@ def verifications(pairs: Iterable[tuple[AuditRow, DiagnosticReport]]) -> list[Ve
     found = []
     for row, measured in _with_baselines(pairs):
         own = {} if row.summary is None else summary_row(row)
-        name = row.report.method_name and stored_report(row).method_name
+        name = stored_report(row).method_name
         record = replace(row.report, method_name=name, axes=row.axes)
         named = _named(row.checkpoint, record, measured)
         comparison = compare(record, named, (row.summary, own))

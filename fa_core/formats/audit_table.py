@@ -116,7 +116,9 @@ def read_journal(document: Document) -> Iterator[Finding]:
 
 def _line_row(path: str, node: Node, where: str) -> AuditRow:
     fields = node if isinstance(node, dict) else {}
-    return row_of(path, "", decode_report(fields.get("report"), where), where)
+    report = decode_report(fields.get("report"), where)
+    key = "" if report.method_name else str(fields.get("key", ""))
+    return row_of(path, key, report, where)
 
 
 def write_audit_table(path: Path | str, rows: Iterable[AuditRow]) -> None:
@@ -164,8 +166,9 @@ def printable_drift(report: DiagnosticReport) -> Json:
 
 
 def stored_report(row: AuditRow) -> DiagnosticReport:
-    """The row's report with the row's own facts, so that reading the file restores the row. An
-    assumed baseline is left out: in a file it would count as measured.
+    """The row's report with the row's own facts, so that reading the file restores the row, but no
+    method where it names none: its key would make it a control. An assumed baseline is left out:
+    in a file it would count as measured.
     """
     report = row.report.as_recorded()
     provenance = report.provenance
@@ -174,7 +177,7 @@ def stored_report(row: AuditRow) -> DiagnosticReport:
     return replace(
         report,
         method_name=report.method_name
-        if canonical_method(report.method_name) == row.method
+        if canonical_method(report.method_name) in ("", row.method)
         else row.method,
         seed=row.seed,
         axes=row.axes,
@@ -279,7 +282,7 @@ class Journal:
 
 
 def _line(row: AuditRow) -> bytes:
-    return json_bytes({"report": stored_report(row).to_dict()})
+    return json_bytes({"key": row.method, "report": stored_report(row).to_dict()})
 
 
 def _is_whole(file: IO[bytes]) -> bool:

@@ -361,7 +361,9 @@ def _meant(checkpoint: Path) -> tuple[object, ...]:
 def marked_changed(rows: Iterable[AuditRow], most: float = math.inf) -> Iterator[AuditRow]:
     """The rows, with what of their files changed since they were measured (`ReportFacts.changed`).
 
-    Another size is a change. A copy is none: files with another time alone are hashed.
+    Another size is a change, and so is a manifest or a saved credit that is gone, or new, beside
+    the weights; weights that are gone are none. A copy is none: files with another time alone are
+    hashed.
 
     Args:
         rows: as read.
@@ -369,7 +371,7 @@ def marked_changed(rows: Iterable[AuditRow], most: float = math.inf) -> Iterator
     """
     # records may name one checkpoint many times, in many spellings
     places: dict[tuple[object, ...], Path] = {}
-    stamps, hashes_of = cache(stamp), cache(input_hashes)
+    stamps, inputs, hashes_of = cache(stamp), cache(_inputs), cache(input_hashes)
     for row in rows:
         facts = row.report.provenance
         then, before = facts.get(STAMP, []), facts.get("hashes", {})
@@ -378,17 +380,19 @@ def marked_changed(rows: Iterable[AuditRow], most: float = math.inf) -> Iterator
             path = Path(row.checkpoint)
             path = places.setdefault(_meant(path), path)
             now = stamps(path)
+        changed = sorted(before.keys() ^ inputs(path)) if now else []
         # older records have the stamp of the weights alone
         pairs = [(own, old) for own, old in zip(now, then, strict=False) if own != old]
-        changed = ["files" for own, old in pairs if own[:1] != old[:1]][:1]
-        size = sum(size for size, _ in now)
-        if pairs and not changed and size > most:
-            row = replace(row, touched="the time of its files is not that of its audit")
-        elif pairs and not changed:
-            most -= size
-            with suppress(FaError):
-                own = hashes_of(path)
-                changed = [name for name in own if before.get(name, own[name]) != own[name]]
+        changed = changed or ["files" for own, old in pairs if own[:1] != old[:1]][:1]
+        if pairs and not changed:
+            size = sum(size for size, _ in now)
+            if size > most:
+                row = replace(row, touched="the time of its files is not that of its audit")
+            else:
+                most -= size
+                with suppress(FaError):
+                    own = hashes_of(path)
+                    changed = [name for name in own if before.get(name) != own[name]]
         if changed:
             words = f"its {' and '.join(changed)} changed since"
             row = replace(row, report=replace(row.report, changed=words))

@@ -21,7 +21,6 @@ from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import CONTROL, NOT_MEASURED
 from fa_core.report.manifest import Manifest
-from fa_core.report.method_style import CONTROLS
 from fa_core.report.names import differing_axes, homes, is_control, name_of
 from fa_core.report.numbers import count_text
 from fa_core.report.provenance import BASELINE_FROM, GIVEN
@@ -95,10 +94,8 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_control(self) -> bool:
         """Whether the run is a control; one with a result only if its record itself calls it so."""
-        if self.method not in CONTROLS:
-            return False
         is_bare = self.report.headline_acc is None and not self.report.coverage
-        return is_bare or is_control(self.report.method_name)
+        return is_control(self.method if is_bare else self.report.method_name)
 
     @property
     def no_claim(self) -> str:

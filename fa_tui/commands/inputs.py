@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from fa_core.analysis.difference import CHANGED, differences
+from fa_core.analysis.difference import unlike_twins
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.formats import scan
 from fa_core.formats.checkpoint_file import marked_changed
@@ -45,15 +45,10 @@ def open_paths(paths: Sequence[Path] | None, **how: Any) -> Scan:
         how: as for `scan`.
     """
     found = scan(list(paths or default_paths()), **how)
-    unlike = []
-    for place, twins in [*found.twins.items()]:
-        both = differences(twins[-1:], found.rows[place : place + 1])[0]
-        if both.before and both.state == CHANGED:
-            unlike.append(f"{both.row.source} is shown, not {both.before.source} ({both.row.key})")
-        else:
-            del found.twins[place]
-    if unlike:
-        complain(f"recorded twice, not alike (`fa-tui diff` compares): {listed(unlike, 4)}")
+    unlike = unlike_twins(found)
+    for place in found.twins.keys() - unlike:
+        del found.twins[place]
+    report_problems(unlike.values())
     found.rows[:] = marked_changed(found.rows)
     report_problems(found.problems)
     return found

@@ -90,7 +90,12 @@ async def test_two_records_of_one_measurement_are_compared_and_show_says_which_i
         await pilot.press("D")
         await shows(pilot, "interval of (d) -5.00 to -1.00 → -5.00 to +3.00")
     assert main(["show", str(tmp_path)]) == 0
-    assert f"{tmp_path / 'b.json'} is shown, not {tmp_path / 'a.json'}" in capsys.readouterr().err
+    said = (
+        f"b.json: dfa_s1 is not alike in {tmp_path / 'a.json'}, which is not shown; `fa-tui diff`"
+    )
+    assert said in capsys.readouterr().err
+    # a third record does not hide it
+    (tmp_path / "c.json").write_bytes((tmp_path / "b.json").read_bytes())
     assert main(["check", str(tmp_path), "--format", "json"]) == 4
     assert "two records of it are not alike" in capsys.readouterr().out
 

@@ -43,6 +43,8 @@ from fa_core.reporting.blocks import (
 ROWS_AT_MOST = 300
 """Rows of a per-run table; CSV holds every run."""
 
+LAYERS_AT_MOST = 256
+"""Layers of a per-layer table; the audit holds every one."""
 
 Run: TypeAlias = tuple[str, DiagnosticReport]
 """A run in a per-run table: its unique name and its report."""
@@ -178,14 +180,14 @@ def layer_tables(table: AuditTable) -> Iterator[Block]:
     streams = (("residual_norms", "‖h_l‖", of_residual), ("bp_grad_norms", "‖g_l‖", of_gradient))
     for field, symbol, what in streams:
         norms = {name: report.by_layer(field) for name, report in shown}
-        layers = layers_in_order(chain.from_iterable(norms.values()))
+        layers = layers_in_order(chain.from_iterable(norms.values()))[:LAYERS_AT_MOST]
         records = []
         for name, row in norms.items():
             if row:
                 cells = {f"l = {layer}": significant(row.get(layer)) for layer in layers}
                 records.append({"run": name, **cells})
         if records:
-            yield Grid.of(records, f"{what}, {symbol}.")
+            yield Grid.of(records, f"{what}, {symbol}; the first {LAYERS_AT_MOST} at most.")
         else:
             yield Paragraph(f"{what}: not measured on any run.")
 

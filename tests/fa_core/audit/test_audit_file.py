@@ -66,7 +66,12 @@ def test_a_journal_judges_by_its_own_frozen_runs(tmp_path):
     }
     report = replace(REPORT, provenance=facts)
     runs = [
-        row_of(f"{method}_s1", "", method, report=replace(report, headline_acc=acc))
+        row_of(
+            f"{method}_s1",
+            "",
+            method,
+            report=replace(report, method_name=method, headline_acc=acc),
+        )
         for method, acc in (("frozen", 0.25), ("bp", 0.75))
     ]
     Journal(tmp_path / "out.json", lambda: runs)
@@ -75,6 +80,16 @@ def test_a_journal_judges_by_its_own_frozen_runs(tmp_path):
              ("out.json", "table.json")]  # fmt: skip
     assert found[0] == found[1]
     assert found[0]["bp"] == 50.0
+
+
+def test_a_record_without_a_name_gets_none_by_its_key(tmp_path):
+    run = row_of("frozen_s1", "", "frozen", report=replace(REPORT, seed=1))
+    Journal(tmp_path / "out.json", lambda: [run])
+    write_audit_table(tmp_path / "table.json", [run])
+    for name in ("out.json", "table.json"):
+        (found,) = scan([tmp_path / name]).rows
+        assert (found.key, found.method, found.report.method_name) == ("frozen_s1", "frozen", "")
+        assert not found.is_control
 
 
 def test_an_interruption_or_a_full_disk_costs_only_the_run_that_was_written(tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ from fa_core.errors import MeasureError
 from fa_core.formats import checkpoint_file, frozen_runs, load_audits, scan
 from fa_core.formats.checkpoint_file import marked_changed
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.manifest import AUDIT, CREDIT, WEIGHTS
+from fa_core.report.manifest import AUDIT, CREDIT, MANIFEST, WEIGHTS
 from tests.fa_core.rows import row_of
 
 from .runs_for_tests import make_run
@@ -62,6 +62,31 @@ def test_a_run_whose_files_changed_since_its_audit_is_not_measured_and_a_copy_is
     del facts["provenance"]["files"]
     (copy / AUDIT).write_text(json.dumps(facts))
     assert load_audits(copy).report(0).changed == ""
+
+
+@pytest.mark.parametrize(
+    ("gone", "new", "changed"),
+    [
+        ([CREDIT], [], "its credit changed since"),
+        ([MANIFEST], [], "its manifest changed since"),
+        ([], [CREDIT], "its credit changed since"),
+        # audits are moved, weights are not
+        ([WEIGHTS], [], ""),
+        ([WEIGHTS, CREDIT], [], ""),
+    ],
+)
+def test_a_manifest_or_a_credit_that_is_gone_or_new_beside_the_weights_is_a_change(
+    run, tmp_path, gone, new, changed
+):
+    credit = (run / CREDIT).read_bytes()
+    for name in new:
+        (run / name).unlink()
+    measured(run).save(tmp_path / AUDIT)
+    for name in gone:
+        (run / name).unlink()
+    for name in new:
+        (run / name).write_bytes(credit)
+    assert load_audits(tmp_path / AUDIT).report(0).changed == changed
 
 
 def test_a_frozen_run_whose_files_changed_since_its_audit_is_no_baseline(

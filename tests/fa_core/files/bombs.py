@@ -241,6 +241,20 @@ FILES = {
             + b"}}"
         ),
     ),
+    "two recipes beside many runs": (
+        "a.json",
+        lambda: (
+            b'{"reports":{'
+            + b",".join(
+                b'"a_s%d":{"headline_acc":0,"provenance":{"recipe":{%b}}}'
+                % (seed, many(f'"x%d":{seed}', 20_000))
+                for seed in (1, 2)
+            )
+            + b","
+            + many('"a_s1%d":{"headline_acc":0.5}', 16_000)
+            + b"}}"
+        ),
+    ),
     "an axis of each run": (
         "a.json",
         lambda: b"[" + many('{"method":"a","acc":1,"axes":{"x%d":1}}', 25_000) + b"]",
@@ -449,6 +463,18 @@ TOML = {
     "many tables of TOML": lambda: b"".join(b"[" + b"a." * 60 + b"b%d]\n" % n for n in range(8000)),
 }
 
+REPORTS = {
+    "a long name": lambda: b'{"reports":{"%b_s1":{"headline_acc":0.5}}}' % (b"ab_-" * 225_000),
+    "a long name of wide letters": lambda: (
+        b'{"reports":{"%b_s1":{"headline_acc":0.5}}}' % ("漢".encode() * 150_000)
+    ),
+    "many layers": lambda: (
+        b'{"reports":{'
+        + many('"bp_s%d":{"residual_norms":[' + ",".join(["1", "2"] * 5000) + "]}", 48)
+        + b"}}"
+    ),
+}
+
 RESUME = {
     "bytes of a resume file": lambda: zipped(
         {"a/data.pkl": b"c__builtin__\nbytearray\n(L20000000000L\ntR.", "a/byteorder": b"little"},
@@ -477,6 +503,16 @@ def read_file(path):
 
     place = path.parent if path.name == "manifest.json" else path
     disambiguate(scan([place], columns={"gamma": "g/*"}).rows)
+
+
+def read_report(path):
+    from fa_core.formats import load_audits
+    from fa_tui.cli import main as command
+
+    load_audits(path)  # raises what commands print
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    assert command(["show", str(path)]) == 0
+    assert command(["report", str(path), "--out", str(path.with_suffix(".html"))]) == 0
 
 
 def read_folder(make, path):
@@ -542,6 +578,8 @@ def bombs(folder):
         yield name, folder / name / "manifest.json", partial(manifest, sizes), read_run
     for name, build in TOML.items():
         yield name, folder / name / "settings.toml", build, read_settings
+    for name, build in REPORTS.items():
+        yield name, folder / name / "a.json", build, read_report
     for name, make in FOLDERS.items():
         yield name, folder / name / "none", bytes, partial(read_folder, make)
     for name, build in RESUME.items():

@@ -7,7 +7,17 @@ import sys
 
 import pytest
 
-from tests.fa_core.files.bombs import CHECKPOINTS, DATA, FILES, FOLDERS, HUB, RESUME, RUNS, TOML
+from tests.fa_core.files.bombs import (
+    CHECKPOINTS,
+    DATA,
+    FILES,
+    FOLDERS,
+    HUB,
+    REPORTS,
+    RESUME,
+    RUNS,
+    TOML,
+)
 
 
 @pytest.mark.slow
@@ -20,7 +30,8 @@ def test_every_bomb_is_read_or_refused_in_one_line_within_a_gigabyte(tmp_path):
         command, capture_output=True, text=True, check=True, timeout=600, env=single
     )
     found = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(found) == sum(map(len, (CHECKPOINTS, FILES, DATA, FOLDERS, HUB, RUNS, TOML, RESUME)))
+    every = (CHECKPOINTS, FILES, DATA, FOLDERS, HUB, RUNS, TOML, REPORTS, RESUME)
+    assert len(found) == sum(map(len, every))
     ended = [case for case in found if not case["outcome"].startswith(("read", "refused: "))]
     assert not ended
     # a limit that the system sets is no limit of ours

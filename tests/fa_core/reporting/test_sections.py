@@ -109,6 +109,13 @@ def test_norms_of_partial_logs_stand_under_the_layers_that_they_are_of():
     )
 
 
+def test_a_table_of_layers_holds_the_first_ones():
+    deep = replace(row("bp", 1), report=DiagnosticReport(residual_norms=[1.0] * 1000))
+    h, _ = layer_tables(table(deep))
+    assert h.headings[-1] == "l = 255"
+    assert h.caption.endswith("‖h_l‖; the first 256 at most.")
+
+
 def test_a_summary_and_a_table_over_seeds_say_on_what_runs_are_trustworthy():
     runs = table(row("bp", growth=2.0, g_L=1e-3), row("dfa", growth=99.0))
     said = [one.text for one in summary(runs, DEFAULT) if isinstance(one, Paragraph)]

@@ -120,6 +120,17 @@ def test_check_says_on_what_it_judges_and_exits_by_it(
     assert says in capsys.readouterr().out
 
 
+def test_a_control_is_what_the_record_calls_so_under_either_reading(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, frozen_mine=FIRES | {"method_name": "frozen"})
+    (row,) = load_audits([path]).rows()
+    assert (row.method, row.is_control, row.report.claim) == ("frozen_mine", True, "control")
+    for protocol in ("v1", "v2"):
+        assert main(["check", path, "--protocol", protocol]) == 4
+        assert "nothing was judged" in capsys.readouterr().out
+
+
 def test_controls_claim_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(tmp_path, bp=QUIET, frozen=FIRES, random_init=QUIET)
     assert main(["show", path]) == 0
