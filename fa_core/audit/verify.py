@@ -23,6 +23,7 @@ from fa_core.formats.checkpoint_file import run_of
 from fa_core.formats.frozen_runs import with_baselines, with_measured_baselines
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.option_values import DATA_SETS, is_callable_name
+from fa_core.report.baseline import OF_FROZEN
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.gamma import null_draws
 from fa_core.report.manifest import is_run, read_manifest
@@ -95,7 +96,7 @@ def verify(
         UsageError: an unknown device.
         MeasureError: a cluster that does not answer.
     """
-    records = [row for row in rows if not says_nothing(row.report)]
+    records = [row for row in rows if not says_nothing(row.report) or _has_other_line(row)]
     if not records:
         raise UnreadableInput(
             "nothing recorded to verify", hint="`fa-tui audit` measures and records"
@@ -108,7 +109,9 @@ def verify(
     records = [row for row in records if row.checkpoint is not None]
     if not records:
         raise UnreadableInput(skipped[0].message)
-    for row in frozen_beside(records):
+    beside, unfit = frozen_beside(records)
+    skipped += unfit
+    for row in beside:
         if says_nothing(row.report):
             skipped.append(Problem(row.source, f"{row.source}: {ACCURACY_ALONE}"))
         else:
@@ -143,20 +146,28 @@ def says_nothing(report: DiagnosticReport) -> bool:
     return report == DiagnosticReport(**{name: getattr(report, name) for name in _NO_NUMBERS})
 
 
+def _has_other_line(row: AuditRow) -> bool:
+    """Whether the file's summary says something else of a run than its record."""
+    return row.summary not in (None, summary_row(row))
+
+
 _NO_NUMBERS = ("method_name", "seed", "axes", "notes", "thresholds", "unmeasured", "provenance")
 
 
-def frozen_beside(rows: Iterable[AuditRow]) -> list[AuditRow]:
+def frozen_beside(rows: Iterable[AuditRow]) -> tuple[list[AuditRow], list[Problem]]:
     """The frozen runs that judge recorded runs and are not among them, found as `audit` does, as
-    recorded: (d) is checked where they are measured again."""
+    recorded: (d) is checked where they are measured again; and runs of which the frozen run judges
+    none as it is, with the reason."""
     own = {real_path(row.checkpoint or "") for row in rows}
     bare = [replace(row, report=replace(row.report, frozen_baseline_acc=None)) for row in rows]
-    found = {
-        _folder(row) / Path(str(row.report.provenance.get(BASELINE_FROM))).name
-        for row in with_baselines(bare)
-    }
+    found, unfit = set(), []
+    for row in with_baselines(bare):
+        why = row.report.unmeasured.get("d", "")
+        if why.startswith(OF_FROZEN):
+            unfit.append(Problem(row.source, f"{_place_of(row)}: {why}"))
+        found.add(_folder(row) / Path(str(row.report.provenance.get(BASELINE_FROM))).name)
     places = [place for place in sorted(found - own) if is_run(place)]
-    return scan(places, as_recorded=True).rows
+    return scan(places, as_recorded=True).rows, unfit
 
 
 def find_checkpoint(row: AuditRow) -> Path:

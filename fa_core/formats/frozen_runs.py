@@ -82,7 +82,7 @@ def _lacks_one(row: AuditRow) -> bool:
 
 def _frozen_in(folder: Path) -> Iterator[AuditRow]:
     """The finished frozen runs in a folder, as their manifests say, and their audits if they have
-    one; their sources are their names. One whose audit cannot be read is none."""
+    one; their sources are their names. One whose audit cannot be read judges none."""
     for path in sorted(folder.glob(f"*/{MANIFEST}")):
         with suppress(ValueError, FaError):
             manifest = read_manifest(path.parent)
@@ -90,11 +90,18 @@ def _frozen_in(folder: Path) -> Iterator[AuditRow]:
                 continue
             row, audit = row_of_manifest(manifest, path.parent.name), path.with_name(AUDIT)
             if exists(audit):
-                found = DiagnosticReport.from_dict(loads(read_file(audit)))
-                facts = {**found.provenance, **row.report.provenance}
-                found = replace(found, method_name=manifest.method, provenance=facts)
-                row = replace(row, report=found)
+                row = replace(row, report=_audited(row.report, audit))
             yield replace(row, checkpoint=str(path.parent))
+
+
+def _audited(known: DiagnosticReport, audit: Path) -> DiagnosticReport:
+    """The audit of a run, with what its manifest says."""
+    try:
+        found = DiagnosticReport.from_dict(loads(read_file(audit)))
+    except (ValueError, FaError):
+        return replace(known, changed="its audit cannot be read")
+    facts = {**found.provenance, **known.provenance}
+    return replace(found, method_name=known.method_name, provenance=facts)
 
 
 def _rule(row: AuditRow) -> str:

@@ -165,6 +165,9 @@ def facts_of(known: Mapping[str, object], seed: int | None) -> Json:
     return facts
 
 
+OF_FROZEN = "of the frozen run"
+"""How the reason begins why a run has no baseline by the frozen run that it matches."""
+
 _AT_MOST = 16
 """Frozen runs of a network and seed that are compared with a run, or kept: a file may hold many."""
 
@@ -233,7 +236,7 @@ def _difference(run: FrozenRun, facts: Mapping[str, object]) -> tuple[int, str]:
             own = facts.get(name, "(none)")
             found.append(f"{name} {other}, not {own}")
     if not found:
-        return 0, f"of the frozen run {run.source} {run.unfit}: measure it again"
+        return 0, f"{OF_FROZEN} {run.source} {run.unfit}: measure it again"
     listed = "; ".join(found)
     hint = "give its accuracy as the frozen baseline to use it"
     if run.facts.get("rule") != facts.get("rule"):
