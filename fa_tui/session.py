@@ -284,11 +284,6 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
         return self._judged[1]
 
     @property
-    def table(self) -> AuditTable:
-        """The rows as a table (imports NumPy)."""
-        return self.runs.table
-
-    @property
     def scope(self) -> Sequence[int] | None:
         """Indices of the rows in scope, rising; None for all."""
         return self.seen.rows

@@ -96,7 +96,12 @@ def verify(
         UsageError: an unknown device.
         MeasureError: a cluster that does not answer.
     """
-    records = [row for row in rows if not says_nothing(row.report) or _has_other_line(row)]
+    # a line of the summary may say more than its record
+    records = [
+        row
+        for row in rows
+        if not says_nothing(row.report) or row.summary not in (None, summary_row(row))
+    ]
     if not records:
         raise UnreadableInput(
             "nothing recorded to verify", hint="`fa-tui audit` measures and records"
@@ -144,11 +149,6 @@ def says_nothing(report: DiagnosticReport) -> bool:
     (True, False)
     """
     return report == DiagnosticReport(**{name: getattr(report, name) for name in _NO_NUMBERS})
-
-
-def _has_other_line(row: AuditRow) -> bool:
-    """Whether the file's summary says something else of a run than its record."""
-    return row.summary not in (None, summary_row(row))
 
 
 _NO_NUMBERS = ("method_name", "seed", "axes", "notes", "thresholds", "unmeasured", "provenance")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Protocol, TypeAlias, cast, runtime_checkable
+from typing import TypeAlias, cast
 
 import torch
 from torch import Tensor, nn
@@ -62,13 +62,6 @@ Tail: TypeAlias = Callable[[int, Tensor], Tensor]
 """``(l, states (M·B, ...)) -> logits (M·B, C)``; the rows are M rounds of the same B samples."""
 
 
-@runtime_checkable
-class _HasTail(Protocol):
-    """A network that runs from h_l on."""
-
-    def tail(self, l: int, h: Tensor) -> Tensor: ...
-
-
 def tail_of(model: nn.Module, x: Inputs, taps: Taps) -> Tail:
     """A function that runs a network from h_l on.
 
@@ -83,8 +76,9 @@ def tail_of(model: nn.Module, x: Inputs, taps: Taps) -> Tail:
     Raises:
         TapError: a function returns the stream, so the network cannot run from its middle.
     """
-    if taps is None and isinstance(model, _HasTail):
-        return model.tail
+    own: Tail | None = getattr(model, "tail", None)
+    if taps is None and own is not None:
+        return own
     if taps is None or callable(taps) or any(p.endswith(READS) for p in split_patterns(taps)):
         raise TapError(
             f"{type(model).__name__} cannot be run from a hidden state on",

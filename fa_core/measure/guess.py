@@ -80,7 +80,7 @@ def left_out(flow: Flow, proof: Proof) -> list[str]:
     path = path_to(merges.above, proof.logits)
     tapped = _tapped(flow, taps)
     blocks = _blocks_on(flow, merges, path, tapped)
-    before, last = proof.outer
+    before, last, _ = proof.outer
     sums = [node for node in sorted(before) if node in whole]
     apart = [module_of(flow, node) for node in sums if flow.is_activation(whole.above[node])]
     apart += _apart(flow, proof, allows_stem=not sums)

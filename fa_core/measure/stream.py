@@ -59,7 +59,8 @@ class Proof:
     Attributes:
         states: the operations that gave h_0..h_L.
         logits: the operation that gave the logits.
-        outer: the operations before h_0, that which gives it included, and those behind h_L.
+        outer: the operations before h_0, that which gives it included, those behind h_L, and those
+            on side inputs.
         before: modules with weights before h_0, in forward order (see `_acting`).
         steps: those between each state and the next one.
         behind: those behind h_L.
@@ -70,7 +71,7 @@ class Proof:
 
     states: Sequence[int]
     logits: int
-    outer: tuple[set[int], set[int]]
+    outer: Sequence[set[int]]
     before: Sequence[str]
     steps: Sequence[Sequence[str]]
     behind: Sequence[str]
@@ -218,17 +219,14 @@ def prove(flow: Flow, stream: Stream) -> Proof:
         )
     said = [f"h_{l} ({name})" if name != f"h_{l}" else name for l, name in enumerate(stream.names)]
     _check_links(flow, [*states, logits], [*said, "the output"])
-    outer = behind(flow, states[:1]), behind(flow, [logits], states[-1:]) - {states[-1]}
+    outer = [behind(flow, states[:1]), behind(flow, [logits], states[-1:]) - {states[-1]}]
     beside, entering = _side_inputs(flow, states[0], used)
     steps = (behind(flow, [end], {start}) - {start} for start, end in pairwise(states))
     inside = [step.difference(outer[0], beside) for step in steps]
-    before, last, sides, *between = _acting(flow, [*outer, beside, *inside], used)
+    outer.append(beside)
+    before, last, sides, *between = _acting(flow, [*outer, *inside], used)
     if entering and not (sides and all(map(flow.is_activation, entering))):
         sides.append("the input")
-    of_list = partial(re.sub, r"\.\d+\b", ".*")
-    lists = {*map(of_list, sides)} & {*map(of_list, chain(*between))}
-    if any("*" in name for name in lists):
-        raise no_stream(f"past h_0, its blocks read others of their own list ({min(lists)})")
     whole = Merges(flow, flow.sources)
     normed = [f"h_{l}" for l, one in enumerate(states) if l and whole.before_norm(one) != one]
     return Proof(states, logits, outer, before, between, last, normed, sides)

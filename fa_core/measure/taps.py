@@ -391,7 +391,7 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
             l, before = pool
             why = why if part else said_of_pool(stream, pool)
             names[l : l + 1] = [before]
-            tries.append(list(dict.fromkeys(names)) if before else names[:l])
+            tries.append(names if before else names[:l])
             continue
         outer = read_outside(flow, proof)
         # more than the blocks

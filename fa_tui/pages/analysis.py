@@ -133,7 +133,7 @@ belongs to its run: no filter takes it away
     @property
     def _table(self) -> AuditTable:
         """The runs in scope."""
-        table, scope = self.session.table, self.session.scope
+        table, scope = self.session.runs.table, self.session.scope
         return table if scope is None else table.select(scope)
 
     def _judge(self) -> None:
@@ -163,7 +163,7 @@ belongs to its run: no filter takes it away
 
     def _left_out(self) -> Iterator[str]:
         """Warnings about runs that the analysis would need and the filter leaves out."""
-        every = self.session.table
+        every = self.session.runs.table
         groups = published_groups(every) if self._open == "sweep" else {}
         kept = self._table.method.tolist()
         return left_out_words(kept, every.method.tolist(), groups, " (f: all runs)")

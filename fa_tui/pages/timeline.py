@@ -143,7 +143,7 @@ without intervals is judged by its numbers.
         """Read the traces of the runs in scope."""
         session = self.session
         self._traces = traces_in_scope(session)
-        self._replay = Replay(self._traces, session.table, session.baseline)
+        self._replay = Replay(self._traces, session.runs.table, session.baseline)
         self._looks = SeedLooks(session.rows, self.app.terminal.glyphs, self._traces)
 
     def _judge(self) -> None:

@@ -26,8 +26,8 @@ async def _open(pilot, *keys):
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
 def test_no_number_is_cut_at_any_width(session, width):
     for blocks in (
-        [*sensitivity_blocks(sensitivities(session.table))],
-        [*seeds_blocks(over_seeds(session.table))],
+        [*sensitivity_blocks(sensitivities(session.runs.table))],
+        [*seeds_blocks(over_seeds(session.runs.table))],
     ):
         lines = [line.text for line in lines_of(blocks, width)]
         text = "\n".join(lines)
@@ -40,7 +40,7 @@ def test_no_number_is_cut_at_any_width(session, width):
 async def test_number_keys_and_clicks_open_what_the_commands_print(app):
     async with running(app) as pilot:
         screen = await _open(pilot, "2")
-        means, ranges = grids_of(seeds_blocks(over_seeds(app.session.table)))
+        means, ranges = grids_of(seeds_blocks(over_seeds(app.session.runs.table)))
         for shown, *printed in zip(screen.table.text[1:], means.rows, ranges.rows, strict=True):
             assert tuple(shown) == (*printed[0], *printed[1][1:])
         await pilot.click(screen.tabs, offset=(4, 0))

@@ -183,7 +183,7 @@ def test_the_long_view_and_the_report_mark_a_number_by_an_assumed_baseline(
     assert said["bp_s42"] == (("?+26.59", "?0.349") if assumed else ("·", "·"))
     assert not any("?" in text for text in said["state_bridge_s42"])
     assert all("?" not in columns["acc"].text(session, i) for i in range(len(rows)))
-    (grid,) = beyond_table(session.table, USUAL)
+    (grid,) = beyond_table(session.runs.table, USUAL)
     assert isinstance(grid, Grid)
     rooms = {row[0]: row[4] for row in grid.rows}
     assert [rooms[name].startswith("?") for name in ("bp_s42", "state_bridge_s42")] == [
@@ -191,7 +191,7 @@ def test_the_long_view_and_the_report_mark_a_number_by_an_assumed_baseline(
         False,
     ]
     assert ("assumed" in grid.caption) == assumed
-    table = paper_table(over_seeds(session.table), USUAL, "audit")
+    table = paper_table(over_seeds(session.runs.table), USUAL, "audit")
     assert "All four were measured" not in table and table.count("& abc?d &") == 3 * assumed
 
 

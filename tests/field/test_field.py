@@ -56,7 +56,12 @@ TABLE = [
     (res.Shared, {}, "numbers", ""),
     (res.SharedExpert, {}, "numbers", "taps guessed: 'embed,blocks.*'"),
     (res.TiedPostNorm, {}, "numbers", "blocks (3 steps); outputs of norms, which set ‖h_l‖: h_1"),
-    (res.BlocksBeside, {"taps": "values,norm:in"}, "refusal", "read others of their own list"),
+    (
+        res.BlocksBeside,
+        {"taps": "values,norm:in"},
+        "numbers",
+        "left out of the stream: blocks.2:in, blocks.0",
+    ),
     (res.ResNet, {}, "numbers", "taps guessed: 'layer1.0:in,layer*.*'"),
     (res.Swin, {}, "numbers", ""),
     (res.ViT, {}, "numbers", "weights before h_0: embed, cls, pos; behind h_L: norm, head"),
