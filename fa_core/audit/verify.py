@@ -165,7 +165,8 @@ def frozen_beside(rows: Iterable[AuditRow]) -> tuple[list[AuditRow], list[Proble
         why = row.report.unmeasured.get("d", "")
         if why.startswith(OF_FROZEN):
             unfit.append(Problem(row.source, f"{_place_of(row)}: {why}"))
-        found.add(_folder(row) / Path(str(row.report.provenance.get(BASELINE_FROM))).name)
+        else:
+            found.add(_folder(row) / Path(str(row.report.provenance.get(BASELINE_FROM))).name)
     places = [place for place in sorted(found - own) if is_run(place)]
     return scan(places, as_recorded=True).rows, unfit
 

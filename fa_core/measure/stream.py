@@ -172,12 +172,17 @@ class Merges:
         """Whether an operation is a norm (see `before_norm`)."""
         operations, fork = self._flow.operations, self.above.get(node, ROOT)
         one = operations[node]
-        smallest = min((operations[read].size for read in one.reads), default=one.size)
+        least = min(one.reads, key=lambda read: operations[read].size, default=node)
+        is_less = operations[least].size < one.size
         if "norm" in one.name:
-            return smallest == one.size
-        if fork == ROOT or smallest >= one.size or not is_scaling(one):
+            return not is_less
+        if fork == ROOT or not is_less or not is_scaling(one):
             return False
-        return not any(operations[each].weighted for each in self.way(node))
+        # gains may lie on what is divided, no gate on what divides
+        by = behind(self._flow, [least], {fork}) - {fork}
+        return not (
+            self._flow.layers(self.way(node)) or any(operations[each].weighted for each in by)
+        )
 
 
 def prove(flow: Flow, stream: Stream) -> Proof:

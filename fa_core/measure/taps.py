@@ -379,11 +379,8 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
         # a module that hands its input on gives a state again
         states = {*map(flow.origin, proof.states)}
         # side inputs may be a part of what is left out
-        if (
-            len(states) < 2
-            or len(states) < len(stream.names)
-            or (part and proof.side_inputs and taps not in ways)
-        ):
+        is_beside = part and proof.side_inputs and taps not in ways
+        if is_beside or len(states) < max(2, len(stream.names)):
             continue
         # a module that runs several times has one
         names = [name.partition(" ")[0] for name in stream.names]

@@ -14,6 +14,7 @@ from fa_core.audit.verify import _with_baselines, find_checkpoint, recorded_opti
 from fa_core.audit.worker import MEASURE
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.formats import scan
+from fa_core.formats.audit_table import summary_row
 from fa_core.formats.rows import Problem
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import AUDIT, WEIGHTS
@@ -75,6 +76,16 @@ def test_a_record_whose_checkpoint_is_gone_fails_alone(audited):
     )
 
 
+def test_a_record_without_numbers_is_compared_where_its_summary_has_some(audited):
+    out, _ = audited
+    (row,) = scan([out]).rows
+    bare = replace(row, report=DiagnosticReport(provenance=row.report.provenance))
+    with pytest.raises(UnreadableInput, match="nothing recorded to verify"):
+        verify([replace(bare, summary=summary_row(bare))], HOW)
+    (run,) = verify([replace(bare, summary=row.summary)], HOW).runs
+    assert not run.comparison.agrees
+
+
 class Here(Measuring):
     """Measures in this process."""
 
@@ -103,6 +114,11 @@ def test_the_frozen_run_beside_a_run_is_measured_too_else_d_is_not_checked(tmp_p
     (frozen / AUDIT).write_text(json.dumps(audits[frozen] | {"method_name": ""}))
     (dfa / AUDIT).write_text(json.dumps(audits[dfa] | {"frozen_baseline_acc": None}))
     assert scan([dfa]).rows[0].report.margin_pp == rows[0].report.margin_pp is not None
+    (frozen / AUDIT).write_text("{")
+    bare = replace(rows[0], report=replace(rows[0].report, frozen_baseline_acc=None))
+    (said,) = verify([bare], Here()).skipped
+    assert "of the frozen run frozen_s42 its audit cannot be read: measure it" in said.message
+    (frozen / AUDIT).write_text(json.dumps(audits[frozen]))
     (frozen / WEIGHTS).unlink()
     result = verify(rows, Here())
     (run,) = result.runs
