@@ -50,6 +50,9 @@ FEEDBACK = re.compile(
 )
 """Keys of feedback matrices next to the state dict: ``Bs``, ``feedback``, ``feedback_weights``."""
 
+_MOST_LAYERS = 1 << 12
+"""Matrices of a stack that are looked at; no network of so many layers trains."""
+
 _JIT = "save its weights: torch.save(torch.jit.load({!r}).state_dict(), 'weights.pt')"
 _EXPORT = "save its weights: torch.save(torch.export.load({!r}).state_dict, 'weights.pt')"
 _OTHER_ZIPS = {
@@ -234,7 +237,8 @@ def _feedback(value: object) -> dict[str, Tensor]:
     held = contents_of(value)
     stacked = tensor_of(value)
     if stacked is not None:
-        held = dict(enumerate(stacked))
+        # a file of few bytes may state any number of rows
+        held = dict(enumerate(stacked[:_MOST_LAYERS]))
     feedback = {}
     for key, one in held.items():
         name = f"B_{key}"

@@ -117,6 +117,15 @@ def many_dimensions(count, tensors):
     return storage + shape + rebuild + named("t", tensors, one) + b"."
 
 
+def saved_rows(rows):
+    """A feedback of many rows that are one number, beside weights."""
+    import torch
+
+    file = io.BytesIO()
+    torch.save({"model": {"a": torch.zeros(2)}, "Bs": torch.zeros(1).expand(rows, 1)}, file)
+    return file.getvalue()
+
+
 def zipped(members, method=zipfile.ZIP_DEFLATED):
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", method) as archive:
@@ -144,6 +153,7 @@ CHECKPOINTS = {
         + module(b"}", named("m", 2_000, module(get(5), b"}")))
         + b"."
     ),
+    "rows of a feedback": lambda: saved_rows(10**9),
     "names of buffers to leave out": lambda: (
         PROTOCOL
         + module(
