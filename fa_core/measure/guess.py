@@ -368,6 +368,7 @@ def _read_by_layers(
 ) -> list[int]:
     """What each layer on a path reads, without the input and what tapped calls have inside."""
     layers = set(flow.layers(behind(flow, path[-1:])))
+    first = min(layers, default=ROOT)
     read: set[int] = set()
     for call in tapped:
         inside = layers.intersection(range(call.begin, call.end))
@@ -375,7 +376,9 @@ def _read_by_layers(
         read |= {call.read} if inside else set()
     read.update(*(flow.operations[node].reads for node in layers))
     before = {merges.before_norm(flow.origin(node)) for node in read}
-    states = [node for node in path if node in before and flow.is_activation(node)]
+    # an input that is scaled, as by a BatchNorm, is no state; what it looks up is one
+    found = (node for node in path if node >= first or flow.operations[node].is_whole)
+    states = [node for node in found if node in before and flow.is_activation(node)]
     # the readout's input may be an activation or a pool of a final norm, which the others have not
     known = merges if len(states) > 2 else Merges(flow, flow.sources)
     norms = [known.norms(node) for node in states]

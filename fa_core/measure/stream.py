@@ -64,7 +64,7 @@ class Proof:
         before: modules with weights before h_0, in forward order (see `_acting`).
         steps: those between each state and the next one.
         behind: those behind h_L.
-        normed: the states behind h_0 that a norm gives.
+        normed: the states that a norm gives, or an activation or pool behind one.
         side_inputs: those of what enters the blocks without passing h_0, or "the input".
         left_out: what the taps leave out; "" for the whole stream.
     """
@@ -153,7 +153,7 @@ class Merges:
             node = above
         return self._flow.origin(self.above.get(node, operations[node].reads[0]))
 
-    def norms(self, state: int) -> list[int]:
+    def norms(self, state: int, gains: bool = True) -> list[int]:
         """What the norms and gains of a state read, last first, then the layer or sum before them.
 
         Activations, powers and pools may lie between and behind them.
@@ -163,7 +163,7 @@ class Merges:
             if self._flow.layers(self.way(state)):
                 break
             one = self._flow.operations[state]
-            if self.is_norm(state) or (one.weighted and is_scaling(one)):
+            if self.is_norm(state) or (gains and one.weighted and is_scaling(one)):
                 found.append(min(above, self.before_norm(state)))
             state = above
         return [*found, state]
@@ -233,7 +233,7 @@ def prove(flow: Flow, stream: Stream) -> Proof:
     if entering and not (sides and all(map(flow.is_activation, entering))):
         sides.append("the input")
     whole = Merges(flow, flow.sources)
-    normed = [f"h_{l}" for l, one in enumerate(states) if l and whole.before_norm(one) != one]
+    normed = [f"h_{l}" for l, one in enumerate(states) if whole.norms(one, gains=False)[1:]]
     return Proof(states, logits, outer, before, between, last, normed, sides)
 
 

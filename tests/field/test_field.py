@@ -108,7 +108,7 @@ TABLE = [
     (layer.PooledConvolutions, {}, "numbers", "guessed: 'net.2,net.5,net.8'; weights before"),
     (layer.BuildsLayers, {}, "refusal", "the network builds modules in its forward"),
     (layer.OneReadsTheLast, ROW, "refusal", "samples along axis 0 of a batch depend"),
-    (layer.WordCounts, {}, "refusal", PAST),
+    (layer.WordCounts, {}, "refusal", "with the same h_1 for all samples they differ"),
     (layer.ThroughNumpy, ROW, "refusal", PAST),
     (layer.EnergyForward, {}, "refusal", "name the modules that give or read h_0..h_L"),
     (layer.EnergyForward, STATES, "refusal", "the logits do not depend on tap 0 (h_0)"),

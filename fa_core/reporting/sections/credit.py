@@ -49,11 +49,11 @@ _CAPTION = (
     "layers: l ≥ 1 with credit, without l = L where the credit there comes free (the head's true "
     "weights in BP, FA and State Bridge; matching to the gradient in Credit Bridge); it is "
     "undefined where a layer's credit is lost. Samples shuffled: the same credit, each vector "
-    "compared with another sample's gradient, as mean ± std over draws. Fresh: with "
-    "freshly drawn feedback, as mean ± std over draws; a layer that drawn feedback does not reach "
-    "keeps its own Γ there. nudge: change of the loss when h_l moves by η against the credit, in "
-    "nats; negative is good. ρ at ε = 1e-3 estimates the cosine that Γ is, and adds no evidence to "
-    "it."
+    "compared with a gradient of the batch in a random order, as mean ± std over draws. Fresh: "
+    "with freshly drawn feedback, as mean ± std over draws; a layer that drawn feedback does not "
+    "reach keeps its own Γ there. nudge: change of the loss when h_l moves by η against the "
+    "credit, in nats; negative is good. ρ at ε = 1e-3 estimates the cosine that Γ is, and adds no "
+    "evidence to it."
 )
 
 

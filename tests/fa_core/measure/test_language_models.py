@@ -121,7 +121,8 @@ def test_masked_language_models_are_not_shifted():
     assert report.headline_acc == pytest.approx(float(right[counting].float().mean()))
     assert report.notes == (
         "weights before h_0: bert.embeddings; behind h_L: cls, bert.embeddings.word_embeddings; "
-        "between states: bert.encoder.layer.0 to bert.encoder.layer.1 (2 steps)"
+        "between states: bert.encoder.layer.0 to bert.encoder.layer.1 (2 steps); outputs "
+        "of norms, which set ‖h_l‖: h_0, h_1, h_2"
     )
 
 
