@@ -155,7 +155,7 @@ class ExplorerScreen(Uniform, Screen[None]):
         # widgets are attributes, since queries fail while the screen closes
         self.tabs = TabBar({tab.name: tab.shown for tab in PAGES}, name, self.open)
         self.head = Title(id="title")
-        self.status = StatusLine(id="status")
+        self.status = StatusLine()
         self.sliders: SlidersPanel | None = None
         self._switcher = ContentSwitcher(self.page, id="pages", initial=name)
         self._sliders_place = Place(id="sliders-place")
@@ -196,7 +196,7 @@ class ExplorerScreen(Uniform, Screen[None]):
         # styles of all that opens later: a CSS_PATH of each would parse the whole sheet again
         self.app.stylesheet.read(Path(__file__).with_name("later.tcss"))
         self.app.stylesheet.parse()
-        self.sliders = SlidersPanel(self.session, lambda: self.page.counts(), id="sliders")
+        self.sliders = SlidersPanel(self.session, lambda: self.page.counts())
         self._selected()
         with self.app.batch_update():
             await self.page.complete()

@@ -250,10 +250,10 @@ def across_runs(curves: Sequence[Sequence[float]]) -> tuple[LayerSpread, ...]:
     >>> [layer.ratio for layer in across_runs([[8.0, 10.0, 20.0], [8.0, 500.0]])]
     [1.0, 50.0, None]
     """
-    layers = []
-    for layer, values in enumerate(zip_longest(*curves)):
-        layers.append(LayerSpread(layer=layer, values=values, ratio=_ratio(values)))
-    return tuple(layers)
+    return tuple(
+        LayerSpread(layer=layer, values=values, ratio=_ratio(values))
+        for layer, values in enumerate(zip_longest(*curves))
+    )
 
 
 def first_parting(layers: Iterable[LayerSpread]) -> LayerSpread | None:

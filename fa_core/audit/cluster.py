@@ -60,7 +60,7 @@ class ClusterPool(Pool):
     def __init__(
         self,
         execution: Execution,
-        on_event: OnEvent = ignore,
+        on_event: OnEvent,
         *,
         on_notice: OnNote = ignore,
     ) -> None:

@@ -107,7 +107,7 @@ def check_counts(**counts: int | None) -> None:
             raise UsageError(f"--{name.replace('_', '-')} {count}", hint="give at least 1")
 
 
-def resolve_devices(spec: str = "auto", jobs: int | None = None) -> list[str]:
+def resolve_devices(spec: str, jobs: int | None = None) -> list[str]:
     """The device of each worker to start.
 
     Args:

@@ -186,7 +186,11 @@ def measure_credit(
         loss = diagnosis.loss.name
         if loss != CE.name:
             raise FaError(f"the method's credit is of cross entropy, the gradients of {loss}")
-        return _credit_of_method(loaded, batch, directions)
+        rule = _rule(loaded)
+        found = method_credit_quality(network, rule, batch, directions)
+        if rule.draws_feedback:
+            found["null"] = null_gamma(network, rule, batch, options.null_draws).to_dict()
+        return found
     except FaError as error:
         if own is None or given:
             return {"missing": {"gamma": str(error)}}
@@ -197,17 +201,6 @@ def measure_credit(
     # outside the except clause, whose exception keeps the failed pass alive
     release()
     return {"missing": {"gamma": "out of memory"}}
-
-
-def _credit_of_method(loaded: Loaded, batch: object, directions: int) -> Json:
-    """Credit quality of the method's saved feedback, with its null if the method draws feedback."""
-    network = loaded.network
-    rule = _rule(loaded)
-    found = method_credit_quality(network, rule, batch, directions)
-    if rule.draws_feedback:
-        null = null_gamma(network, rule, batch, loaded.job.options.null_draws)
-        found["null"] = null.to_dict()
-    return found
 
 
 def _rule(loaded: Loaded) -> Method:

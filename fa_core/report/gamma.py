@@ -279,7 +279,7 @@ Source: docs/protocol.md §4.
 """
 
 
-def credit_numbers(credit: Credit, method: str = "") -> list[float]:
+def credit_numbers(credit: Credit, method: str) -> list[float]:
     """The numbers of `CREDIT`, in order; NaN for missing ones.
 
     >>> [round(x, 2) for x in credit_numbers({"gamma": [0.9, 0.1, 0.3], "rho": [0.8, 0.2, 0.4]},

@@ -130,7 +130,8 @@ def drift_interval(
     is_line = square >= ON_A_LINE
     if is_line and k < FEWEST_ON_A_LINE:
         return -1.0, 1.0
-    means = _means_with_others(cosines)
+    # c_k, the mean cosine of each batch with the others
+    means = [(sum(row) - row[place]) / (k - 1) for place, row in enumerate(cosines)]
     pairs = _pairs(cosines)
     first = 4 * (k - 2) / (k * (k - 1))
     second = 2 / (k * (k - 1)) * _variance(pairs)
@@ -171,15 +172,6 @@ def _mean_square(cosines: Sequence[Sequence[float]]) -> float:
 
 def _pairs(cosines: Sequence[Sequence[float]]) -> list[float]:
     return [cosine for place, row in enumerate(cosines) for cosine in row[:place]]
-
-
-def _means_with_others(cosines: Sequence[Sequence[float]]) -> list[float]:
-    """c_k, the mean cosine of each batch with the others."""
-    means = []
-    for place, row in enumerate(cosines):
-        of_others = sum(row) - row[place]
-        means.append(of_others / (len(cosines) - 1))
-    return means
 
 
 def _variance(values: Sequence[float]) -> float:

@@ -154,9 +154,9 @@ def own_backward_text(run: JudgedRun) -> str:
         return ""
     if GRADIENT_BY in run.provenance:
         effect = "(b), (c) by the derivative of the forward"
-        gammas = _gammas(run)
+        gammas = ["N/A" if one is None else f"{one:+.3f}" for one in per_layer(run.credit)]
         if gammas:
-            effect = f"{effect}; Γ of its own vector {gammas}"
+            effect = f"{effect}; Γ of its own vector {' '.join(gammas)}"
         missing = ((run.credit or {}).get("missing") or {}).get("gamma")
         if missing:
             effect = f"{effect}; no Γ{' at some layers' if gammas else ''}: {missing}"
@@ -165,11 +165,6 @@ def own_backward_text(run: JudgedRun) -> str:
     else:
         effect = "without its derivative (b) and (c) are not judged"
     return f"own backward pass ({', '.join(names)}): {effect}"
-
-
-def _gammas(run: JudgedRun) -> str:
-    gammas = per_layer(run.credit)
-    return " ".join("N/A" if gamma is None else f"{gamma:+.3f}" for gamma in gammas)
 
 
 def other_data(run: JudgedRun) -> list[str]:

@@ -229,9 +229,7 @@ def timeline_figure(
     signs: Signs = {"first fires": {"linestyle": ":"}}
     figure, axes = page(f"Diagnostics over {_unit(timelines)}s", styles, 2, 2, signs)
     for panel, what in zip(axes, named("acc", "h_L", "growth", "g_L"), strict=True):
-        curves = []
-        for one in timelines:
-            curves.append(_numbers(map(attrgetter(what.column), one.points)))
+        curves = [_numbers(map(attrgetter(what.column), one.points)) for one in timelines]
         prepare(panel, what, kinds)
         _over_epochs(panel, timelines, curves, [styles[name] for name in names])
         finish(panel, what, thresholds)

@@ -46,7 +46,8 @@ def paper_table(analysis: SeedTable, thresholds: DiagnosticThresholds, name: str
     """
     groups = [group for group in analysis.groups if any(group.measured.values())]
     columns = [column for column in COLUMNS if _has(groups, column)]
-    most = _usual_seeds(groups)
+    counts = Counter(len(group.seeds) for group in groups)
+    most = max(counts, key=counts.__getitem__, default=0)  # seeds of most methods
     partly = not all(_coverage(group) == LETTERS for group in groups)
     caption = _caption(groups, thresholds, most, partly)
     lines = [
@@ -76,12 +77,6 @@ def _has(groups: Sequence[SeedGroup], column: Quantity) -> bool:
     return any(stat.n or stat.nonfinite for stat in stats)
 
 
-def _usual_seeds(groups: Sequence[SeedGroup]) -> int:
-    """How many seeds most methods have."""
-    counts = Counter(len(group.seeds) for group in groups)
-    return max(counts, key=counts.__getitem__, default=0)
-
-
 def _headings(columns: Sequence[Quantity], partly: bool) -> Iterator[str]:
     names = ["method", "fires", *["measured"] * partly]
     above = [""] * len(names)
@@ -109,8 +104,7 @@ def _row(
     thresholds: DiagnosticThresholds,
 ) -> str:
     cells = [spelled(name), _letters(group), *[_coverage(group)] * partly]
-    for column in columns:
-        cells.append(_cell(group, column, thresholds))
+    cells += [_cell(group, column, thresholds) for column in columns]
     return f"{' & '.join(cells)} \\\\"
 
 
@@ -126,11 +120,11 @@ def _letters(group: SeedGroup) -> str:
 
 def _coverage(group: SeedGroup) -> str:
     """Letters that were measured, on how many seeds if not on all of them; marked if not exact."""
-    found = []
-    for letter, runs in group.measured.items():
-        if runs:
-            found.append(_mark(group, letter) + _on(letter, runs, len(group.seeds)))
-    return "".join(found)
+    return "".join(
+        _mark(group, letter) + _on(letter, runs, len(group.seeds))
+        for letter, runs in group.measured.items()
+        if runs
+    )
 
 
 def _mark(group: SeedGroup, letter: str) -> str:

@@ -101,19 +101,13 @@ class Writing(threading.Thread):
         wrong = said.decode(errors="replace").strip().splitlines()
         if self.state == "running" and files:
             self.state = "done"
-            self._saved(saved_text(files))
+            more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+            self._saved(f"saved {files[0]}{more}")
         elif self.state == "running":
             last = (wrong or [f"ended with code {self._process.returncode}"])[-1]
             self.state, self.error = "failed", last.removeprefix("fa-tui: ")
         self._pace.turn(running=False)
         self._moved(self)
-
-
-def saved_text(files: Sequence[str]) -> str:
-    """What is said of saved files, the first by its name."""
-    if len(files) > 1:
-        return f"saved {files[0]} and {len(files) - 1} more"
-    return f"saved {files[0]}"
 
 
 class Writings:

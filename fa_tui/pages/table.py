@@ -23,7 +23,7 @@ class TablePage(RunsPage):
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self.view = RunTable(session, order=self.app.begins.sort, id="table")
+        self.view = RunTable(session, order=self.app.begins.sort)
 
     @on(LineTable.Moved)
     def _described(self) -> None:

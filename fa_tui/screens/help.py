@@ -53,9 +53,6 @@ class HelpScreen(Dialog[None]):
         yield self.entry
         yield self.pane
 
-    def on_mount(self) -> None:
-        self.set_focus(self.entry)
-
     def on_input_changed(self) -> None:
         """Show the lines that hold what is typed; where nothing is, the help of the pane."""
         typed = self.entry.value.strip()
@@ -94,9 +91,6 @@ class ReadScreen(Dialog[None]):
     def body(self) -> Iterable[Widget]:
         yield Line(*self._title, id="title")
         yield self.pane
-
-    def on_mount(self) -> None:
-        self.set_focus(self.pane)
 
 
 class ProblemsScreen(ReadScreen):

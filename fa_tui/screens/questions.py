@@ -124,9 +124,6 @@ class ChoiceScreen(Dialog[Any]):
         yield Line((self._title, "strong"), id="choice-title")
         yield self.list
 
-    def on_mount(self) -> None:
-        self.set_focus(self.list)
-
     def on_key(self, event: events.Key) -> None:
         number = event.character or ""
         if number in map(str, range(1, 1 + len(self.choices))):
@@ -183,7 +180,7 @@ class EntryScreen(Question[str | None]):
         *,
         check: Callable[[str], str],
         text: str = "",
-        hint: str = "",
+        hint: str,
         suggester: Suggester | None = None,
         earlier: Sequence[str] = (),
     ) -> None:
@@ -206,7 +203,6 @@ class EntryScreen(Question[str | None]):
             yield KeyBar()
 
     def on_mount(self) -> None:
-        self.set_focus(self.entry)
         self.on_input_changed()
 
     def on_input_changed(self) -> None:

@@ -224,10 +224,8 @@ def _section(
         title += f": diverge at {noun} {name_of(parting.layer)}"
     elif ratios:
         title += f": within ×{short(max(ratios))}"
-    lines = [ComparedLine("heading", title + remark)]
-    for layer in layers:
-        lines.append(ComparedLine(kind, name_of(layer.layer), layer, layer is parting))
-    return lines
+    lines = [ComparedLine(kind, name_of(one.layer), one, one is parting) for one in layers]
+    return [ComparedLine("heading", title + remark), *lines]
 
 
 def _numbers(reports: Sequence[DiagnosticReport]) -> list[ComparedLine]:

@@ -104,7 +104,7 @@ def build_grid(rows: Sequence[AuditRow], shown: Iterable[int] | None = None) -> 
     return Grid(labels, lines, places)
 
 
-def labels_of(rows: Sequence[AuditRow], shown: Iterable[int] | None = None) -> dict[int, str]:
+def labels_of(rows: Sequence[AuditRow], shown: Iterable[int] | None) -> dict[int, str]:
     """The label of each run's line; with its heading's home where several have that line."""
     groups = _apart(_placed(rows, shown)[0])
     alike = Counter(chain.from_iterable(groups.values()))

@@ -170,10 +170,8 @@ def _mark_ends(cells: _Cells, chart: Chart) -> None:
             taken.add((column, line))
         else:
             least = len(curve.mark) - 1
-            places = []
-            for column, line in map(cells.place, reversed(drawn)):
-                places.append(End(max(least, column), line, curve.mark, curve.style))
-            ends.append(places)
+            places = map(cells.place, reversed(drawn))
+            ends.append([End(max(least, x), y, curve.mark, curve.style) for x, y in places])
     for end in not_covered(ends, taken):
         cells.write(end.column - len(end.mark) + 1, end.line, end.mark, end.style)
 

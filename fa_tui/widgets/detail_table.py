@@ -86,10 +86,7 @@ class DiagnosticTable:
         cells = [self._cells(line, thresholds) for line in self._lines]
         self._fit(cells)
         head = f"{_GAP}diagnostic".ljust(4 + self._names) + self._text_of(_HEADINGS)
-        rows: list[Row] = [[(head.rstrip(), "dim")]]
-        for line, own in zip(self._lines, cells, strict=True):
-            rows.append(self._row(line, own))
-        return rows
+        return [[(head.rstrip(), "dim")], *map(self._row, self._lines, cells)]
 
     def remarks(self) -> Iterator[tuple[str, str]]:
         """What has no room in the table, as texts with tones."""
@@ -103,7 +100,9 @@ class DiagnosticTable:
                 more.insert(0, _BASES.get(basis, basis))
             if letter == "a" and self._peak is not None:
                 more.insert(0, f"most in block {self._peak}→{self._peak + 1}")
-            if self._is_cut(record):
+            line = self._lines["abcd".index(letter)]
+            taken = 4 + self._names + len(_GAP) + width_of(self._glyphs.say(line.says))
+            if line.says and taken > self._width:
                 more.append(_reason(record))
             interval = self._interval(letter)
             if interval and len(self.columns) < len(_HEADINGS):
@@ -178,11 +177,6 @@ class DiagnosticTable:
         room = self._width - 4 - self._names
         says, ellipsis = _GAP + self._glyphs.say(line.says), self._glyphs.ellipsis
         return cut(cut_paths(says, room, ellipsis), room, ellipsis).rstrip()
-
-    def _is_cut(self, record: DiagnosticRecord) -> bool:
-        line = self._lines["abcd".index(record.letter)]
-        taken = 4 + self._names + len(_GAP) + width_of(self._glyphs.say(line.says))
-        return bool(line.says) and taken > self._width
 
     def _sign(self, letter: str) -> Piece:
         """A diagnostic's glyph and tone."""

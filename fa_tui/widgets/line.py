@@ -139,8 +139,8 @@ class StatusLine(Line):
 
     app: ExplorerApp
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__(id="status")
         self.message = self._tone = ""
         self._expires = Later(MESSAGE_SECONDS, self, partial(self.say, ""))
         self._progress: Sequence[Piece] = ()

@@ -79,7 +79,7 @@ class Matrix(RunsView):
         ),
     ]
 
-    def __init__(self, session: Session, quantity: Quantity | None = None) -> None:
+    def __init__(self, session: Session, quantity: Quantity | None) -> None:
         super().__init__(session)
         self._grid: Grid = build_grid(())
         self._gap = 0
@@ -132,7 +132,8 @@ class Matrix(RunsView):
     def _fit(self) -> None:
         """Set the widths: gaps shrink first, then names, before columns scroll."""
         count = len(self._grid.columns)
-        cell = self._cell_width
+        title = min(self._title_width, _LONGEST_TITLE)
+        cell = max(self.cells.width_of(self.quantity), title)
         room = self._room - self._count_width - count * cell
         for gap in (4, 3, 2):
             self._gap = gap
@@ -168,11 +169,6 @@ class Matrix(RunsView):
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """The height of the header and all lines."""
         return self.header + (self.line_count() or 4)
-
-    @property
-    def _cell_width(self) -> int:
-        title = min(self._title_width, _LONGEST_TITLE)
-        return max(self.cells.width_of(self.quantity), title)
 
     def on_resize(self) -> None:
         self._fit()

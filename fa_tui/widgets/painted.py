@@ -109,19 +109,16 @@ class Toned(_Mixin):
             first, _, others = tone.partition("+")
             if others:
                 style = self.style_of(first) + self.style_of(others)
+            elif tone in _OVERLAYS:
+                style = _OVERLAYS[tone]
             elif tone:
-                style = self._mixed(tone)
+                named = TONES[tone].format_map(self.app.theme_variables).removesuffix(" none")
+                ground = VisualStyle(self.background_colors[1])
+                style = (ground + VisualStyle.parse(named)).rich_style
             else:
                 style = self.rich_style
             self._styles[tone] = style
         return style
-
-    def _mixed(self, tone: str) -> Style:
-        """Make the style of a single tone."""
-        if tone in _OVERLAYS:
-            return _OVERLAYS[tone]
-        named = TONES[tone].format_map(self.app.theme_variables).removesuffix(" none")
-        return (VisualStyle(self.background_colors[1]) + VisualStyle.parse(named)).rich_style
 
     def notify_style_update(self) -> None:
         self._styles.clear()
@@ -134,10 +131,8 @@ class Toned(_Mixin):
 
     def refresh_changed(self, before: Iterable[Row], after: Iterable[Row]) -> None:
         """Refresh the rows on screen that differ."""
-        regions = []
-        for y, (old, new) in enumerate(zip_longest(before, after)):
-            if old != new:
-                regions.append(Region(0, y, self.size.width, 1))
+        pairs = enumerate(zip_longest(before, after))
+        regions = [Region(0, y, self.size.width, 1) for y, (old, new) in pairs if old != new]
         if regions:
             self.refresh(*regions)
 

@@ -56,14 +56,8 @@ class RunTable(RunsView):
 
     gap = 2
 
-    def __init__(
-        self,
-        session: Session,
-        *,
-        order: str = "",
-        id: str | None = None,
-    ) -> None:
-        super().__init__(session, id=id)
+    def __init__(self, session: Session, *, order: str) -> None:
+        super().__init__(session, id="table")
         self._read: Sequence[int] = ()
         self._shown: Sequence[int] = ()
         self.order = order

@@ -44,10 +44,8 @@ class SlidersPanel(Vertical):
         Binding("down,j", "walk(1)", "Slider below", show=False),
     ]
 
-    def __init__(
-        self, session: Session, counts: Callable[[], Sequence[str]], *, id: str | None = None
-    ) -> None:
-        super().__init__(id=id)
+    def __init__(self, session: Session, counts: Callable[[], Sequence[str]]) -> None:
+        super().__init__(id="sliders")
         self.session, self._counts = session, counts
         self._summary = Line(id="sliders-summary")
         self._flipped = ""

@@ -77,10 +77,7 @@ def thresholds_table(thresholds: DiagnosticThresholds) -> Block:
 def second_readings(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     """The successor's verdict on every run (`fa_core.report.verdict_text`)."""
     runs = shown_runs(table, thresholds)
-    lines = []
-    for name, run in runs:
-        if run.claim != CONTROL:
-            lines.append(f"{name}: {second_reading(run)}")
+    lines = [f"{name}: {second_reading(run)}" for name, run in runs if run.claim != CONTROL]
     yield Heading("Second reading", 2)
     yield Paragraph("The protocol's successor on the same numbers: D1 to D3 are (a), (b) and (d).")
     yield Bullets(tuple(lines))

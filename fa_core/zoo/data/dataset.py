@@ -222,10 +222,7 @@ def eval_batches(
     order, count = eval_order(len(data.test_y), k, batch_size, seed)
     drawn = order[:count].to(data.test_y.device)
     number = max(1, count // batch_size)
-    batches = []
-    for rows in drawn.chunk(number):
-        batches.append((data.test_x[rows], data.test_y[rows]))
-    return batches
+    return [(data.test_x[rows], data.test_y[rows]) for rows in drawn.chunk(number)]
 
 
 def eval_order(samples: int, k: int, batch_size: int, seed: int) -> tuple[Tensor, int]:

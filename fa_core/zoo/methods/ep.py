@@ -248,10 +248,10 @@ def nudged_phase(
 
 def _where(accepted: Tensor, new: States, old: States) -> list[Tensor]:
     """Per layer, the new values of the accepted samples and the old ones of the others."""
-    chosen = []
-    for after, before in zip(new, old, strict=True):
-        chosen.append(torch.where(per_sample(accepted, after), after, before))
-    return chosen
+    return [
+        torch.where(per_sample(accepted, after), after, before)
+        for after, before in zip(new, old, strict=True)
+    ]
 
 
 def per_sample(values: Tensor, like: Tensor) -> Tensor:
