@@ -133,7 +133,8 @@ class ExplorerApp(App[int]):
             show=False,
             tooltip="open one more file or folder and compare the two",
         ),
-        Binding("u", "undo", "Undo", show=False, tooltip=_UNDO),
+        Binding("u", "travel('undo')", "Undo", show=False, tooltip=_UNDO),
+        Binding("ctrl+r", "travel('redo')", "Redo", show=False, tooltip="take the last undo back"),
         Binding(
             "f",
             "widen",
@@ -301,13 +302,13 @@ class ExplorerApp(App[int]):
         if words or self.explorer.status.message:
             self.say(words, "accent")
 
-    def action_undo(self) -> None:
-        """Undo the last step."""
-        if not self.history.past:
-            self.say("nothing to undo", "dim")
+    def action_travel(self, where: str) -> None:
+        """Undo or redo the last step."""
+        if where not in self.history.offers:
+            self.say(f"nothing to {where}", "dim")
             return
         before = self.session
-        now = self.history.undo()
+        now = self.history.travel(where)
         self.explorer.show(now)
         if now.baseline == before.baseline:
             self.say("")
@@ -317,8 +318,8 @@ class ExplorerApp(App[int]):
         self.say(baseline_words(now.but(since=before)), "accent")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Enable the problems' key only with problems, and undo on the pages."""
-        if action == "undo":
+        """Enable the problems' key only with problems, and undo and redo on the pages."""
+        if action == "travel":
             return not self.screen.is_modal
         session = self.session
         return action != "show_problems" or bool(session.problems or session.seen.uneven)

@@ -530,7 +530,7 @@ _REPEAT_SECONDS = 0.15
 
 
 class History:
-    """The snapshots: the current one, and those before its steps.
+    """The snapshots: the current one, those before its steps, and those that were undone.
 
     Args:
         now: the first one.
@@ -539,14 +539,20 @@ class History:
     >>> for limit, at in ((1e-6, 0.0), (1e-5, 0.1)):
     ...     thresholds = DiagnosticThresholds(g_norm_floor=limit)
     ...     history.record(history.now.but(thresholds=thresholds), "b", at=at)
-    >>> history.undo().thresholds.g_norm_floor
-    1e-07
+    >>> [history.travel(where).thresholds.g_norm_floor for where in ("undo", "redo")]
+    [1e-07, 1e-05]
     """
 
     def __init__(self, now: Session) -> None:
         self.now = now
         self.past: list[Session] = []
+        self.future: list[Session] = []
         self._last: tuple[str | None, float] = None, 0.0
+
+    @property
+    def offers(self) -> tuple[str, ...]:
+        """The available actions among ``undo`` and ``redo``."""
+        return ("undo",) * bool(self.past) + ("redo",) * bool(self.future)
 
     def record(self, now: Session, series: str | None, at: float, *, is_drag: bool = False) -> None:
         """Take a step of thresholds or baseline.
@@ -564,13 +570,22 @@ class History:
             self.past.append(self.now)
         origin = self.past[-1] if is_drag else self.now
         self.now = now.but(since=origin.but(since=None))
+        self.future.clear()
         self._last = (series, at)
 
-    def undo(self) -> Session:
-        """Take a step back, if there is one: judge as before it; what was read or marked since
-        stays."""
-        if self.past:
-            there = self.past.pop()
+    def travel(self, where: str) -> Session:
+        """Undo or redo a step, if there is one: judge as another snapshot does; what was read or
+        marked since stays.
+
+        Args:
+            where: ``"undo"`` or ``"redo"``.
+        """
+        source, target = self.past, self.future
+        if where == "redo":
+            source, target = target, source
+        if source:
+            target.append(self.now)
+            there = source.pop()
             self.now = self.now.but(
                 thresholds=there.thresholds, baseline=there.baseline, since=None
             )

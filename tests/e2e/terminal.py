@@ -24,11 +24,11 @@ import pyte
 
 _NAMES = (
     "left right up down home end shift+left shift+right pageup pagedown shift+tab "
-    "enter escape tab backspace ctrl+c ctrl+q"
+    "enter escape tab backspace ctrl+c ctrl+q ctrl+r"
 )
 _SENT = (
     "\x1b[D \x1b[C \x1b[A \x1b[B \x1b[H \x1b[F \x1b[1;2D \x1b[1;2C \x1b[5~ \x1b[6~ \x1b[Z "
-    "\r \x1b \t \x7f \x03 \x11"
+    "\r \x1b \t \x7f \x03 \x11 \x12"
 )
 KEYS = {**dict(zip(_NAMES.split(), _SENT.split(" "), strict=True)), "space": " "}
 """What a terminal sends for a named key; any other key is sent as it is written."""

@@ -192,7 +192,10 @@ async def test_a_what_if_is_undone_and_redone(app: ExplorerApp, focus: str) -> N
         await until(pilot, lambda: app.session.baseline is None)
         assert app.session.counts().walked == 9
         assert "frozen baselines as recorded: −d → ✓ ep s42" in said(app)
-        await pilot.press("u")
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: app.session.baseline == FrozenBaseline(0.349))
+        assert app.session.counts().walked == 12
+        await pilot.press("u", "u")
         await until(pilot, lambda: said(app) == " nothing to undo")
 
 

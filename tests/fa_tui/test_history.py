@@ -1,4 +1,4 @@
-"""Undo: a list of snapshots."""
+"""Undo and redo: a list of snapshots."""
 
 from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.session import History, Session
@@ -15,7 +15,10 @@ class Steps(History):
         self.record(self.now.but(thresholds=thresholds), series, at, is_drag=is_drag)
 
     def back(self):
-        return self.undo().thresholds.h_norm_explosion_ratio
+        return self.travel("undo").thresholds.h_norm_explosion_ratio
+
+    def on(self):
+        return self.travel("redo").thresholds.h_norm_explosion_ratio
 
 
 def test_a_held_key_is_one_change_and_a_pause_ends_it():
@@ -45,13 +48,13 @@ def test_another_slider_and_what_is_no_series_are_changes_of_their_own():
     assert [history.back() for _ in range(4)] == [72, 70, 60, 50]
 
 
-def test_a_change_after_an_undo_is_one_of_its_own_and_at_the_end_nothing_happens():
+def test_a_new_change_drops_what_was_undone_and_at_the_ends_nothing_happens():
     history = Steps()
-    assert history.back() == 50
+    assert (history.back(), history.on()) == (50, 50)
     history.step(60, "a", at=0.0)
     history.back()
     history.step(70, "a", at=0.1)
-    assert [history.back(), history.back()] == [50, 50]
+    assert (history.on(), history.back()) == (70, 50)
 
 
 def test_undo_leaves_what_was_read_and_marked_since_and_no_flips():
