@@ -26,7 +26,7 @@ from fa_core.errors import UnreadableInput, UsageError
 from fa_core.files.decode import Json, read_toml
 from fa_core.formats.rows import AuditRow
 from fa_core.option_values import nearest, unknown_name
-from fa_core.report.diagnostics import BOUND, NOT_MEASURED, UNDECIDED
+from fa_core.report.diagnostics import NOT_MEASURED, PROXY, UNDECIDED
 from fa_core.report.names import canonical_method
 from fa_core.report.numbers import exact, listed
 from fa_core.report.provenance import Interval
@@ -248,13 +248,15 @@ def _said(claim: Claim, row: AuditRow) -> SeedOutcome:
     run = row.key if row.seed is None else f"s{row.seed}"
     metric = BY_NAME[claim.metric]
     value = metric.recorded(row.report)
-    changed = row.report.changed
+    changed, letter = row.report.changed, metric.letter
     if value is None or changed:
         return SeedOutcome(run=run, outcome=NOT_MEASURED, why=changed or f"no {claim.metric}")
     interval = row.report.judged_intervals.get(metric.column)
     low, *_, high = sorted((value, value, *(interval or ())))
-    if row.report.evidence.get(metric.letter) == BOUND:
+    if letter in row.report.inconclusive:
         high = math.inf
+    if row.report.evidence.get(letter) == PROXY or (letter == "b" and high == math.inf):
+        low, high = -math.inf, math.inf
     if not math.isfinite(value):
         return SeedOutcome(run=run, outcome=UNDECIDED, value=value, why="its number is not finite")
     outcome = claim.outcome(low, high)
@@ -265,6 +267,8 @@ def _said(claim: Claim, row: AuditRow) -> SeedOutcome:
             why = "its number lies outside its 95 % interval"
         if high == math.inf:
             why = "only a lower bound is known"
+        if low == -math.inf:
+            why = "its number is a proxy, or of a part of the stream"
     return SeedOutcome(run=run, outcome=outcome, value=value, interval=interval, why=why)
 
 
