@@ -248,15 +248,13 @@ def _said(claim: Claim, row: AuditRow) -> SeedOutcome:
     run = row.key if row.seed is None else f"s{row.seed}"
     metric = BY_NAME[claim.metric]
     value = metric.recorded(row.report)
-    changed, letter = row.report.changed, metric.letter
+    changed = row.report.changed
     if value is None or changed:
         return SeedOutcome(run=run, outcome=NOT_MEASURED, why=changed or f"no {claim.metric}")
     interval = row.report.judged_intervals.get(metric.column)
     low, *_, high = sorted((value, value, *(interval or ())))
-    if letter in row.report.inconclusive:
-        high = math.inf
-    if row.report.evidence.get(letter) == PROXY or (letter == "b" and high == math.inf):
-        low, high = -math.inf, math.inf
+    if metric.letter in row.report.inconclusive or row.report.evidence.get(metric.letter) == PROXY:
+        low, high = low if metric.letter == "a" else -math.inf, math.inf
     if not math.isfinite(value):
         return SeedOutcome(run=run, outcome=UNDECIDED, value=value, why="its number is not finite")
     outcome = claim.outcome(low, high)
@@ -266,9 +264,7 @@ def _said(claim: Claim, row: AuditRow) -> SeedOutcome:
         if (low, high) != interval:
             why = "its number lies outside its 95 % interval"
         if high == math.inf:
-            why = "only a lower bound is known"
-        if low == -math.inf:
-            why = "its number is a proxy, or of a part of the stream"
+            why = "its number is a bound, a proxy, or of a part of the stream"
     return SeedOutcome(run=run, outcome=outcome, value=value, interval=interval, why=why)
 
 
