@@ -126,8 +126,9 @@ def verify(
     failures: list[Problem] = []
     for row in records:
         try:
-            there = replace(row, checkpoint=str(find_checkpoint(row)))
-            jobs.append((row, job_for(there, "", recorded_options(row, typed))))
+            place = str(find_checkpoint(row))
+            job = job_for(replace(row, checkpoint=place), "", recorded_options(row, typed))
+            jobs.append((row, job))
         except FaError as error:  # noqa: PERF203 (a file is looked for)
             failures.append(Problem(_place_of(row), str(error)))
     # what is recorded several times is measured once

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,9 +45,8 @@ def open_paths(paths: Sequence[Path] | None, **how: Any) -> Scan:
         how: as for `scan`.
     """
     found = scan(list(paths or default_paths()), **how)
-    marked = marked_changed(chain(found.rows, *found.twins.values()))
     for rows in (found.rows, *found.twins.values()):
-        rows[:] = islice(marked, len(rows))
+        rows[:] = marked_changed(rows)
     unlike = unlike_twins(found)
     for place in found.twins.keys() - unlike:
         del found.twins[place]
