@@ -26,7 +26,7 @@ from fa_core.errors import UnreadableInput, UsageError
 from fa_core.files.decode import Json, read_toml
 from fa_core.formats.rows import AuditRow
 from fa_core.option_values import nearest, unknown_name
-from fa_core.report.diagnostics import BOUND, NOT_MEASURED, UNDECIDED
+from fa_core.report.diagnostics import NOT_MEASURED, PROXY, UNDECIDED
 from fa_core.report.names import canonical_method
 from fa_core.report.numbers import exact, listed
 from fa_core.report.provenance import Interval
@@ -253,8 +253,8 @@ def _said(claim: Claim, row: AuditRow) -> SeedOutcome:
         return SeedOutcome(run=run, outcome=NOT_MEASURED, why=changed or f"no {claim.metric}")
     interval = row.report.judged_intervals.get(metric.column)
     low, *_, high = sorted((value, value, *(interval or ())))
-    if row.report.evidence.get(metric.letter) == BOUND:
-        high = math.inf
+    if metric.letter in row.report.inconclusive or row.report.evidence.get(metric.letter) == PROXY:
+        low, high = low if metric.letter == "a" else -math.inf, math.inf
     if not math.isfinite(value):
         return SeedOutcome(run=run, outcome=UNDECIDED, value=value, why="its number is not finite")
     outcome = claim.outcome(low, high)
@@ -264,7 +264,7 @@ def _said(claim: Claim, row: AuditRow) -> SeedOutcome:
         if (low, high) != interval:
             why = "its number lies outside its 95 % interval"
         if high == math.inf:
-            why = "only a lower bound is known"
+            why = "its number is a bound, a proxy, or of a part of the stream"
     return SeedOutcome(run=run, outcome=outcome, value=value, interval=interval, why=why)
 
 

@@ -126,8 +126,9 @@ def verify(
     failures: list[Problem] = []
     for row in records:
         try:
-            there = replace(row, checkpoint=str(find_checkpoint(row)))
-            jobs.append((there, job_for(there, "", recorded_options(row, typed))))
+            place = str(find_checkpoint(row))
+            job = job_for(replace(row, checkpoint=place), "", recorded_options(row, typed))
+            jobs.append((row, job))
         except FaError as error:  # noqa: PERF203 (a file is looked for)
             failures.append(Problem(_place_of(row), str(error)))
     # what is recorded several times is measured once
@@ -276,7 +277,13 @@ def _with_baselines(
     for source, of_file in groupby(rows, attrgetter("source")):
         own = list(of_file)
         folders = {*map(_folder, own)}
-        beside = [row for row in frozen if row.source != source and _folder(row) in folders]
+        beside = [
+            row
+            for row in frozen
+            if row.source != source
+            # one that is a link is also where the link is
+            and folders.intersection([_folder(row), real_path(Path(row.checkpoint or "").parent)])
+        ]
         judged += with_measured_baselines(own, beside)
     for (row, measured), other in zip(found, judged, strict=True):
         acc, source = row.report.frozen_baseline_acc, row.report.provenance.get(BASELINE_FROM)

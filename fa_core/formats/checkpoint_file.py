@@ -362,8 +362,8 @@ def marked_changed(rows: Iterable[AuditRow], most: float = math.inf) -> Iterator
     """The rows, with what of their files changed since they were measured (`ReportFacts.changed`).
 
     Another size is a change, and so is a manifest or a saved credit that is gone, or new, beside
-    the weights; weights that are gone are none. A copy is none: files with another time alone are
-    hashed.
+    the weights; weights that are gone are none. A copy is none: files with another time alone, or
+    of which the record has no size, are hashed.
 
     Args:
         rows: as read.
@@ -376,18 +376,18 @@ def marked_changed(rows: Iterable[AuditRow], most: float = math.inf) -> Iterator
         facts = row.report.provenance
         then, before = facts.get(STAMP, []), facts.get("hashes", {})
         now = []
-        if then and before and row.checkpoint:
+        if before and row.checkpoint:
             path = Path(row.checkpoint)
             path = places.setdefault(_meant(path), path)
             now = stamps(path)
         changed = sorted(before.keys() ^ inputs(path)) if now else []
-        # older records have the stamp of the weights alone
-        pairs = [(own, old) for own, old in zip(now, then, strict=False) if own != old]
+        # older records have the stamp of the weights alone, or none
+        pairs = zip(now, then, strict=False)
         changed = changed or ["files" for own, old in pairs if own[:1] != old[:1]][:1]
-        if pairs and not changed:
+        if now and now != then and not changed:
             size = sum(size for size, _ in now)
             if size > most:
-                row = replace(row, touched="the time of its files is not that of its audit")
+                row = replace(row, touched="its audit has another time of its files, or none")
             else:
                 most -= size
                 with suppress(FaError):

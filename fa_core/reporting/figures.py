@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -239,10 +240,14 @@ def timeline_figure(
     return laid_out(figure)
 
 
+PANELS_AT_MOST = 48
+"""Panels of a figure, which take seconds to draw: deep Γ and a panel per layer."""
+
+
 @fixed_style()
 def gamma_figure(timelines: Sequence[Timeline]) -> Figure:
     """Deep Γ and Γ_l over epochs, a curve per run; dotted: the same of that run under random
-    feedback.
+    feedback; at most `PANELS_AT_MOST` panels.
 
     Runs with a single logged Γ are left out.
     """
@@ -250,7 +255,7 @@ def gamma_figure(timelines: Sequence[Timeline]) -> Figure:
     names, styles = variants((one.method, one.axes) for one in drawn)
     layers = max((len(point.gamma) for one in drawn for point in one.points), default=0)
     # deep Γ, then Γ_l
-    shown = range(1 + layers)
+    shown = range(min(1 + layers, PANELS_AT_MOST))
     signs: Signs = {}
     if any(one.null or one.null_gamma for one in drawn):
         signs["under random feedback"] = {"linestyle": ":"}
@@ -262,8 +267,8 @@ def gamma_figure(timelines: Sequence[Timeline]) -> Figure:
         curves = []
         for one in drawn:
             gammas = ((point.deep_gamma, *point.gamma) for point in one.points)
-            curves.append(_numbers(_at(values, place) for values in gammas))
-        nulls = _numbers(_at(_nulls(one), place) for one in drawn)
+            curves.append(_numbers(next(islice(values, place, None), None) for values in gammas))
+        nulls = _numbers(next(islice(_nulls(one), place, None), None) for one in drawn)
         panel.set(title=f"Γ at l = {place - 1}")
         if not place:
             panel.set(title="deep Γ", ylabel="cosine")
@@ -292,12 +297,6 @@ def _nulls(one: Timeline) -> Sequence[float | None]:
     """Deep Γ under random feedback, then Γ_l."""
     deep = one.null[0] if one.null else None
     return deep, *one.null_gamma
-
-
-def _at(values: Sequence[float | None], place: int) -> float | None:
-    if place < len(values):
-        return values[place]
-    return None
 
 
 def _numbers(values: Iterable[object]) -> Floats:

@@ -161,7 +161,8 @@ CAPTIONS: Mapping[str, str] = {
     "rescue": "Penalty rescue: accuracy with the frozen baseline and the margin above it; "
     "growth; ‖g_L‖. Each line joins the means over seeds of runs that differ in λ alone.",
     "timeline": "Accuracy, ‖h_L‖, growth and ‖g_L‖ over epochs; dotted: first fires.",
-    "gamma": "Γ over epochs; dotted: the same of each run under random feedback.",
+    "gamma": "Γ over epochs, of the first 47 layers at most; dotted: the same of each run under "
+    "random feedback.",
 }
 """Figure → its caption."""
 

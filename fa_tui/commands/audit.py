@@ -296,7 +296,7 @@ def verify_command(
 def verification_lines(run: Verification, name: str) -> Iterator[str]:
     """The outcome for a run (`names_of`) as text: agreement, then all differences."""
     row = run.row
-    where, place = row.source, Path(str(row.checkpoint))
+    where, place = row.source, real_path(str(row.checkpoint))
     folder = real_path(where).parent
     known = real_path(folder / str(row.report.provenance.get("checkpoint")))
     if known != place or folder not in place.parents:

@@ -96,7 +96,7 @@ def check_command(
     criteria, rows = chosen.criteria, inputs.selected(found, chosen)
     doubts: list[str] = []
     if protocol == "v2":
-        runs, summary = _second_reading(rows, criteria)
+        runs, summary = _second_reading(rows, criteria, required)
     else:
         runs, doubts, summary = _first_reading(rows, criteria, required)
     checks: list[Case] = []
@@ -201,13 +201,18 @@ def _outcome(row: AuditRow, required: frozenset[str]) -> str:
     return PASSED
 
 
-def _second_reading(rows: Sequence[AuditRow], criteria: Criteria) -> tuple[list[Case], str]:
+def _second_reading(
+    rows: Sequence[AuditRow], criteria: Criteria, required: frozenset[str]
+) -> tuple[list[Case], str]:
     """The runs but for controls by the successor's verdict, and the counts."""
     cases = []
     for row, label in named(rows, criteria):
         if row.is_control:
             continue
         text, name = second_reading(row.report), with_seed(label, row)
+        missing = _lacks(row.report, required)
+        if missing:
+            text += f"; required and not measured: {missing}"
         outcome, lines = OPEN, [f"{name}: {text} ({row.source})"]
         if text == PASS:
             outcome, lines = PASSED, []

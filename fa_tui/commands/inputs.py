@@ -45,11 +45,12 @@ def open_paths(paths: Sequence[Path] | None, **how: Any) -> Scan:
         how: as for `scan`.
     """
     found = scan(list(paths or default_paths()), **how)
+    for rows in (found.rows, *found.twins.values()):
+        rows[:] = marked_changed(rows)
     unlike = unlike_twins(found)
     for place in found.twins.keys() - unlike:
         del found.twins[place]
     report_problems(unlike.values())
-    found.rows[:] = marked_changed(found.rows)
     report_problems(found.problems)
     return found
 

@@ -27,8 +27,8 @@ COPIES, DECODED = 30, 6
 """Bytes of memory per pixel of an image that is kept (itself, the stack, and two tensors of
 float32), and of one that is decoded and resized."""
 
-BLOCK = 4096
-"""Least bytes that a file takes on a disk."""
+BLOCK, MEMBER = 4096, 1024
+"""Least bytes that a file takes on a disk, and in a tar archive that it came in."""
 
 Pixels = NDArray[np.uint8]
 
@@ -56,7 +56,7 @@ def read_images(folder: Path, size: int | None, typed: bool) -> tuple[Tensor, Te
     images: list[Pixels] = []
     labels = []
     with reading(folder):
-        there = sum(max(BLOCK, path.stat().st_size) for path, _ in files)
+        there = sum(max(BLOCK if typed else MEMBER, path.stat().st_size) for path, _ in files)
         if size is not None:
             check_room(COPIES * len(files) * size**2, None if typed else there, _SMALLER)
     needed = 0

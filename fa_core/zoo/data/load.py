@@ -55,7 +55,8 @@ def load_npz(spec: str, text: str) -> DataSet:
 
     Raises:
         UsageError: no file named.
-        UnreadableInput: not an archive, a missing array, or arrays of objects.
+        UnreadableInput: not an archive, a missing array, arrays of objects, or labels far beyond
+            the file's size.
     """
     if not text:
         raise UsageError("npz needs a file", hint="write npz:FILE")
@@ -65,7 +66,10 @@ def load_npz(spec: str, text: str) -> DataSet:
         for names in _SPELLINGS:
             if set(names) <= entries.keys():
                 arrays = _arrays(file, [entries[name] for name in names])
-                return from_arrays(f"npz:{path}", *arrays)
+                data = from_arrays(f"npz:{path}", *arrays)
+                # a network has outputs, with their states, for each
+                check_room(data.num_classes << 10, size_of(file), "number the classes from 0")
+                return data
         found = listed(entries)
     raise UnreadableInput(
         f"holds {found or 'nothing'}", where=path, hint=f"needs {', '.join(NAMES)}"

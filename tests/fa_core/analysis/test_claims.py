@@ -93,6 +93,28 @@ def test_a_lower_bound_of_growth_never_shows_that_growth_is_small():
         assert check_claim(claim("growth", **{side: limit}), bound).outcome == outcome
 
 
+@pytest.mark.parametrize(
+    ("metric", "limit", "facts", "outcome"),
+    [
+        ("growth", {"at_most": 50.0}, {"partial_stream": "blocks"}, UNDECIDED),
+        ("growth", {"at_least": 1.5}, {"partial_stream": "blocks"}, HOLDS),
+        ("g_L", {"at_least": 1e-7}, {"partial_stream": "blocks"}, UNDECIDED),
+        ("g_L", {"at_most": 1.0}, {"partial_stream": "blocks"}, UNDECIDED),
+        ("growth", {"at_most": 1.5}, {"partial_stream": "blocks"}, FAILS),
+        ("growth", {"at_most": 50.0}, {"growth": 0.0}, UNDECIDED),
+        ("g_L", {"at_least": 1e-7}, {"growth": 0.0}, HOLDS),
+        ("g_L", {"at_least": 1e-7}, {"evidence": {"b": "proxy"}}, UNDECIDED),
+        ("g_L", {"at_least": 1.0}, {"evidence": {"b": "proxy"}}, UNDECIDED),
+    ],
+)
+def test_a_number_of_a_part_or_by_proxy_shows_nothing_that_the_rest_may_undo(
+    metric, limit, facts, outcome
+):
+    one = row(**{"growth": 2.0, "g_L": 1e-3} | facts)
+    (seed,) = check_claim(claim(metric, **limit), [one]).seeds
+    assert (seed.outcome, bool(seed.why)) == (outcome, outcome == UNDECIDED)
+
+
 def test_two_runs_of_one_seed_decide_nothing_until_an_axis_chooses_one():
     runs = [row(seed=1, acc=0.3, axes={"d": d}) for d in (64, 128)]
     one = claim("acc", at_least=0.2)

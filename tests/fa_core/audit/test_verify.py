@@ -119,6 +119,11 @@ def test_the_frozen_run_beside_a_run_is_measured_too_else_d_is_not_checked(tmp_p
     (said,) = verify([bare], Here()).skipped
     assert "of the frozen run frozen_s42 its audit cannot be read: measure it" in said.message
     (frozen / AUDIT).write_text(json.dumps(audits[frozen]))
+    # as a link to a folder elsewhere
+    elsewhere = frozen.rename(tmp_path / "any" / frozen.name)
+    frozen.symlink_to(elsewhere)
+    (run, _) = verify([bare], Here()).runs
+    assert "frozen_baseline_acc not in the record" in "".join(run.comparison.lines())
     (frozen / WEIGHTS).unlink()
     result = verify(rows, Here())
     (run,) = result.runs

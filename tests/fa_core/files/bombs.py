@@ -347,12 +347,14 @@ def png(wide, high):
     return file.getvalue()
 
 
-def npy(shape, there):
-    """An array of bytes, of a shape and of so many zeros."""
+def npy(shape, there, kind="|u1", first=0):
+    """An array of a shape and of so many zeros, but for the first of them."""
+    wide = int(kind[-1])
+    data = first.to_bytes(wide * there, "little")
     header = (
-        str({"descr": "|u1", "fortran_order": False, "shape": shape}).encode().ljust(117) + b"\n"
+        str({"descr": kind, "fortran_order": False, "shape": shape}).encode().ljust(117) + b"\n"
     )
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(there)
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + data
 
 
 def npz(data):
@@ -392,6 +394,16 @@ DATA = {
         lambda: npz(b"\x93NUMPY\x02\x00" + struct.pack("<I", 1 << 30) + b" " * (1 << 30)),
     ),
     "ten images to be resized": ("imagefolder:{},size=8", IMAGES, lambda: png(9_000, 9_000)),
+    "thousands of images to be resized": (
+        "imagefolder:{},size=112",
+        "a/many.png",
+        lambda: png(1, 1),
+    ),
+    "a label without end": (
+        NPZ,
+        "a.npz",
+        lambda: npz(npy((200,), 200, "<i8", 1 << 24)),
+    ),
     "a wide synthetic sample": ("synthetic:ambient=16777215,train=1,test=1", "none", bytes),
     "options of a data set without end": ("imagefolder:{}" + ",a=b" * 200_000, "none", bytes),
     "labels that are one list": ("cifar10:{}", "test_batch", shared_labels),
@@ -477,6 +489,11 @@ REPORTS = {
     "a long name": lambda: b'{"reports":{"%b_s1":{"headline_acc":0.5}}}' % (b"ab_-" * 225_000),
     "a long name of wide letters": lambda: (
         b'{"reports":{"%b_s1":{"headline_acc":0.5}}}' % ("漢".encode() * 150_000)
+    ),
+    "Γ of many layers": lambda: (
+        b'{"method":"dfa","seed":1,"final_test_acc":0.5,"log":['
+        + many('{"epoch":%d,"test_acc":1,"gamma":[' + ",".join(["1"] * 9000) + "]}", 25)
+        + b"]}"
     ),
     "many layers": lambda: (
         b'{"reports":{'
@@ -597,15 +614,18 @@ def bombs(folder):
 
 
 def read_data(spec, path):
+    import torch
+
     from fa_core.zoo.data import load_data
 
     if path.name == "test_batch":
         for number in range(1, 6):
             path.with_name(f"data_batch_{number}").write_bytes(path.read_bytes())
-    for number in range(9):
+    for number in range(4000 if path.stem == "many" else 9):
         if path.suffix == ".png":
             path.with_name(f"{number}.png").write_bytes(path.read_bytes())
-    load_data(spec)
+    # the head of a network has a row per class
+    torch.ones(load_data(spec).num_classes, 64)
 
 
 def outcome(read, path):

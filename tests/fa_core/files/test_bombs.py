@@ -35,5 +35,6 @@ def test_every_bomb_is_read_or_refused_in_one_line_within_a_gigabyte(tmp_path):
     ended = [case for case in found if not case["outcome"].startswith(("read", "refused: "))]
     assert not ended
     # a limit that the system sets is no limit of ours
-    assert not [case for case in found if "memory holds" in case["outcome"]]
+    of_system = ("memory holds", " are free")
+    assert not [case for case in found if any(words in case["outcome"] for words in of_system)]
     assert not [case for case in found if "\n" in case["outcome"]]

@@ -17,6 +17,7 @@ from fa_tui.session import Session
 from fa_tui.views.filters import Filter
 
 QUIET: dict[str, Any] = {"residual_norms": [1.0, 2.0], "bp_grad_norms": [1e-3, 1e-3]}
+ALL: dict[str, Any] = QUIET | {"credit": {"gamma": [0.4, 0.1]}}
 ONLY_A: dict[str, Any] = {"residual_norms": [1.0, 2.0]}
 DEEP: dict[str, Any] = {"headline_acc": 0.4, "frozen_baseline_acc": 0.3}
 FIRES: dict[str, Any] = {"residual_norms": [1.0, 100.0]}
@@ -81,6 +82,13 @@ def written(folder: Path, **reports: dict[str, Any]) -> str:
             4,
             "(d) by a baseline without its samples, so not paired by them: measure the frozen run",
         ),
+        ({"bp": ALL | DEEP}, "--require ab --protocol v2", 0, "1 run: 1 PASS"),
+        (
+            {"bp": ALL | DEEP | {"evidence": {"b": "proxy"}}},
+            "--require ab --protocol v2",
+            4,
+            "bp seed 1: PASS; required and not measured: (b) by proxy",
+        ),
         ({"bp": BOUND}, "", 4, "bp seed 1: (a) undecided: only a lower bound is known"),
         (
             {"bp": BOUND | DEEP},
@@ -129,6 +137,19 @@ def test_a_control_is_what_the_record_calls_so_under_either_reading(
     for protocol in ("v1", "v2"):
         assert main(["check", path, "--protocol", protocol]) == 4
         assert "nothing was judged" in capsys.readouterr().out
+
+
+def test_weights_that_changed_are_not_hidden_by_a_later_record_that_finds_none(
+    tmp_path: Path,
+) -> None:
+    facts = {"checkpoint": "/gone/x.pt", "hashes": {"weights": "sha256:0"}}
+    tables = []
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        tables.append(written(tmp_path / name, bp=QUIET | {"provenance": facts}))
+    assert main(["check", *tables]) == 0
+    (tmp_path / "a" / "x.pt").write_bytes(b"others")
+    assert main(["check", *tables]) == 4
 
 
 def test_controls_claim_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
