@@ -352,7 +352,7 @@ class GuessedTaps(Tapped):
 def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
     """Patterns for h_0..h_L of a network that does not return its stream, proven to be one.
 
-    What taps leave out is added to them, and tried after all others.
+    What taps leave out is added to them, and tried after all `possible_taps`.
 
     Args:
         model: the network in eval mode.
