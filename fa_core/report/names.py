@@ -50,7 +50,7 @@ _CONTROL = re.compile(
 )
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1 << 14)
 def control_of(name: str) -> tuple[str, Json]:
     """The canonical method; of a control's name the control, and its training rule as an axis.
 
