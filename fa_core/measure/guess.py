@@ -269,7 +269,8 @@ def _blocks_on(
     """
     sums = [node for node in path if node in merges]
     # mixers without weights add, too
-    forks = {merges.above[node] for node in path if node in merges or merges.skips(node)}
+    adding = (node for node in path if node in merges or merges.skips(node))
+    forks = {flow.origin(merges.above[node]) for node in adding}
     made = _blocks(flow, merges, sums)
     counts = Counter(call.pattern for call in made)
     kept = merges.on(path)
@@ -298,7 +299,7 @@ def _blocks_on(
             # of a block that reads the input, where its first sum forks
             outer = [each for each in between if each < call.begin and flow.is_activation(each)]
             read = (outer or between)[-1]
-            if read not in forks:
+            if flow.origin(read) not in forks:
                 read = max(start, merges.before_norm(read))
         blocks.append(_Block(read, gave, call))
         start = gave
@@ -320,8 +321,8 @@ def _ends(
         begins = following if call is calls[node] else min(following, call.begin)
         tails[node] = [each for each in path if node < each < begins]
     sums = [node for node in tails if node in merges]
-    names = [[flow.operations[each].name for each in tails[node]] for node in sums]
-    steps = zip(*names, strict=False)
+    kinds = [[_step(flow, merges, each) for each in tails[node]] for node in sums]
+    steps = zip(*kinds, strict=False)
     alike = len(list(takewhile(lambda step: len({*step}) == 1 < len(step), steps)))
     ends = {node: node for node in tails}
     for node in sums:
@@ -335,6 +336,16 @@ def _ends(
                 break
             ends[node] = flow.origin(each)
     return ends
+
+
+def _step(flow: Flow, merges: Merges, node: int) -> tuple[str, str]:
+    """The name of an operation behind a block; with that of the list that a norm or gains are in.
+
+    Norms of transitions and the final norm are of no block, where each stage has one block.
+    """
+    one = flow.operations[node]
+    alters = (one.weighted or merges.is_norm(node)) and one.call != ROOT
+    return one.name, flow.calls[one.call].pattern if alters else ""
 
 
 def _without_sums(
