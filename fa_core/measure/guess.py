@@ -321,9 +321,9 @@ def _ends(
         begins = following if call is calls[node] else min(following, call.begin)
         tails[node] = [each for each in path if node < each < begins]
     sums = [node for node in tails if node in merges]
-    kinds = [[_step(flow, merges, each) for each in tails[node]] for node in sums]
+    kinds = [[_step(flow, merges, each, calls[node]) for each in tails[node]] for node in sums]
     steps = zip(*kinds, strict=False)
-    alike = len(list(takewhile(lambda step: len({*step}) == 1 < len(step), steps)))
+    alike = len(list(takewhile(_is_of_all, steps)))
     ends = {node: node for node in tails}
     for node in sums:
         for step, each in enumerate(tails[node]):
@@ -338,14 +338,18 @@ def _ends(
     return ends
 
 
-def _step(flow: Flow, merges: Merges, node: int) -> tuple[str, str]:
-    """The name of an operation behind a block; with that of the list that a norm or gains are in.
-
-    Norms of transitions and the final norm are of no block, where each stage has one block.
-    """
+def _step(flow: Flow, merges: Merges, node: int, block: Call) -> tuple[str, str]:
+    """The name of an operation behind a block's sum, and the list of a norm or gains outside."""
     one = flow.operations[node]
-    alters = (one.weighted or merges.is_norm(node)) and one.call != ROOT
-    return one.name, flow.calls[one.call].pattern if alters else ""
+    alters = one.weighted or merges.is_norm(node)
+    is_outside = alters and node >= block.end and one.call != ROOT
+    return one.name, flow.calls[one.call].pattern if is_outside else ""
+
+
+def _is_of_all(steps: Sequence[tuple[str, str]]) -> bool:
+    """Whether one operation follows all sums: a norm alone behind the last one is a final norm."""
+    *others, last = (in_list for _, in_list in steps)
+    return len({name for name, _ in steps}) == 1 < len(steps) and last in ("", *others)
 
 
 def _without_sums(
