@@ -385,14 +385,13 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
         """A run's report as the thresholds judge it."""
         return self.rows[index].report.with_thresholds(self.thresholds)
 
-    def cell(self, index: int, *, ascii_only: bool = False) -> str:
+    def cell(self, index: int) -> str:
         """A run's judgement in five characters (`cell_text`)."""
         return cell_text(
             letters_of(self.flags[index]),
             letters_of(self.coverage[index]),
             letters_of(self.undecided[index]),
             self.rows[index].no_claim,
-            ascii_only=ascii_only,
         )
 
     def alike(self, index: int) -> list[int]:

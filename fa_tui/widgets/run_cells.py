@@ -46,10 +46,9 @@ def verdict_pieces(cell: str, own: str) -> Row:
 
 def verdict_row(session: Session, row: int, glyphs: Glyphs) -> Row:
     """A run's cell: the mark and the letters in the judgement's tone."""
-    is_ascii = glyphs.name == "ascii"
     if session.is_begun(row):
-        return [(cell_so_far(session, row, ascii_only=is_ascii), "accent")]
-    return verdict_pieces(session.cell(row, ascii_only=is_ascii), tone_of(session.judgement(row)))
+        return [(glyphs.say(cell_so_far(session, row)), "accent")]
+    return verdict_pieces(glyphs.say(session.cell(row)), tone_of(session.judgement(row)))
 
 
 def as_flipped(session: Session, row: int, cell: Row) -> Row:
