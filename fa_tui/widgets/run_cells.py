@@ -24,7 +24,7 @@ from fa_tui.views.looks import SeedLooks, letter_tone, tone_of
 from fa_tui.views.scale import drawable
 from fa_tui.views.sparklines import MOST_BARS, Scales, norm_bars, norm_scales
 from fa_tui.views.words import parted
-from fa_tui.widgets.painted import Row, joined
+from fa_tui.widgets.painted import Row, hidden, joined
 from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
@@ -101,19 +101,17 @@ class RunsView(LineTable):
 
     BINDINGS = [
         Binding("space", "mark", "Mark", tooltip="mark the run for measuring"),
-        Binding(
+        hidden(
             "plus",
             "mark_all",
             "Mark shown",
-            show=False,
             key_display="+",
             tooltip="mark every run that passes the filter",
         ),
-        Binding(
+        hidden(
             "asterisk",
             "mark_open",
             "Mark all",
-            show=False,
             tooltip="mark all runs that are not measured yet, or none",
         ),
     ]

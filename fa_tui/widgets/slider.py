@@ -24,7 +24,7 @@ from fa_core.report.numbers import exact, just_past, parse, short
 from fa_core.report.provenance import Interval
 from fa_tui.later import Later
 from fa_tui.views.scale import Scale, Track, covering, rug
-from fa_tui.widgets.painted import PaintedWidget, Row, joined
+from fa_tui.widgets.painted import PaintedWidget, Row, hidden, joined
 
 
 class Flips:
@@ -139,15 +139,13 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
     BINDINGS = [
         Binding("left,h", "step(-1)", "Lower", key_display="←"),
         Binding("right,l", "step(1)", "Raise", key_display="→"),
-        Binding("shift+left,H", "step(-1, True)", "Stride down", show=False),
-        Binding("shift+right,L", "step(1, True)", "Stride up", show=False),
+        hidden("shift+left,H", "step(-1, True)", "Stride down"),
+        hidden("shift+right,L", "step(1, True)", "Stride up"),
         Binding("left_square_bracket", "flip(-1)", "Next flip", key_display="[ ]"),
-        Binding("right_square_bracket", "flip(1)", "Next flip up", show=False, key_display="]"),
+        hidden("right_square_bracket", "flip(1)", "Next flip up", key_display="]"),
         Binding("left_curly_bracket", "flip(-1, True)", "Verdict change", key_display="{ }"),
-        Binding(
-            "right_curly_bracket", "flip(1, True)", "Verdict change up", show=False, key_display="}"
-        ),
-        Binding("home", "restore", "Default", show=False),
+        hidden("right_curly_bracket", "flip(1, True)", "Verdict change up", key_display="}"),
+        hidden("home", "restore", "Default"),
     ]
 
     @dataclass

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.containers import Vertical
 
 from fa_core.report.diagnostics import DIAGNOSTICS
@@ -16,7 +15,7 @@ from fa_tui.session import Session, changed_cells
 from fa_tui.views.text import as_many, width_of
 from fa_tui.views.words import flip_text
 from fa_tui.widgets.line import Line
-from fa_tui.widgets.painted import row_width
+from fa_tui.widgets.painted import hidden, row_width
 from fa_tui.widgets.slider import ThresholdSlider
 from fa_tui.widgets.table import clamped
 
@@ -40,8 +39,8 @@ class SlidersPanel(Vertical):
     app: ExplorerApp
 
     BINDINGS = [
-        Binding("up,k", "walk(-1)", "Slider above", show=False),
-        Binding("down,j", "walk(1)", "Slider below", show=False),
+        hidden("up,k", "walk(-1)", "Slider above"),
+        hidden("down,j", "walk(1)", "Slider below"),
     ]
 
     def __init__(self, session: Session, counts: Callable[[], Sequence[str]]) -> None:
