@@ -47,7 +47,7 @@ def typed_path(text: str) -> Path:
 
 
 _PATHS_HELP = "Audit files, checkpoints, run folders, or folders of them."
-_PATHS = typer.Argument(metavar="PATH…", help=_PATHS_HELP, show_default=False, parser=typed_path)
+_PATHS = typer.Argument(metavar="PATH…", help=_PATHS_HELP, parser=typed_path)
 PathsArgument = Annotated[list[Path] | None, _PATHS]
 NamedPaths = Annotated[list[Path], _PATHS]
 """Required paths of commands that judge for a script, write or measure, which never use the sample
@@ -58,18 +58,14 @@ _DATA_HELP = (
     "imagefolder:DIR[,size=224], digits, "
     "npz:FILE, module:callable or a plugin's name. Default: the one in the run's manifest."
 )
-DataOption = Annotated[
-    str | None, typer.Option(metavar="SPEC", help=_DATA_HELP, show_default=False)
-]
+DataOption = Annotated[str | None, typer.Option(metavar="SPEC", help=_DATA_HELP)]
 
 _MODEL_HELP = (
     "The network that the weights belong to: module:callable(depth=4), your own; "
     "timm:NAME(num_classes=10), "
     "torchvision:NAME, hf:FOLDER, or a name of this project. Arguments are literals."
 )
-ModelOption = Annotated[
-    str | None, typer.Option(metavar="SPEC", help=_MODEL_HELP, show_default=False)
-]
+ModelOption = Annotated[str | None, typer.Option(metavar="SPEC", help=_MODEL_HELP)]
 
 _WEIGHTS_HELP = (
     "Which of several mappings of tensors in a file to take, by its name there, e.g. ema."
@@ -81,17 +77,13 @@ _TAPS_HELP = (
     "Modules whose outputs are the stream h_0..h_L, e.g. 'embed,blocks.*'; "
     "with :in, whose inputs are: 'blocks.*:in,head:in'."
 )
-TapsOption = Annotated[
-    list[str] | None, typer.Option(metavar="LIST", help=_TAPS_HELP, show_default=False)
-]
+TapsOption = Annotated[list[str] | None, typer.Option(metavar="LIST", help=_TAPS_HELP)]
 
 _LOGITS_HELP = (
     "Where the network's output has the logits: a place in a tuple, a key or attribute, or "
     "module:callable, a function of the output."
 )
-LogitsOption = Annotated[
-    str | None, typer.Option(metavar="PLACE", help=_LOGITS_HELP, show_default=False)
-]
+LogitsOption = Annotated[str | None, typer.Option(metavar="PLACE", help=_LOGITS_HELP)]
 
 _LOSS_HELP = (
     "The loss the networks were trained with: ce, bce, mse, or module:callable, a function "
@@ -126,7 +118,6 @@ RowFormOption = Annotated[Literal["table", "json", "csv", "markdown"], _ROW_FORM
 _CLAIMS = typer.Option(
     metavar="FILE",
     help="Judge the claims of this TOML file seed by seed (docs/protocol.md, Claims).",
-    show_default=False,
     parser=typed_path,
 )
 ClaimsOption = Annotated[Path | None, _CLAIMS]
@@ -256,7 +247,7 @@ _BASELINE_HELP = (
     "assumed, and in no file as recorded; `audit` alone writes it down, as given, for runs "
     "without one."
 )
-_BASELINE = typer.Option(metavar="[METHOD=]ACC", help=_BASELINE_HELP, show_default=False)
+_BASELINE = typer.Option(metavar="[METHOD=]ACC", help=_BASELINE_HELP)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,7 +279,7 @@ _COLUMNS_HELP = (
     "Columns of logs that other tools wrote: acc=val_acc,h=norms/h_*; * is the layer. Also "
     "frozen_acc, loss, g, growth, h_L, g_L, gamma, epoch and step."
 )
-_COLUMNS = typer.Option(metavar="LIST", help=_COLUMNS_HELP, show_default=False)
+_COLUMNS = typer.Option(metavar="LIST", help=_COLUMNS_HELP)
 
 
 @dataclass(frozen=True)
@@ -372,8 +363,8 @@ class Chosen(NamedTuple):
     log: Log = Log()
 
 
-_METHODS = typer.Option(metavar="LIST", help="Only runs of these methods.", show_default=False)
-_SEEDS = typer.Option(metavar="LIST", help="Only runs of these seeds.", show_default=False)
+_METHODS = typer.Option(metavar="LIST", help="Only runs of these methods.")
+_SEEDS = typer.Option(metavar="LIST", help="Only runs of these seeds.")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -84,12 +84,11 @@ def _print(
 _HEALTHY = typer.Option(
     metavar="LIST",
     help="Methods that should pass, or none; default: bp, ep of the published audit.",
-    show_default=False,
 )
 _DEGENERATE_HELP = (
     "Methods that should fire, or none; default: dfa, state_bridge, credit_bridge of that audit."
 )
-_DEGENERATE = typer.Option(metavar="LIST", help=_DEGENERATE_HELP, show_default=False)
+_DEGENERATE = typer.Option(metavar="LIST", help=_DEGENERATE_HELP)
 
 
 def _group(values: list[str] | None) -> list[str] | None:

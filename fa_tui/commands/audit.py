@@ -53,7 +53,6 @@ _CREDIT_AGAIN = typer.Option(
     "--credit",
     metavar="MODULE:CALLABLE",
     help="The function that gave the credit.",
-    show_default=False,
 )
 _PRECISION_HELP = (
     "Compare the gradients with float64 ones, per layer, also where (b) does not fire: is the "

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 _NAMES = typer.Argument(
-    metavar="[NAME]…", help="Which, by name or number; default: all seven.", show_default=False
+    metavar="[NAME]…",
+    help="Which, by name or number; default: all seven.",
 )
 
 
