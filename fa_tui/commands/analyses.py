@@ -85,10 +85,12 @@ _HEALTHY = typer.Option(
     metavar="LIST",
     help="Methods that should pass, or none; default: bp, ep of the published audit.",
 )
-_DEGENERATE_HELP = (
-    "Methods that should fire, or none; default: dfa, state_bridge, credit_bridge of that audit."
+
+_DEGENERATE = typer.Option(
+    metavar="LIST",
+    help="Methods that should fire, or none; default: dfa, state_bridge, credit_bridge of that "
+    "audit.",
 )
-_DEGENERATE = typer.Option(metavar="LIST", help=_DEGENERATE_HELP)
 
 
 def _group(values: list[str] | None) -> list[str] | None:
@@ -213,12 +215,11 @@ def timeline_command(
 
 _REPORT_OUT_HELP = "A name ending in .md, .html, .tex, .svg, .pdf, .png or .csv."
 
-
-_FIGURE_HELP = (
-    "What .svg, .pdf and .png show: methods, rescue (by the penalty), timeline or gamma "
-    "(over epochs)."
+_FIGURE = typer.Option(
+    metavar="NAME",
+    help="What .svg, .pdf and .png show: methods, rescue (by the penalty), timeline or gamma "
+    "(over epochs).",
 )
-_FIGURE = typer.Option(metavar="NAME", help=_FIGURE_HELP)
 _CARD = typer.Option("--card", help="The form's first page alone, as .html or .md.")
 
 

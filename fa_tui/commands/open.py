@@ -21,9 +21,11 @@ _NO_SCREEN = (
     "here is the table"
 )
 
-_SHOW_HELP = f"What the matrix shows: {', '.join((CELL_LETTERS, *CELLS))}."
 _SHOW = typer.Option(
-    "--show", metavar="WHAT", help=_SHOW_HELP, show_default="what the settings say"
+    "--show",
+    metavar="WHAT",
+    help=f"What the matrix shows: {', '.join((CELL_LETTERS, *CELLS))}.",
+    show_default="what the settings say",
 )
 
 
