@@ -287,11 +287,11 @@ class ExplorerApp(App[int]):
 
     def action_travel(self, where: str) -> None:
         """Undo or redo the last step."""
-        if where not in self.history.offers:
-            self.say(f"nothing to {where}", "dim")
-            return
         before = self.session
         now = self.history.travel(where)
+        if now is before:
+            self.say(f"nothing to {where}", "dim")
+            return
         self.explorer.show(now)
         if now.baseline == before.baseline:
             self.say("")
@@ -336,10 +336,6 @@ class ExplorerApp(App[int]):
         new = [problem for problem in problems if problem not in known]
         if new:
             self.show(self.session.but(problems=[*known, *new]))
-
-    def close_jobs(self) -> None:
-        """End the workers, even if the connection is lost."""
-        self.jobs.close()
 
     def _follow(self) -> None:
         if self.settings.live == "auto":

@@ -308,7 +308,7 @@ class ExplorerScreen(Uniform, Screen[None]):
         """Focus a threshold's slider."""
         if self.sliders is not None:
             # at once, so that the next keys go to the slider
-            self.set_focus(self.sliders.slider(letter))
+            self.set_focus(self.sliders.sliders[letter])
 
     def action_fold(self) -> None:
         """Fold the sliders, or unfold them, on every page; again: as each page has room."""

@@ -553,7 +553,7 @@ class DetailPane(PaintedScroll, can_focus=True):
         if self._page is None or self._page_width != width:
             self._page = RunPage(self._row, width, self._glyphs)
             self._page_width = width
-        judged = now.flags[index], now.undecided[index]
+        judged = now.masks(index)
         so_far = cell_so_far(now, index) if now.is_begun(index) else ""
         gone, work = index in now.gone, self._work
         lines = self._page.lines(now.thresholds, judged, gone=gone, work=work, so_far=so_far)

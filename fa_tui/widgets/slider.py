@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import bisect
 import math
-from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -23,7 +22,7 @@ from fa_core.report.diagnostics import Diagnostic
 from fa_core.report.numbers import exact, just_past, parse, short
 from fa_core.report.provenance import Interval
 from fa_tui.later import Later
-from fa_tui.views.scale import Scale, Track, covering, rug
+from fa_tui.views.scale import Scale, Track, covering, drawable, rug
 from fa_tui.widgets.painted import PaintedWidget, Row, hidden, joined
 
 
@@ -85,11 +84,6 @@ class Flips:
         """Number of values on the lower side of the threshold."""
         find = bisect.bisect_right if self._above else bisect.bisect_left
         return find(self.values, threshold)
-
-
-def finite(ticks: Sequence[float]) -> array[float]:
-    """The finite values, sorted."""
-    return array("d", sorted(filter(math.isfinite, ticks)))
 
 
 def _end(value: float, digits: int) -> str:
@@ -217,7 +211,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         )
         if scale is not None:
             self._track = Track(scale, one.step)
-        self._ticks = finite(values)
+        self._ticks = sorted(drawable(values, log=False))
         self._nonfinite = len(values) - len(self._ticks)
         self._flips = Flips(points, above=one.fires_above)
         self._marks = []
