@@ -116,7 +116,7 @@ class RunsView(LineTable):
         ),
     ]
 
-    def __init__(self, session: Session, *, id: str | None = None) -> None:
+    def __init__(self, session: Session, *, id: str) -> None:
         super().__init__(id=id)
         self.session = session
 
