@@ -163,8 +163,8 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
 
         why: str
 
-    def __init__(self, diagnostic: Diagnostic, value: float, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self, diagnostic: Diagnostic, value: float) -> None:
+        super().__init__(id=f"slider-{diagnostic.letter}")
         self.letter = diagnostic.letter
         self._diagnostic = diagnostic
         self._default = diagnostic.default

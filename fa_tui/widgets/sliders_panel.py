@@ -53,7 +53,7 @@ class SlidersPanel(Vertical):
         self._flipped = ""
         self.sliders: dict[str, ThresholdSlider] = {}
         for letter, one in DIAGNOSTICS.items():
-            slider = ThresholdSlider(one, one.limit(session.thresholds), id=f"slider-{letter}")
+            slider = ThresholdSlider(one, one.limit(session.thresholds))
             slider.deciding = partial(self._deciding, letter)
             slider.set_runs(session.seen.values(letter), session.seen.points(letter))
             self.sliders[letter] = slider
