@@ -46,7 +46,7 @@ from fa_tui.terminal.themes import THEMES, begin_with
 from fa_tui.views.filters import ViewState, filter_of
 from fa_tui.views.text import briefly
 from fa_tui.views.words import SAMPLES, filter_name
-from fa_tui.widgets.painted import PlainScrollBar
+from fa_tui.widgets.painted import PlainScrollBar, hidden
 
 if TYPE_CHECKING:
     from fa_core.formats.run_folder import RunProgress
@@ -97,11 +97,10 @@ class ExplorerApp(App[int]):
     _UNDO = "undo the last change of a threshold or of the baseline (w)"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "ask('copy')", "Copy", tooltip="copy the value under the cursor"),
-        Binding(
+        hidden(
             "Y",
             "ask('command')",
             "Copy command",
-            show=False,
             tooltip="copy the command that prints what is shown",
         ),
         Binding(
@@ -119,43 +118,28 @@ class ExplorerApp(App[int]):
             "What if",
             tooltip="assume a frozen baseline for the runs without one",
         ),
-        Binding(
+        hidden(
             "o",
             "ask('open')",
             "Open",
-            show=False,
             tooltip="open another file or folder, or one that was open before",
         ),
-        Binding(
+        hidden(
             "O",
             "ask('beside')",
             "Open beside",
-            show=False,
             tooltip="open one more file or folder and compare the two",
         ),
-        Binding("u", "travel('undo')", "Undo", show=False, tooltip=_UNDO),
-        Binding("ctrl+r", "travel('redo')", "Redo", show=False, tooltip="take the last undo back"),
-        Binding(
+        hidden("u", "travel('undo')", "Undo", tooltip=_UNDO),
+        hidden("ctrl+r", "travel('redo')", "Redo", tooltip="take the last undo back"),
+        hidden(
             "f",
             "widen",
             "All runs",
-            show=False,
             tooltip="all runs; again: those of the first filter, of the last one",
         ),
-        Binding(
-            "r",
-            "rescan",
-            "Look again",
-            show=False,
-            tooltip="look at the open files and folders again",
-        ),
-        Binding(
-            "ctrl+z",
-            "suspend_process",
-            "Suspend",
-            show=False,
-            tooltip="back to the shell; fg comes back",
-        ),
+        hidden("r", "rescan", "Look again", tooltip="look at the open files and folders again"),
+        hidden("ctrl+z", "suspend_process", "Suspend", tooltip="back to the shell; fg comes back"),
         Binding(
             "question_mark,f1",
             "help",
@@ -164,17 +148,16 @@ class ExplorerApp(App[int]):
             tooltip="what this pane shows and its keys",
         ),
         Binding("q", "quit", "Quit", tooltip="leave; asks while jobs run"),
-        Binding("ctrl+q,ctrl+c", "quit", "Quit", show=False),
-        Binding(
+        hidden("ctrl+q,ctrl+c", "quit", "Quit"),
+        hidden(
             "ctrl+p",
             "command_palette",
             "Commands",
-            show=False,
             key_display="^p :",
             tooltip="every command by its name, and the themes: dark, light",
             priority=True,
         ),
-        Binding("colon", "command_palette", show=False),
+        hidden("colon", "command_palette"),
     ]
 
     def __init__(
@@ -304,11 +287,11 @@ class ExplorerApp(App[int]):
 
     def action_travel(self, where: str) -> None:
         """Undo or redo the last step."""
-        if where not in self.history.offers:
-            self.say(f"nothing to {where}", "dim")
-            return
         before = self.session
         now = self.history.travel(where)
+        if now is before:
+            self.say(f"nothing to {where}", "dim")
+            return
         self.explorer.show(now)
         if now.baseline == before.baseline:
             self.say("")
@@ -353,10 +336,6 @@ class ExplorerApp(App[int]):
         new = [problem for problem in problems if problem not in known]
         if new:
             self.show(self.session.but(problems=[*known, *new]))
-
-    def close_jobs(self) -> None:
-        """End the workers, even if the connection is lost."""
-        self.jobs.close()
 
     def _follow(self) -> None:
         if self.settings.live == "auto":

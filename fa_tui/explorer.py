@@ -23,7 +23,7 @@ from fa_tui.pages.page import Page
 from fa_tui.session import Session
 from fa_tui.views.words import FIRST_VIEW, flip_words, parted
 from fa_tui.widgets.line import KeyBar, StatusLine, TabBar, Title
-from fa_tui.widgets.painted import Place, Uniform
+from fa_tui.widgets.painted import Place, Uniform, hidden
 from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
@@ -63,9 +63,9 @@ EXPLORER_KEYS: list[BindingType] = [
         tooltip="go to the slider of a threshold",
     ),
     # listed with the first
-    Binding("b", "slider('b')", show=False),
-    Binding("c", "slider('c')", show=False),
-    Binding("d", "slider('d')", show=False),
+    hidden("b", "slider('b')"),
+    hidden("c", "slider('c')"),
+    hidden("d", "slider('d')"),
     Binding(
         "m",
         "measure",
@@ -85,32 +85,18 @@ EXPLORER_KEYS: list[BindingType] = [
         "Flip by all limits",
         tooltip="move the limits, for all runs, to where this run has another verdict; u: back",
     ),
-    Binding(
-        "z",
-        "fold",
-        "Fold",
-        show=False,
-        tooltip="the sliders folded, for a larger page; again: unfolded",
+    hidden("z", "fold", "Fold", tooltip="the sliders folded, for a larger page; again: unfolded"),
+    hidden(
+        "n", "next_flip(1)", "Next flip", tooltip="the next run that flipped with the last step"
     ),
-    Binding(
-        "n",
-        "next_flip(1)",
-        "Next flip",
-        show=False,
-        tooltip="the next run that flipped with the last step",
-    ),
-    Binding("N", "next_flip(-1)", "Flip before", show=False, tooltip="the run that flipped before"),
-    Binding(
+    hidden("N", "next_flip(-1)", "Flip before", tooltip="the run that flipped before"),
+    hidden(
         "escape",
         "back",
         "Back",
-        show=False,
         tooltip="back: to the page, to the matrix; then a typed filter goes",
     ),
-    *(
-        Binding(tab.key, f"go({tab.name!r})", tab.name, show=False, tooltip=tab.about)
-        for tab in PAGES[1:]
-    ),
+    *(hidden(tab.key, f"go({tab.name!r})", tab.name, tooltip=tab.about) for tab in PAGES[1:]),
     Binding(
         "P",
         "app.show_problems",
@@ -322,7 +308,7 @@ class ExplorerScreen(Uniform, Screen[None]):
         """Focus a threshold's slider."""
         if self.sliders is not None:
             # at once, so that the next keys go to the slider
-            self.set_focus(self.sliders.slider(letter))
+            self.set_focus(self.sliders.sliders[letter])
 
     def action_fold(self) -> None:
         """Fold the sliders, or unfold them, on every page; again: as each page has room."""

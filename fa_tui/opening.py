@@ -127,7 +127,7 @@ def _stay(app: explorer.ExplorerApp, recent: Sequence[Path]) -> int:
     try:
         code = app.run()
     finally:
-        app.close_jobs()
+        app.jobs.close()  # even if the connection is lost
     remember_places(recent)
     if app.opens_next is not None:
         kept = msgspec.structs.asdict(app.session.thresholds)

@@ -46,95 +46,116 @@ def typed_path(text: str) -> Path:
     return Path(text)
 
 
-_PATHS_HELP = "Audit files, checkpoints, run folders, or folders of them."
-_PATHS = typer.Argument(metavar="PATH…", help=_PATHS_HELP, show_default=False, parser=typed_path)
+_PATHS = typer.Argument(
+    metavar="PATH…",
+    help="Audit files, checkpoints, run folders, or folders of them.",
+    parser=typed_path,
+)
 PathsArgument = Annotated[list[Path] | None, _PATHS]
 NamedPaths = Annotated[list[Path], _PATHS]
 """Required paths of commands that judge for a script, write or measure, which never use the sample
 runs."""
 
-_DATA_HELP = (
-    "Data to measure on: synthetic[:…], cifar10:DIR[,raw], cifar100:DIR, "
-    "imagefolder:DIR[,size=224], digits, "
-    "npz:FILE, module:callable or a plugin's name. Default: the one in the run's manifest."
-)
 DataOption = Annotated[
-    str | None, typer.Option(metavar="SPEC", help=_DATA_HELP, show_default=False)
+    str | None,
+    typer.Option(
+        metavar="SPEC",
+        help="Data to measure on: synthetic[:…], cifar10:DIR[,raw], cifar100:DIR, "
+        "imagefolder:DIR[,size=224], digits, "
+        "npz:FILE, module:callable or a plugin's name. Default: the one in the run's manifest.",
+    ),
 ]
 
-_MODEL_HELP = (
-    "The network that the weights belong to: module:callable(depth=4), your own; "
-    "timm:NAME(num_classes=10), "
-    "torchvision:NAME, hf:FOLDER, or a name of this project. Arguments are literals."
-)
 ModelOption = Annotated[
-    str | None, typer.Option(metavar="SPEC", help=_MODEL_HELP, show_default=False)
+    str | None,
+    typer.Option(
+        metavar="SPEC",
+        help="The network that the weights belong to: module:callable(depth=4), your own; "
+        "timm:NAME(num_classes=10), "
+        "torchvision:NAME, hf:FOLDER, or a name of this project. Arguments are literals.",
+    ),
 ]
 
-_WEIGHTS_HELP = (
-    "Which of several mappings of tensors in a file to take, by its name there, e.g. ema."
-)
-_WEIGHTS = typer.Option(metavar="NAME", help=_WEIGHTS_HELP, show_default="the first that fits")
-WeightsOption = Annotated[str | None, _WEIGHTS]
+WeightsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Which of several mappings of tensors in a file to take, by its name there, e.g. ema.",
+        show_default="the first that fits",
+    ),
+]
 
-_TAPS_HELP = (
-    "Modules whose outputs are the stream h_0..h_L, e.g. 'embed,blocks.*'; "
-    "with :in, whose inputs are: 'blocks.*:in,head:in'."
-)
 TapsOption = Annotated[
-    list[str] | None, typer.Option(metavar="LIST", help=_TAPS_HELP, show_default=False)
+    list[str] | None,
+    typer.Option(
+        metavar="LIST",
+        help="Modules whose outputs are the stream h_0..h_L, e.g. 'embed,blocks.*'; "
+        "with :in, whose inputs are: 'blocks.*:in,head:in'.",
+    ),
 ]
 
-_LOGITS_HELP = (
-    "Where the network's output has the logits: a place in a tuple, a key or attribute, or "
-    "module:callable, a function of the output."
-)
 LogitsOption = Annotated[
-    str | None, typer.Option(metavar="PLACE", help=_LOGITS_HELP, show_default=False)
+    str | None,
+    typer.Option(
+        metavar="PLACE",
+        help="Where the network's output has the logits: a place in a tuple, a key or attribute, "
+        "or module:callable, a function of the output.",
+    ),
 ]
 
-_LOSS_HELP = (
-    "The loss the networks were trained with: ce, bce, mse, or module:callable, a function "
-    "(outputs, labels) -> losses per sample."
-)
-LossOption = Annotated[str | None, typer.Option(metavar="LOSS", help=_LOSS_HELP, show_default="ce")]
+LossOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LOSS",
+        help="The loss the networks were trained with: ce, bce, mse, or module:callable, a "
+        "function (outputs, labels) -> losses per sample.",
+        show_default="ce",
+    ),
+]
 
-_FILTER = typer.Option(help="Only some runs, as / in the explorer: 'method:dfa flag:b growth>100'.")
-FilterOption = Annotated[str, _FILTER]
+FilterOption = Annotated[
+    str, typer.Option(help="Only some runs, as / in the explorer: 'method:dfa flag:b growth>100'.")
+]
 
-_SORT = typer.Option(
-    help="By a column of the explorer's Table page: growth; -growth, largest first."
-)
-SortOption = Annotated[str, _SORT]
+SortOption = Annotated[
+    str,
+    typer.Option(help="By a column of the explorer's Table page: growth; -growth, largest first."),
+]
 
 Form = Literal["table", "json"]
 """Forms of printed results."""
 
-_FORM = typer.Option(
-    help="A table for reading, or JSON with every digit (NaN and Infinity as Python writes them; "
-    "null with --strict-json)."
-)
-FormOption = Annotated[Form, _FORM]
+FormOption = Annotated[
+    Form,
+    typer.Option(
+        help="A table for reading, or JSON with every digit (NaN and Infinity as Python writes "
+        "them; null with --strict-json).",
+    ),
+]
 
-_ROW_FORM = typer.Option(
-    help="How to print the rows; in JSON NaN and Infinity stand as Python writes them, or as null "
-    "with --strict-json."
-)
-RowFormOption = Annotated[Literal["table", "json", "csv", "markdown"], _ROW_FORM]
+RowFormOption = Annotated[
+    Literal["table", "json", "csv", "markdown"],
+    typer.Option(
+        help="How to print the rows; in JSON NaN and Infinity stand as Python writes them, or as "
+        "null with --strict-json.",
+    ),
+]
 
+ClaimsOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Judge the claims of this TOML file seed by seed (docs/protocol.md, Claims).",
+        parser=typed_path,
+    ),
+]
 
-_CLAIMS = typer.Option(
-    metavar="FILE",
-    help="Judge the claims of this TOML file seed by seed (docs/protocol.md, Claims).",
-    show_default=False,
-    parser=typed_path,
-)
-ClaimsOption = Annotated[Path | None, _CLAIMS]
-
-_PROTOCOL = typer.Option(
-    help="v2: the successor's verdict, D1, D2, D3 by the thresholds of a, b, d; no c."
-)
-ProtocolOption = Annotated[Literal["v1", "v2"], _PROTOCOL]
+ProtocolOption = Annotated[
+    Literal["v1", "v2"],
+    typer.Option(
+        help="v2: the successor's verdict, D1, D2, D3 by the thresholds of a, b, d; no c."
+    ),
+]
 
 
 def parse_frozen_baseline(values: Sequence[str] | None) -> FrozenBaseline:
@@ -249,21 +270,20 @@ class ThresholdOptions:
             raise UsageError(str(error)) from error
 
 
-_BASELINE_HELP = (
-    "Frozen-blocks accuracy (a fraction) to assume for every run without one, but for frozen, "
-    "shallow and random_init; METHOD=ACC: for all runs of that method, in place of a recorded one "
-    "too. Marked as "
-    "assumed, and in no file as recorded; `audit` alone writes it down, as given, for runs "
-    "without one."
-)
-_BASELINE = typer.Option(metavar="[METHOD=]ACC", help=_BASELINE_HELP, show_default=False)
-
-
 @dataclass(frozen=True, kw_only=True)
 class CriteriaOptions(ThresholdOptions):
     """What runs are judged by."""
 
-    frozen_baseline: Annotated[list[str] | None, _BASELINE] = None
+    frozen_baseline: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[METHOD=]ACC",
+            help="Frozen-blocks accuracy (a fraction) to assume for every run without one, but "
+            "for frozen, shallow and random_init; METHOD=ACC: for all runs of that method, in "
+            "place of a recorded one too. Marked as assumed, and in no file as recorded; `audit` "
+            "alone writes it down, as given, for runs without one.",
+        ),
+    ] = None
 
     def criteria(self) -> Criteria:
         """The given options.
@@ -281,23 +301,28 @@ class CriteriaOptions(ThresholdOptions):
         return Criteria(self.thresholds(), parse_frozen_baseline(self.frozen_baseline))
 
 
-_H0_HELP = "‖h_0‖ of logs that hold only ‖h_L‖: bounds their growth."
-_H0 = typer.Option(metavar="NORM", help=_H0_HELP)
-_BLOCKS = typer.Option("--blocks", "--depth", metavar="L", help="Number of blocks of such logs.")
-_COLUMNS_HELP = (
-    "Columns of logs that other tools wrote: acc=val_acc,h=norms/h_*; * is the layer. Also "
-    "frozen_acc, loss, g, growth, h_L, g_L, gamma, epoch and step."
-)
-_COLUMNS = typer.Option(metavar="LIST", help=_COLUMNS_HELP, show_default=False)
-
-
 @dataclass(frozen=True)
 class Log:
     """What logs do not say: ‖h_0‖ and the number of blocks; which column is which number."""
 
-    h0: Annotated[float | None, _H0] = None
-    blocks: Annotated[int | None, _BLOCKS] = None
-    columns: Annotated[list[str] | None, _COLUMNS] = None
+    h0: Annotated[
+        float | None,
+        typer.Option(
+            metavar="NORM", help="‖h_0‖ of logs that hold only ‖h_L‖: bounds their growth."
+        ),
+    ] = None
+    blocks: Annotated[
+        int | None,
+        typer.Option("--blocks", "--depth", metavar="L", help="Number of blocks of such logs."),
+    ] = None
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LIST",
+            help="Columns of logs that other tools wrote: acc=val_acc,h=norms/h_*; * is the "
+            "layer. Also frozen_acc, loss, g, growth, h_L, g_L, gamma, epoch and step.",
+        ),
+    ] = None
 
     def __bool__(self) -> bool:
         return self.h0 is not None or self.blocks is not None
@@ -372,14 +397,14 @@ class Chosen(NamedTuple):
     log: Log = Log()
 
 
-_METHODS = typer.Option(metavar="LIST", help="Only runs of these methods.", show_default=False)
-_SEEDS = typer.Option(metavar="LIST", help="Only runs of these seeds.", show_default=False)
-
-
 @dataclass(frozen=True, kw_only=True)
 class _ChoiceOptions:
-    methods: Annotated[list[str] | None, _METHODS] = None
-    seeds: Annotated[list[str] | None, _SEEDS] = None
+    methods: Annotated[
+        list[str] | None, typer.Option(metavar="LIST", help="Only runs of these methods.")
+    ] = None
+    seeds: Annotated[
+        list[str] | None, typer.Option(metavar="LIST", help="Only runs of these seeds.")
+    ] = None
     filter: FilterOption = ""
 
 
@@ -396,28 +421,34 @@ class ChosenOptions(CriteriaOptions, Log, _ChoiceOptions):
         return Chosen(self.criteria(), self.methods, self.seeds, self.filter, self)
 
 
-_DEVICE = typer.Option(help="auto, cpu, cuda:all, cuda:1, or several with commas: one worker each.")
-_JOBS = typer.Option(
-    metavar="N", help="Workers at a time.", show_default="one per GPU; on a CPU one for 8 runs"
-)
-_ENGINE = typer.Option(
-    help="Where: worker processes of this machine, or a Ray cluster (needs ray)."
-)
-_ADDRESS = typer.Option(
-    metavar="HOST:PORT",
-    help="The Ray cluster's head, or auto: the one that runs on this machine.",
-    show_default="RAY_ADDRESS",
-)
-
-
 @dataclass(frozen=True, kw_only=True)
 class ExecutionOptions:
     """Execution of measurements."""
 
-    device: Annotated[str, _DEVICE] = "auto"
-    jobs: Annotated[int | None, _JOBS] = None
-    engine: Annotated[Literal["local", "ray"], _ENGINE] = "local"
-    address: Annotated[str | None, _ADDRESS] = None
+    device: Annotated[
+        str,
+        typer.Option(help="auto, cpu, cuda:all, cuda:1, or several with commas: one worker each."),
+    ] = "auto"
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Workers at a time.",
+            show_default="one per GPU; on a CPU one for 8 runs",
+        ),
+    ] = None
+    engine: Annotated[
+        Literal["local", "ray"],
+        typer.Option(help="Where: worker processes of this machine, or a Ray cluster (needs ray)."),
+    ] = "local"
+    address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="The Ray cluster's head, or auto: the one that runs on this machine.",
+            show_default="RAY_ADDRESS",
+        ),
+    ] = None
 
     def execution(self) -> Execution:
         """What was given."""

@@ -312,9 +312,10 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
         if self.scope is not None and self.since.scope is not None:
             rows = sorted({*self.scope, *self.since.scope})
         differ = _differing(self.since, self)
-        return [Flip(row, self.since._masks(row), self._masks(row)) for row in rows if differ[row]]
+        return [Flip(row, self.since.masks(row), self.masks(row)) for row in rows if differ[row]]
 
-    def _masks(self, row: int) -> tuple[int, int]:
+    def masks(self, row: int) -> tuple[int, int]:
+        """The masks of a run's firing and undecided letters."""
         return self.flags[row], self.undecided[row]
 
     def is_step_from(self, before: Session) -> bool:
@@ -385,14 +386,13 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
         """A run's report as the thresholds judge it."""
         return self.rows[index].report.with_thresholds(self.thresholds)
 
-    def cell(self, index: int, *, ascii_only: bool = False) -> str:
+    def cell(self, index: int) -> str:
         """A run's judgement in five characters (`cell_text`)."""
         return cell_text(
             letters_of(self.flags[index]),
             letters_of(self.coverage[index]),
             letters_of(self.undecided[index]),
             self.rows[index].no_claim,
-            ascii_only=ascii_only,
         )
 
     def alike(self, index: int) -> list[int]:
@@ -548,11 +548,6 @@ class History:
         self.past: list[Session] = []
         self.future: list[Session] = []
         self._last: tuple[str | None, float] = None, 0.0
-
-    @property
-    def offers(self) -> tuple[str, ...]:
-        """The available actions among ``undo`` and ``redo``."""
-        return ("undo",) * bool(self.past) + ("redo",) * bool(self.future)
 
     def record(self, now: Session, series: str | None, at: float, *, is_drag: bool = False) -> None:
         """Take a step of thresholds or baseline.

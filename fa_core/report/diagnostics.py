@@ -347,23 +347,19 @@ def cell_text(
     coverage: Collection[str],
     undecided: Collection[str] = "",
     no_claim: str = "",
-    *,
-    ascii_only: bool = False,
 ) -> str:
     """A judgement in five characters: a mark, then a sign per diagnostic (`cell_legend`).
 
     Args:
         flags, coverage, undecided, no_claim: as in `judgement_of`.
-        ascii_only: for terminals without Unicode.
 
     >>> (cell_text("abd", "abcd"), cell_text("", "abc", "b"), cell_text("a", "ab", "b"),
     ...     cell_text("", ""), cell_text("d", "abd", "", CONTROL),
     ...     cell_text("d", "abd", "", NOT_MEASURED))
     ('✗ab-d', '~-~-·', '✗a~··', '?····', '▫--·d', '?--·d')
     """
-    fires, passes, missing, own = "!+.o" if ascii_only else "✗✓·▫"
-    marks = {WALKS_BACK: fires, TRUSTWORTHY: passes, CONTROL: own, UNDECIDED: "~"}
-    signs = dict.fromkeys(LETTERS, missing) | dict.fromkeys(coverage, "-")
+    marks = {WALKS_BACK: "✗", TRUSTWORTHY: "✓", CONTROL: "▫", UNDECIDED: "~"}
+    signs = dict.fromkeys(LETTERS, "·") | dict.fromkeys(coverage, "-")
     signs |= {letter: letter for letter in flags} | dict.fromkeys(undecided, "~")
     mark = marks.get(judgement_of(flags, coverage, undecided, no_claim), "?")
     return mark + "".join(signs.values())

@@ -275,14 +275,13 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
     reference_drift_dominated = _fires("c")
     frozen_baseline_undercut = _fires("d")
 
-    def cell(self, *, ascii_only: bool = False) -> str:
+    def cell(self) -> str:
         """The judgement in five characters (`cell_text`)."""
         return cell_text(
             self.flags,
             self.coverage,
             self.undecided,
             self.no_claim,
-            ascii_only=ascii_only,
         )
 
     @cached_property

@@ -81,17 +81,6 @@ def _print(
     raise typer.Exit(runs.exit_code)
 
 
-_HEALTHY = typer.Option(
-    metavar="LIST",
-    help="Methods that should pass, or none; default: bp, ep of the published audit.",
-    show_default=False,
-)
-_DEGENERATE_HELP = (
-    "Methods that should fire, or none; default: dfa, state_bridge, credit_bridge of that audit."
-)
-_DEGENERATE = typer.Option(metavar="LIST", help=_DEGENERATE_HELP, show_default=False)
-
-
 def _group(values: list[str] | None) -> list[str] | None:
     """The methods of a group: None for the default, an empty list for ``none``."""
     methods = options.split_list(values)
@@ -102,8 +91,21 @@ def _group(values: list[str] | None) -> list[str] | None:
 
 def sweep_command(
     paths: options.NamedPaths,
-    healthy: Annotated[list[str] | None, _HEALTHY] = None,
-    degenerate: Annotated[list[str] | None, _DEGENERATE] = None,
+    healthy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LIST",
+            help="Methods that should pass, or none; default: bp, ep of the published audit.",
+        ),
+    ] = None,
+    degenerate: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LIST",
+            help="Methods that should fire, or none; default: dfa, state_bridge, credit_bridge of "
+            "that audit.",
+        ),
+    ] = None,
     format: options.FormOption = "table",
     *,
     selection: ChosenOptions,
@@ -134,14 +136,15 @@ def sweep_command(
     _print(runs, format, record, blocks, groups)
 
 
-_CHANCE = typer.Option(
-    metavar="ACC", help="Accuracy of guessing, a fraction (S0 withdraws it); default 1/classes."
-)
-
-
 def utility_command(
     paths: options.NamedPaths,
-    chance: Annotated[float | None, _CHANCE] = None,
+    chance: Annotated[
+        float | None,
+        typer.Option(
+            metavar="ACC",
+            help="Accuracy of guessing, a fraction (S0 withdraws it); default 1/classes.",
+        ),
+    ] = None,
     format: options.FormOption = "table",
     *,
     selection: ChosenOptions,
@@ -165,14 +168,14 @@ def utility_command(
     _print(runs, format, analysis.to_dict(), utility_blocks(analysis))
 
 
-_STOP_ON = typer.Option(
-    "--stop-on", metavar="LETTERS", help="Diagnostics that would end a run, e.g. b or ab."
-)
-
-
 def timeline_command(
     paths: options.NamedPaths,
-    stop_on: Annotated[str, _STOP_ON] = "ab",
+    stop_on: Annotated[
+        str,
+        typer.Option(
+            "--stop-on", metavar="LETTERS", help="Diagnostics that would end a run, e.g. b or ab."
+        ),
+    ] = "ab",
     follow: Annotated[
         bool, typer.Option("--follow", help="Print again whenever a trace grows, until Ctrl-C.")
     ] = False,
@@ -212,27 +215,30 @@ def timeline_command(
     raise typer.Exit(code)
 
 
-_REPORT_OUT_HELP = "A name ending in .md, .html, .tex, .svg, .pdf, .png or .csv."
-
-
-_FIGURE_HELP = (
-    "What .svg, .pdf and .png show: methods, rescue (by the penalty), timeline or gamma "
-    "(over epochs)."
-)
-_FIGURE = typer.Option(metavar="NAME", help=_FIGURE_HELP)
-_CARD = typer.Option("--card", help="The form's first page alone, as .html or .md.")
-
-
 def report_command(
     out: Annotated[
-        Path, typer.Option(metavar="FILE", help=_REPORT_OUT_HELP, parser=options.typed_path)
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help="A name ending in .md, .html, .tex, .svg, .pdf, .png or .csv.",
+            parser=options.typed_path,
+        ),
     ],
     paths: options.NamedPaths,
-    card: Annotated[bool, _CARD] = False,
+    card: Annotated[
+        bool, typer.Option("--card", help="The form's first page alone, as .html or .md.")
+    ] = False,
     claims: options.ClaimsOption = None,
     *,
     protocol: options.ProtocolOption = "v1",
-    figure: Annotated[str, _FIGURE] = "methods",
+    figure: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="What .svg, .pdf and .png show: methods, rescue (by the penalty), timeline or "
+            "gamma (over epochs).",
+        ),
+    ] = "methods",
     selection: ChosenOptions,
 ) -> None:
     """Write the reporting form: what goes into a paper's appendix.

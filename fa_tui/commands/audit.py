@@ -53,13 +53,8 @@ _CREDIT_AGAIN = typer.Option(
     "--credit",
     metavar="MODULE:CALLABLE",
     help="The function that gave the credit.",
-    show_default=False,
 )
-_PRECISION_HELP = (
-    "Compare the gradients with float64 ones, per layer, also where (b) does not fire: is the "
-    "reference itself right?"
-)
-_ABLATE_HELP = "Measure accuracy without each block: passes per block."
+
 _RESUME = typer.Option(
     "--resume", help="Skip what FILE holds already, measured from the same files and settings."
 )
@@ -83,8 +78,18 @@ def audit_command(  # noqa: PLR0913 (options of a command)
     norm_batches: Annotated[int, typer.Option(help="How many of them (a) and (b) use.")] = 1,
     dtype: Annotated[Literal["auto", "float32", "float64", "as-is"], _DTYPE] = "auto",
     credit: Annotated[str, _CREDIT] = "gamma",
-    precision: Annotated[bool, typer.Option("--precision", help=_PRECISION_HELP)] = False,
-    ablate: Annotated[bool, typer.Option("--ablate", help=_ABLATE_HELP)] = False,
+    precision: Annotated[
+        bool,
+        typer.Option(
+            "--precision",
+            help="Compare the gradients with float64 ones, per layer, also where (b) does not "
+            "fire: is the reference itself right?",
+        ),
+    ] = False,
+    ablate: Annotated[
+        bool,
+        typer.Option("--ablate", help="Measure accuracy without each block: passes per block."),
+    ] = False,
     *,
     workers: ExecutionOptions,
     resume: Annotated[bool, _RESUME] = False,

@@ -33,7 +33,6 @@ _Require = Annotated[
     typer.Option(
         metavar="LETTERS",
         help="Diagnostics that every run must have measured, exactly: abd.",
-        show_default=False,
     ),
 ]
 _ONLY_CLAIMS = typer.Option("--only-claims", help="Judge the claims; no run counts by itself.")

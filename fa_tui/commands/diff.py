@@ -15,13 +15,15 @@ from fa_tui.commands.verdict_table import judged
 from fa_tui.options import ChosenOptions
 from fa_tui.views.differences import difference_grid, difference_summary
 
-_BEFORE = typer.Argument(metavar="A", help="A file or folder.", parser=options.typed_path)
-_AFTER = typer.Argument(metavar="B", help="What it is compared with.", parser=options.typed_path)
-
 
 def diff_command(
-    before: Annotated[Path, _BEFORE],
-    after: Annotated[Path, _AFTER],
+    before: Annotated[
+        Path, typer.Argument(metavar="A", help="A file or folder.", parser=options.typed_path)
+    ],
+    after: Annotated[
+        Path,
+        typer.Argument(metavar="B", help="What it is compared with.", parser=options.typed_path),
+    ],
     format: options.FormOption = "table",
     *,
     selection: ChosenOptions,

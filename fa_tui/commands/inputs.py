@@ -169,7 +169,7 @@ def selected(
     *,
     may_be_none: bool = False,
 ) -> Sequence[AuditRow]:
-    """The chosen audits, as in `open_runs`; all unchanged if nothing is chosen.
+    """The chosen audits, as in `open_runs`; all of them if nothing is chosen.
 
     Args:
         found: the scanned paths.
@@ -180,11 +180,8 @@ def selected(
     Raises:
         UsageError: as `open_runs`.
     """
-    look = look._replace(filter=chosen.filter)
-    if look == ViewState() and not (chosen.methods or chosen.seeds or chosen.log):
-        chosen.criteria.baseline.check(row.method for row in found.rows)
-        return found.rows
     rows, _ = of_methods_and_seeds(found, chosen)
+    look = look._replace(filter=chosen.filter)
     kept = arranged(look, rows, chosen.criteria.thresholds)
     if found.rows and not kept and not may_be_none:
         raise _none_passes(chosen)

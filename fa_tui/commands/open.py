@@ -21,11 +21,6 @@ _NO_SCREEN = (
     "here is the table"
 )
 
-_SHOW_HELP = f"What the matrix shows: {', '.join((CELL_LETTERS, *CELLS))}."
-_SHOW = typer.Option(
-    "--show", metavar="WHAT", help=_SHOW_HELP, show_default="what the settings say"
-)
-
 
 def open_command(  # noqa: PLR0913 (options of a command)
     context: typer.Context,
@@ -35,7 +30,15 @@ def open_command(  # noqa: PLR0913 (options of a command)
     taps: options.TapsOption = None,
     logits: options.LogitsOption = None,
     loss: options.LossOption = None,
-    show: Annotated[str, _SHOW] = "",
+    show: Annotated[
+        str,
+        typer.Option(
+            "--show",
+            metavar="WHAT",
+            help=f"What the matrix shows: {', '.join((CELL_LETTERS, *CELLS))}.",
+            show_default="what the settings say",
+        ),
+    ] = "",
     filter: options.FilterOption = "",
     sort: options.SortOption = "",
     long: Annotated[

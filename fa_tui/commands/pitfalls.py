@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from fa_core.pitfalls import Demonstration
 
 
-_NAMES = typer.Argument(
-    metavar="[NAME]…", help="Which, by name or number; default: all seven.", show_default=False
-)
-
-
 def pitfalls_command(
-    names: Annotated[list[str] | None, _NAMES] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME]…",
+            help="Which, by name or number; default: all seven.",
+        ),
+    ] = None,
     format: options.FormOption = "table",
 ) -> None:
     """Compute seven pitfalls: the wrong and the right value.

@@ -33,28 +33,6 @@ if TYPE_CHECKING:
 MOST_THREADS = 1024
 """Maximum of CPU threads: more may end the process."""
 
-_THREADS = typer.Option(
-    min=1, max=MOST_THREADS, help="CPU threads (default: 1 for small networks, else PyTorch's)."
-)
-_DEVICE_HELP = "auto, cpu, cuda:all, cuda:1, or several with commas: a run at a time on each."
-_JOBS = typer.Option(metavar="N", help="Runs at a time.", show_default="one per device")
-_OUT = typer.Option(metavar="PATH", help="Folder for the run folders.", parser=options.typed_path)
-_ARCH_HELP = (
-    "resmlp, resmlp_wide, studentnet, vit_mini, smallcnn, small_resnet, resnet20 or resnet56."
-)
-_EPOCHS = "Passes over the training samples; --method random_init is the untrained network."
-_DATA_HELP = (
-    "synthetic[:input=16,ambient=1024], cifar10:DIR, cifar100:DIR, imagefolder:DIR, digits, "
-    "npz:FILE or "
-    "module:callable."
-)
-_TERMINAL_LN = typer.Option("--terminal-ln/--no-terminal-ln", help="LayerNorm before the head.")
-_METHOD_ARG = typer.Option(
-    metavar="KEY=VALUE", help="An option of the method, e.g. variant=stable."
-)
-_ARCH_ARG = typer.Option(metavar="KEY=VALUE", help="An argument of the network, e.g. hidden=256.")
-_STOP_ON_HELP = "End a run when one of these fires, e.g. ab; (d) is judged at the end."
-
 
 def train_command(  # noqa: PLR0913 (options of a command)
     method: Annotated[
@@ -63,34 +41,85 @@ def train_command(  # noqa: PLR0913 (options of a command)
             help="Credit rules, e.g. bp,dfa; frozen, one for each of them, gives (d) its baseline."
         ),
     ],
-    out: Annotated[Path, _OUT],
-    arch: Annotated[str, typer.Option(help=_ARCH_HELP)] = "resmlp",
-    data: Annotated[str, typer.Option(metavar="SPEC", help=_DATA_HELP)] = "synthetic",
+    out: Annotated[
+        Path,
+        typer.Option(metavar="PATH", help="Folder for the run folders.", parser=options.typed_path),
+    ],
+    arch: Annotated[
+        str,
+        typer.Option(
+            help="resmlp, resmlp_wide, studentnet, vit_mini, smallcnn, small_resnet, resnet20 or "
+            "resnet56.",
+        ),
+    ] = "resmlp",
+    data: Annotated[
+        str,
+        typer.Option(
+            metavar="SPEC",
+            help="synthetic[:input=16,ambient=1024], cifar10:DIR, cifar100:DIR, imagefolder:DIR, "
+            "digits, npz:FILE or module:callable.",
+        ),
+    ] = "synthetic",
     seeds: Annotated[list[str], typer.Option(help="One run each.")] = ["42"],  # noqa: B006
-    epochs: Annotated[int, typer.Option(min=1, help=_EPOCHS)] = 30,
+    epochs: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Passes over the training samples; --method random_init is the untrained network.",
+        ),
+    ] = 30,
     lam: Annotated[
         list[str], typer.Option(help="λ of the penalty λ‖f‖²; several make a sweep.")
     ] = ["0"],  # noqa: B006
     d: Annotated[list[str] | None, typer.Option("--d", help="Width; several make a sweep.")] = None,
     L: Annotated[list[str] | None, typer.Option("--L", help="Depth; several make a sweep.")] = None,
-    terminal_ln: Annotated[bool | None, _TERMINAL_LN] = None,
-    method_arg: Annotated[list[str] | None, _METHOD_ARG] = None,
-    arch_arg: Annotated[list[str] | None, _ARCH_ARG] = None,
+    terminal_ln: Annotated[
+        bool | None,
+        typer.Option("--terminal-ln/--no-terminal-ln", help="LayerNorm before the head."),
+    ] = None,
+    method_arg: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="An option of the method, e.g. variant=stable."),
+    ] = None,
+    arch_arg: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="An argument of the network, e.g. hidden=256."),
+    ] = None,
     lr: Annotated[float, typer.Option(help="Learning rate.")] = 1e-3,
     weight_decay: Annotated[float, typer.Option(help="Weight decay.")] = 0.01,
     schedule: Annotated[str, typer.Option(help="cosine or constant.")] = "cosine",
     optimizer: Annotated[str, typer.Option(help="adamw, adam or sgd.")] = "adamw",
     batch_size: Annotated[int, typer.Option(help="Samples per step.")] = 128,
-    stop_on: Annotated[str, typer.Option(metavar="LETTERS", help=_STOP_ON_HELP)] = "",
+    stop_on: Annotated[
+        str,
+        typer.Option(
+            metavar="LETTERS",
+            help="End a run when one of these fires, e.g. ab; (d) is judged at the end.",
+        ),
+    ] = "",
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with unfinished runs, skip finished ones.")
     ] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Train again over what is there.")
     ] = False,
-    device: Annotated[str, typer.Option(help=_DEVICE_HELP)] = "auto",
-    jobs: Annotated[int | None, _JOBS] = None,
-    threads: Annotated[int | None, _THREADS] = None,
+    device: Annotated[
+        str,
+        typer.Option(
+            help="auto, cpu, cuda:all, cuda:1, or several with commas: a run at a time on each."
+        ),
+    ] = "auto",
+    jobs: Annotated[
+        int | None, typer.Option(metavar="N", help="Runs at a time.", show_default="one per device")
+    ] = None,
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=MOST_THREADS,
+            help="CPU threads (default: 1 for small networks, else PyTorch's).",
+        ),
+    ] = None,
     *,
     limits: ThresholdOptions,
 ) -> None:

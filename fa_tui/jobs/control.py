@@ -120,11 +120,9 @@ class JobControl:
 
     def _outcome(self, row: int, words: str) -> str:
         """The verdict of a measured run; of one measured again, how it compares with its audit."""
-        app = self._app
-        cell = app.session.cell(row, ascii_only=not app.terminal.unicode)
         if row in self.again:
-            words = again_words(self.again[row].comparison, app.terminal.glyphs)
-        return f"{cell}  {words}".rstrip()
+            words = again_words(self.again[row].comparison, self._app.terminal.glyphs)
+        return f"{self._app.session.cell(row)}  {words}".rstrip()
 
     def _elsewhere(self) -> Iterator[Listed]:
         """The runs that other processes train or measure, or did before they failed or died."""

@@ -99,10 +99,6 @@ def times_of(job: Listed) -> str:
     return f"for {time_words(job.took)}"
 
 
-OVER = ("done", "failed", "cancelled")
-"""Final states."""
-
-
 class Listed(msgspec.Struct, frozen=True, kw_only=True):
     """A job's current state.
 
@@ -141,7 +137,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def over(self) -> bool:
         """Whether it is final."""
-        return self.state in OVER
+        return self.state in ("done", "failed", "cancelled")
 
     @property
     def can_retry(self) -> bool:

@@ -21,7 +21,7 @@ from fa_tui.share import Shared, Table, command_for
 from fa_tui.views.printed import lines_of
 from fa_tui.views.words import left_out_words, scope_pieces
 from fa_tui.widgets.line import TabBar, TextLines
-from fa_tui.widgets.painted import Row
+from fa_tui.widgets.painted import Row, hidden
 from fa_tui.widgets.table import GridTable
 
 _KEYS = {"sweep": "1", "seeds": "2"}
@@ -86,7 +86,7 @@ belongs to its run: no filter takes it away
             Binding(key, f"open({name!r})", name.capitalize(), tooltip=f"the analysis {name}")
             for name, key in _KEYS.items()
         ),
-        Binding("tab,shift+tab", "turn", "Next", show=False),
+        hidden("tab,shift+tab", "turn", "Next"),
     ]
 
     def __init__(self, session: Session) -> None:

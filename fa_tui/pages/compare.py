@@ -27,7 +27,7 @@ from fa_tui.views.words import runs_words, scope_pieces
 from fa_tui.widgets.chart import LayerCharts
 from fa_tui.widgets.compare_view import CompareView
 from fa_tui.widgets.line import Line
-from fa_tui.widgets.painted import Row
+from fa_tui.widgets.painted import Row, hidden
 
 _ROOMY = 48
 """Lines of the terminal from which there is room for charts."""
@@ -67,9 +67,7 @@ different networks have no mean
 
     BINDINGS = [
         Binding("tab", "flip(1)", "Next", tooltip="compare the next method"),
-        Binding(
-            "shift+tab", "flip(-1)", "Previous", show=False, tooltip="compare the method before"
-        ),
+        hidden("shift+tab", "flip(-1)", "Previous", tooltip="compare the method before"),
         Binding("v", "chart", "View", tooltip="‖h‖ and ‖g‖ over the layers, or the table"),
         Binding("enter", "go", "Go there", tooltip="to this run in the matrix"),
     ]

@@ -134,7 +134,7 @@ and B: how many of their measured runs need walk-back. Of several opened paths e
         """A run's cell, as the matrix shows it."""
         if row is None:
             return [(NOTHING, "dim")]
-        cell = row.report.cell(ascii_only=not self.app.terminal.unicode)
+        cell = self.app.terminal.glyphs.say(row.report.cell())
         return verdict_pieces(cell, tone_of(row.report.claim))
 
     def title(self) -> Row:

@@ -17,9 +17,7 @@ class MatrixPage(RunsPage):
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        look = self.app.begins
-        self.view = Matrix(session, CELLS.get(look.show))
-        self.view.id = "matrix"
+        self.view = Matrix(session, CELLS.get(self.app.begins.show))
 
     def shows(self) -> str:
         quantity = self.view.quantity

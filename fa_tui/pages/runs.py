@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.widget import Widget
 
 from fa_core.report.diagnostics import cell_legend
@@ -19,7 +18,7 @@ from fa_tui.views.epochs import work_lines
 from fa_tui.views.looks import SeedLooks
 from fa_tui.views.text import as_many, short_paths
 from fa_tui.views.words import title_pieces
-from fa_tui.widgets.painted import Place, Row, row_text
+from fa_tui.widgets.painted import Place, Row, hidden, row_text
 from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
@@ -44,12 +43,8 @@ class RunsPage(Page):
 
     FOLDS_BELOW = 16
     BINDINGS = [
-        Binding(
-            "enter",
-            "open_run",
-            "Details",
-            show=False,
-            tooltip="the run on all of the width; esc goes back",
+        hidden(
+            "enter", "open_run", "Details", tooltip="the run on all of the width; esc goes back"
         ),
     ]
 

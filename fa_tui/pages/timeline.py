@@ -8,7 +8,6 @@ from math import ceil
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.containers import Horizontal
 from textual.widget import Widget
 
@@ -29,7 +28,7 @@ from fa_tui.views.words import filter_name, limit_words, title_facts
 from fa_tui.widgets.chart import Canvas
 from fa_tui.widgets.epoch_chart import SHOWN, epoch_chart, is_recorded
 from fa_tui.widgets.line import Line, TabBar, TextLines
-from fa_tui.widgets.painted import Row
+from fa_tui.widgets.painted import Row, hidden
 from fa_tui.widgets.table import GridTable, LineTable
 
 _FLUSH_SECONDS = 0.001
@@ -89,11 +88,10 @@ without intervals is judged by its numbers.
     """
 
     BINDINGS = [
-        Binding(
+        hidden(
             str(place),
             f"open({shown.label!r})",
             shown.label,
-            show=False,
             tooltip=f"{shown.label} over the epochs",
         )
         for place, shown in enumerate(SHOWN, 1)

@@ -17,7 +17,7 @@ from fa_tui.screens.questions import Dialog, Question
 from fa_tui.session import Session
 from fa_tui.widgets.entry import Entry
 from fa_tui.widgets.line import Line, TextLines
-from fa_tui.widgets.painted import MOVES, SCROLLS, Row
+from fa_tui.widgets.painted import MOVES, SCROLLS, Row, hidden
 
 
 class HelpScreen(Dialog[None]):
@@ -31,11 +31,11 @@ class HelpScreen(Dialog[None]):
     """
 
     BINDINGS = [
-        Binding("question_mark,f1", "dismiss", show=False, priority=True),
+        hidden("question_mark,f1", "dismiss", priority=True),
         Binding("enter", "open", "Whole section", priority=True),
         # letters are text to type, ^u and ^d edit it
         *(
-            Binding(keys.partition(",")[0], f"pane({action!r})", show=False, priority=True)
+            hidden(keys.partition(",")[0], f"pane({action!r})", priority=True)
             for keys, action in zip(MOVES, SCROLLS, strict=True)
             if not keys.startswith("ctrl")
         ),
@@ -101,7 +101,7 @@ class ProblemsScreen(ReadScreen):
     """
 
     BINDINGS = [
-        Binding("P", "dismiss", "Problems", show=False),
+        hidden("P", "dismiss", "Problems"),
     ]
 
     def __init__(self, session: Session) -> None:
@@ -147,7 +147,7 @@ class Palette(CommandPalette, Question[None]):
         commands: what it offers.
     """
 
-    BINDINGS = [Binding("ctrl+c,ctrl+q", "escape", show=False, priority=True)]
+    BINDINGS = [hidden("ctrl+c,ctrl+q", "escape", priority=True)]
 
     def __init__(self, commands: SimpleProvider) -> None:
         asks = "type what to do; enter does it, esc leaves"

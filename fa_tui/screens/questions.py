@@ -19,7 +19,7 @@ from textual.widgets import OptionList
 from fa_tui.views.text import padded, width_of
 from fa_tui.widgets.entry import Entry
 from fa_tui.widgets.line import KeyBar, Line, TextLines
-from fa_tui.widgets.painted import moving
+from fa_tui.widgets.painted import hidden, moving
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
@@ -167,7 +167,7 @@ class EntryScreen(Question[str | None]):
             priority=True,
             tooltip="one of those that were open before",
         ),
-        Binding("up", "earlier(-1)", show=False, priority=True),
+        hidden("up", "earlier(-1)", priority=True),
         Binding("tab", "complete", "Complete", priority=True, tooltip="take the grey letters"),
         Binding(
             "f1", "app.help", "Help", key_display="F1", tooltip="what is typed here and its keys"

@@ -150,7 +150,7 @@ class Column(NamedTuple):
 def columns_of(runs: Runs) -> list[Column]:
     """The columns behind method and seed, whatever the filter."""
     return [
-        Column("verdict", "verdict", 10, _judged, _nothing),
+        Column("verdict", "verdict", 10, Session.masks, _nothing),
         *map(_of_quantity, QUANTITIES),
         *(_of_axis(name) for name in own_axes(runs.rows)),
         Column("key", "run", _fitting(runs, "key", _KEYS), own("key"), own("key")),
@@ -170,13 +170,9 @@ def _nothing(session: Session, row: int) -> str:
     return ""
 
 
-def _judged(session: Session, row: int) -> tuple[int, int]:
-    return session.flags[row], session.undecided[row]
-
-
 def _worded(session: Session, row: int) -> tuple[str, int, int]:
     # of many rows no report is read
-    return session.judgement(row), *_judged(session, row)
+    return session.judgement(row), *session.masks(row)
 
 
 def _fitting(runs: Runs, name: str, cells: range) -> int:

@@ -75,17 +75,16 @@ _EPOCHS_SHOWN = 4
 """Of the end of a run's trace."""
 
 
-def cell_so_far(session: Session, row: int, *, ascii_only: bool = False) -> str:
+def cell_so_far(session: Session, row: int) -> str:
     """The letters of a run that `is_begun`, by the last epoch of its trace; a mark in front says
     that they are not its verdict: ``▸ab··``."""
-    mark = ">" if ascii_only else "▸"
-    return mark + _letters(session, session.epochs_of(row)[-1:], ascii_only)
+    return "▸" + _letters(session, session.epochs_of(row)[-1:])
 
 
-def _letters(session: Session, epochs: Sequence[TraceEpoch], ascii_only: bool) -> str:
+def _letters(session: Session, epochs: Sequence[TraceEpoch]) -> str:
     """The four letters of one epoch, or of none."""
     report = epochs[0].report() if epochs else DiagnosticReport()
-    return report.with_thresholds(session.thresholds).cell(ascii_only=ascii_only)[1:]
+    return report.with_thresholds(session.thresholds).cell()[1:]
 
 
 def work_lines(session: Session, row: int) -> Iterator[tuple[str, str]]:
@@ -108,7 +107,7 @@ def work_lines(session: Session, row: int) -> Iterator[tuple[str, str]]:
 
 def _epoch_text(session: Session, epoch: TraceEpoch) -> str:
     """``epoch 4  --··  loss 1.16  acc 0.523``."""
-    parts = [f"epoch {epoch.epoch}", _letters(session, [epoch], ascii_only=False)]
+    parts = [f"epoch {epoch.epoch}", _letters(session, [epoch])]
     if epoch.loss is not None:
         parts.append(f"loss {short(epoch.loss)}")
     if epoch.test_acc is not None:

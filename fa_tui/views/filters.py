@@ -258,11 +258,7 @@ def _known(name: str, axes: Collection[str], term: str) -> str:
     """
     if not name:
         raise UsageError(f"{term}: of what?", hint=f"write growth{term}")
-    every = names(axes)
-    known = meant(name, every)
-    if known is None:
-        raise UsageError(f"{name} is not known", hint=_near(name, every))
-    return known
+    return _one_of(names(axes), name)
 
 
 def _is_number(text: str) -> bool:
@@ -374,13 +370,13 @@ def understood(view: ViewState, session: Session) -> ViewState:
         UsageError: an unknown name, with the known ones as a hint; an unreadable filter.
     """
     if view.show:
-        view = view._replace(show=_value_of_option("--show", view.show, (CELL_LETTERS, *CELLS)))
+        view = view._replace(show=_one_of((CELL_LETTERS, *CELLS), view.show, "--show "))
     if view.filter:
         filter_of(view, session)
     if view.sort:
         names = [column.name for column in every_column(session)]
         typed = view.sort.removeprefix("-")
-        sort = _value_of_option("--sort", typed, names)
+        sort = _one_of(names, typed, "--sort ")
         if view.sort.startswith("-"):
             sort = f"-{sort}"
         view = view._replace(sort=sort, long=True)
@@ -417,8 +413,8 @@ def arranged(
     return [rows[row] for row in ordered(session, kept, view.sort)]
 
 
-def _value_of_option(option: str, typed: str, known: Collection[str]) -> str:
+def _one_of(known: Collection[str], typed: str, option: str = "") -> str:
     name = meant(typed, known)
     if name is None:
-        raise UsageError(f"{option} {typed} is not known", hint=_near(typed, known))
+        raise UsageError(f"{option}{typed} is not known", hint=_near(typed, known))
     return name

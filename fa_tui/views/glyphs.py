@@ -41,7 +41,7 @@ class Glyphs(msgspec.Struct, frozen=True):
     """One set of characters. Each is one cell wide unless noted.
 
     Attributes:
-        name: ``"unicode"`` or ``"ascii"``.
+        unicode: whether every character can be drawn, 2×4 dots per cell too.
         passes: a trustworthy run.
         fires: a run that needs walk-back.
         unmeasured: in place of a diagnostic's letter.
@@ -71,10 +71,9 @@ class Glyphs(msgspec.Struct, frozen=True):
         arrow: from → to (may be two cells).
         ellipsis: text was cut here (may be two cells).
         seeds: marks of seeds, in order.
-        braille: whether 2×4 dots per cell can be drawn.
     """
 
-    name: str = "unicode"
+    unicode: bool = True
     passes: str = "✓"
     fires: str = "✗"
     unmeasured: str = "·"
@@ -108,7 +107,6 @@ class Glyphs(msgspec.Struct, frozen=True):
     arrow: str = "→"
     ellipsis: str = "…"
     seeds: str = "○□△▽◇☆GHIJKLMNOPQRSTUVWXYZ"
-    braille: bool = True
 
     def say(self, text: str) -> str:
         r"""A text in this set's alphabet: unchanged in Unicode, transliterated in ASCII.
@@ -123,7 +121,7 @@ class Glyphs(msgspec.Struct, frozen=True):
             text = sanitize(text)
         # terminals disagree on the width of a sign with a variation selector, too
         text = text.replace("\ufe0f", "")
-        if self.name == "unicode":
+        if self.unicode:
             return text
         return text.translate(_TO_ASCII).encode("ascii", "replace").decode("ascii")
 
@@ -140,12 +138,12 @@ UNICODE = Glyphs()
 def _ascii() -> Glyphs:
     """The Unicode set transliterated, except for two signs that would repeat others."""
     signs = asdict(UNICODE)
-    signs.pop("braille")
+    signs.pop("unicode")
     for name, sign in signs.items():
         signs[name] = sign.translate(_TO_ASCII)
     return Glyphs(
-        **signs | {"name": "ascii", "deviates": "#", "nonfinite": "!", "seeds": ascii_uppercase},
-        braille=False,
+        **signs | {"deviates": "#", "nonfinite": "!", "seeds": ascii_uppercase},
+        unicode=False,
     )
 
 

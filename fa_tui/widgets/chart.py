@@ -225,7 +225,7 @@ class _Cells:
 
     def draw_curve(self, curve: Curve) -> None:
         """Draw the lines between a curve's points."""
-        braille = self._glyphs.braille
+        braille = self._glyphs.unicode
         across = up = 1
         if braille:
             across, up = 2, 4

@@ -219,7 +219,7 @@ class RunPage:
         row = self._row
         report = self._report
         ellipsis = self._glyphs.ellipsis
-        mark = self._so_far or report.cell(ascii_only=self._glyphs.name == "ascii")
+        mark = self._say(self._so_far or report.cell())
         # the verdict is never cut
         room = self._width - len(mark) - 1
         name = self._say(report.method_name or row.method)
@@ -553,10 +553,8 @@ class DetailPane(PaintedScroll, can_focus=True):
         if self._page is None or self._page_width != width:
             self._page = RunPage(self._row, width, self._glyphs)
             self._page_width = width
-        judged = now.flags[index], now.undecided[index]
-        so_far = ""
-        if now.is_begun(index):
-            so_far = cell_so_far(now, index, ascii_only=self._glyphs.name == "ascii")
+        judged = now.masks(index)
+        so_far = cell_so_far(now, index) if now.is_begun(index) else ""
         gone, work = index in now.gone, self._work
         lines = self._page.lines(now.thresholds, judged, gone=gone, work=work, so_far=so_far)
         if self._row.report.coverage and self.size.height < _ALL_FOUR:

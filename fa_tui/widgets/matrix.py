@@ -80,7 +80,7 @@ class Matrix(RunsView):
     ]
 
     def __init__(self, session: Session, quantity: Quantity | None) -> None:
-        super().__init__(session)
+        super().__init__(session, id="matrix")
         self._grid: Grid = build_grid(())
         self._gap = 0
         self.quantity = quantity

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import groupby, zip_longest
 from operator import itemgetter
 from typing import TYPE_CHECKING, ClassVar
@@ -180,10 +181,14 @@ MOVES = (
 """The keys that move in every list and text: by a line, a page, half a page, to the ends."""
 
 
+hidden = partial(Binding, show=False)
+"""A binding without room in the key bar: the help and the command palette show it."""
+
+
 def moving(*actions: str) -> list[BindingType]:
     """Bindings of `MOVES`."""
     pairs = zip(MOVES, actions, strict=True)
-    return [Binding(keys, action, show=False) for keys, action in pairs]
+    return [hidden(keys, action) for keys, action in pairs]
 
 
 SCROLLS = (

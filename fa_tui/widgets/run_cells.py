@@ -24,7 +24,7 @@ from fa_tui.views.looks import SeedLooks, letter_tone, tone_of
 from fa_tui.views.scale import drawable
 from fa_tui.views.sparklines import MOST_BARS, Scales, norm_bars, norm_scales
 from fa_tui.views.words import parted
-from fa_tui.widgets.painted import Row, joined
+from fa_tui.widgets.painted import Row, hidden, joined
 from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
@@ -46,10 +46,9 @@ def verdict_pieces(cell: str, own: str) -> Row:
 
 def verdict_row(session: Session, row: int, glyphs: Glyphs) -> Row:
     """A run's cell: the mark and the letters in the judgement's tone."""
-    is_ascii = glyphs.name == "ascii"
     if session.is_begun(row):
-        return [(cell_so_far(session, row, ascii_only=is_ascii), "accent")]
-    return verdict_pieces(session.cell(row, ascii_only=is_ascii), tone_of(session.judgement(row)))
+        return [(glyphs.say(cell_so_far(session, row)), "accent")]
+    return verdict_pieces(glyphs.say(session.cell(row)), tone_of(session.judgement(row)))
 
 
 def as_flipped(session: Session, row: int, cell: Row) -> Row:
@@ -102,24 +101,22 @@ class RunsView(LineTable):
 
     BINDINGS = [
         Binding("space", "mark", "Mark", tooltip="mark the run for measuring"),
-        Binding(
+        hidden(
             "plus",
             "mark_all",
             "Mark shown",
-            show=False,
             key_display="+",
             tooltip="mark every run that passes the filter",
         ),
-        Binding(
+        hidden(
             "asterisk",
             "mark_open",
             "Mark all",
-            show=False,
             tooltip="mark all runs that are not measured yet, or none",
         ),
     ]
 
-    def __init__(self, session: Session, *, id: str | None = None) -> None:
+    def __init__(self, session: Session, *, id: str) -> None:
         super().__init__(id=id)
         self.session = session
 

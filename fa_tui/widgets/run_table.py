@@ -15,7 +15,7 @@ from fa_tui.views.columns import Column, columns_of, ordered
 from fa_tui.views.grid import labels_of
 from fa_tui.views.looks import SeedLooks, letter_tone
 from fa_tui.views.text import cut, fitted, padded, padded_left, told_apart, widest
-from fa_tui.widgets.painted import Row, row_width
+from fa_tui.widgets.painted import Row, hidden, row_width
 from fa_tui.widgets.run_cells import RunsView, as_flipped, mark_of, verdict_row
 
 METHOD_LIMIT = 40
@@ -46,11 +46,10 @@ class RunTable(RunsView):
             "Sort",
             tooltip="sort by the column under the cursor; again: the other way round",
         ),
-        Binding(
+        hidden(
             "S",
             "sort_names",
             "Sort by name",
-            show=False,
             tooltip="sort by method, seed, verdict: one after another",
         ),
     ]

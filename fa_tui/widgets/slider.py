@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import bisect
 import math
-from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -23,8 +22,8 @@ from fa_core.report.diagnostics import Diagnostic
 from fa_core.report.numbers import exact, just_past, parse, short
 from fa_core.report.provenance import Interval
 from fa_tui.later import Later
-from fa_tui.views.scale import Scale, Track, covering, rug
-from fa_tui.widgets.painted import PaintedWidget, Row, joined
+from fa_tui.views.scale import Scale, Track, covering, drawable, rug
+from fa_tui.widgets.painted import PaintedWidget, Row, hidden, joined
 
 
 class Flips:
@@ -87,11 +86,6 @@ class Flips:
         return find(self.values, threshold)
 
 
-def finite(ticks: Sequence[float]) -> array[float]:
-    """The finite values, sorted."""
-    return array("d", sorted(filter(math.isfinite, ticks)))
-
-
 def _end(value: float, digits: int) -> str:
     if math.isfinite(value):
         return short(value, digits)
@@ -139,15 +133,13 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
     BINDINGS = [
         Binding("left,h", "step(-1)", "Lower", key_display="←"),
         Binding("right,l", "step(1)", "Raise", key_display="→"),
-        Binding("shift+left,H", "step(-1, True)", "Stride down", show=False),
-        Binding("shift+right,L", "step(1, True)", "Stride up", show=False),
+        hidden("shift+left,H", "step(-1, True)", "Stride down"),
+        hidden("shift+right,L", "step(1, True)", "Stride up"),
         Binding("left_square_bracket", "flip(-1)", "Next flip", key_display="[ ]"),
-        Binding("right_square_bracket", "flip(1)", "Next flip up", show=False, key_display="]"),
+        hidden("right_square_bracket", "flip(1)", "Next flip up", key_display="]"),
         Binding("left_curly_bracket", "flip(-1, True)", "Verdict change", key_display="{ }"),
-        Binding(
-            "right_curly_bracket", "flip(1, True)", "Verdict change up", show=False, key_display="}"
-        ),
-        Binding("home", "restore", "Default", show=False),
+        hidden("right_curly_bracket", "flip(1, True)", "Verdict change up", key_display="}"),
+        hidden("home", "restore", "Default"),
     ]
 
     @dataclass
@@ -171,8 +163,8 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
 
         why: str
 
-    def __init__(self, diagnostic: Diagnostic, value: float, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self, diagnostic: Diagnostic, value: float) -> None:
+        super().__init__(id=f"slider-{diagnostic.letter}")
         self.letter = diagnostic.letter
         self._diagnostic = diagnostic
         self._default = diagnostic.default
@@ -219,7 +211,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         )
         if scale is not None:
             self._track = Track(scale, one.step)
-        self._ticks = finite(values)
+        self._ticks = sorted(drawable(values, log=False))
         self._nonfinite = len(values) - len(self._ticks)
         self._flips = Flips(points, above=one.fires_above)
         self._marks = []

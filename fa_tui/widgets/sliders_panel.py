@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.containers import Vertical
 
 from fa_core.report.diagnostics import DIAGNOSTICS
@@ -16,7 +15,7 @@ from fa_tui.session import Session, changed_cells
 from fa_tui.views.text import as_many, width_of
 from fa_tui.views.words import flip_text
 from fa_tui.widgets.line import Line
-from fa_tui.widgets.painted import row_width
+from fa_tui.widgets.painted import hidden, row_width
 from fa_tui.widgets.slider import ThresholdSlider
 from fa_tui.widgets.table import clamped
 
@@ -35,13 +34,16 @@ class SlidersPanel(Vertical):
     Args:
         session: the first snapshot.
         counts: what is counted of the runs.
+
+    Attributes:
+        sliders: letter → its slider.
     """
 
     app: ExplorerApp
 
     BINDINGS = [
-        Binding("up,k", "walk(-1)", "Slider above", show=False),
-        Binding("down,j", "walk(1)", "Slider below", show=False),
+        hidden("up,k", "walk(-1)", "Slider above"),
+        hidden("down,j", "walk(1)", "Slider below"),
     ]
 
     def __init__(self, session: Session, counts: Callable[[], Sequence[str]]) -> None:
@@ -49,17 +51,17 @@ class SlidersPanel(Vertical):
         self.session, self._counts = session, counts
         self._summary = Line(id="sliders-summary")
         self._flipped = ""
-        self._sliders: dict[str, ThresholdSlider] = {}
+        self.sliders: dict[str, ThresholdSlider] = {}
         for letter, one in DIAGNOSTICS.items():
-            slider = ThresholdSlider(one, one.limit(session.thresholds), id=f"slider-{letter}")
+            slider = ThresholdSlider(one, one.limit(session.thresholds))
             slider.deciding = partial(self._deciding, letter)
             slider.set_runs(session.seen.values(letter), session.seen.points(letter))
-            self._sliders[letter] = slider
-        self._sliders["a"].add_class("-expanded")
+            self.sliders[letter] = slider
+        self.sliders["a"].add_class("-expanded")
 
     def compose(self) -> ComposeResult:
         yield self._summary
-        yield from self._sliders.values()
+        yield from self.sliders.values()
 
     def _deciding(self, letter: str) -> Sequence[float]:
         return self.session.deciding(letter)
@@ -70,7 +72,7 @@ class SlidersPanel(Vertical):
         The sliders repaint in the same frame.
         """
         before, self.session = self.session, now
-        for letter, slider in self._sliders.items():
+        for letter, slider in self.sliders.items():
             limit = DIAGNOSTICS[letter].limit(now.thresholds)
             # an unchanged slider keeps a typed entry
             if limit != slider.value:
@@ -82,13 +84,9 @@ class SlidersPanel(Vertical):
             self._flipped = flip_text(now, now.flips)
             self.show_summary()
 
-    def slider(self, letter: str) -> ThresholdSlider:
-        """The slider of a diagnostic."""
-        return self._sliders[letter]
-
     def show_intervals(self, row: AuditRow | None) -> None:
         """Show the intervals of the run under the cursor on the tracks."""
-        for letter, slider in self._sliders.items():
+        for letter, slider in self.sliders.items():
             slider.show_interval(None if row is None else row.report.interval(letter))
 
     def show_summary(self) -> None:
@@ -109,7 +107,7 @@ class SlidersPanel(Vertical):
 
     def action_walk(self, direction: int) -> None:
         """Focus the slider above or below."""
-        sliders = [slider for slider in self._sliders.values() if slider.display]
+        sliders = [slider for slider in self.sliders.values() if slider.display]
         focused = self.screen.focused
         if focused in sliders:
             place = clamped(sliders.index(focused) + direction, len(sliders))
@@ -124,7 +122,7 @@ class SlidersPanel(Vertical):
         self.show_summary()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        for slider in self._sliders.values():
+        for slider in self.sliders.values():
             slider.set_class(slider is event.widget, "-expanded")
         self.show_summary()
 

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 from textual import events
-from textual.binding import Binding
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from fa_tui.views.text import cut, fitted, padded, padded_left, told_apart, widest, wrapped
-from fa_tui.widgets.painted import Row, Toned, ending, moving, row_text, row_width
+from fa_tui.widgets.painted import Row, Toned, ending, hidden, moving, row_text, row_width
 
 if TYPE_CHECKING:
     from fa_core.reporting.blocks import Grid
@@ -43,8 +42,8 @@ class LineTable(Toned, ScrollView, can_focus=True):
             *("cursor(-1,0)", "cursor(1,0)", "page(-1)", "page(1)"),
             *("page(-0.5)", "page(0.5)", "edge(-1)", "edge(1)"),
         ),
-        Binding("left,h", "cursor(0,-1)", show=False),
-        Binding("right,l", "cursor(0,1)", show=False),
+        hidden("left,h", "cursor(0,-1)"),
+        hidden("right,l", "cursor(0,1)"),
     ]
 
     class Moved(Message):

@@ -83,7 +83,7 @@ async def test_esc_peels_slider_page_and_filter(app):
         await until(pilot, lambda: explorer.takes_keys and app.session.filter is not None)
         page = await opened(pilot, "C")
         await pilot.press("a")
-        assert explorer.sliders is not None and explorer.focused is explorer.sliders.slider("a")
+        assert explorer.sliders is not None and explorer.focused is explorer.sliders.sliders["a"]
         await pilot.press("escape")
         assert explorer.focused is page.main
         await pilot.press("escape")

@@ -217,7 +217,7 @@ async def test_the_cursor_starts_on_a_run_and_may_rest_on_an_empty_cell() -> Non
 async def test_a_drag_reports_all_that_flipped_since_it_began(app: ExplorerApp) -> None:
     async with running(app) as pilot:
         assert app.explorer.sliders is not None
-        slider = app.explorer.sliders.slider("a")
+        slider = app.explorer.sliders.sliders["a"]
         await pilot.mouse_down("#slider-a", offset=(50, 0))
         for column in (40, 38, 36):
             slider._drag_to(column)

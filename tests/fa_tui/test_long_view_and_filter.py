@@ -265,7 +265,7 @@ async def test_a_click_elsewhere_keeps_the_filter_and_closes_its_line(app: Explo
         assert app.focused.value == "method:ep "
         await pilot.click("#slider-a")
         await until(pilot, lambda: not app.screen.query("FilterLine"))
-        assert app.focused is app.explorer.sliders.slider("a"), "the click was taken back"
+        assert app.focused is app.explorer.sliders.sliders["a"], "the click was taken back"
 
 
 async def test_runs_are_marked_in_the_long_view_as_in_the_matrix_and_a_star_that_marks_none_says_why(

@@ -1,6 +1,7 @@
 """What `fa-tui open` hands to the explorer."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
@@ -21,15 +22,13 @@ def handed(monkeypatch):
 
     class Recorder:
         return_code = opens_next = None
+        jobs = SimpleNamespace(close=lambda: None)
 
         def __init__(self, session, **rest):
             received.update(rest, session=session)
 
         def run(self):
             return 0
-
-        def close_jobs(self):
-            pass
 
         add_problems = None
         paths = (Path("runs"),)

@@ -79,7 +79,7 @@ async def test_the_interval_of_the_run_under_the_cursor_is_on_the_track_and_stay
         await pilot.press("c", *"0.35", "enter")
         await pilot.pause()
         slider = (
-            app.explorer.sliders.slider("c") if app.explorer.sliders else pytest.fail("no sliders")
+            app.explorer.sliders.sliders["c"] if app.explorer.sliders else pytest.fail("no sliders")
         )
 
         def lines() -> tuple[str, str]:

@@ -408,7 +408,7 @@ async def live(folder, count, seed, terminal, ran):
         ran.errors.append("while closing\n" + "".join(traceback.format_exception(error)))
     finally:
         jobs = app.jobs.measuring.listed()
-        app.close_jobs()
+        app.jobs.close()
     for job in jobs:
         if job.state == "failed" and EMPTY not in job.error:
             ran.errors.append(f"job {job.name}: {job.error}")

@@ -37,7 +37,7 @@ async def test_marked_runs_are_measured_shown_and_saved_as_they_finish(measuring
         await until(pilot, lambda: bool(app.jobs.again))
         (again,) = app.jobs.again.values()
         assert again.comparison.agrees, again.comparison.lines()
-    app.close_jobs()
+    app.jobs.close()
     assert [job.state for job in app.jobs.listed() if job.took is not None] == ["done", "done"]
     assert sorted(row.method for row in scan([tmp_path / RESULTS]).rows) == ["one", "two"]
 
@@ -79,7 +79,7 @@ async def test_a_run_with_an_audit_is_compared_with_it_and_its_audit_stays(measu
         lines = [text for text, _ in app.jobs.lines_on(0)]
         assert lines[0].endswith("residual stream exploded, 5 more")
         assert (run / AUDIT).read_bytes() == before and app.session.counts().walked == 0
-    app.close_jobs()
+    app.jobs.close()
 
 
 async def test_the_slider_answers_while_a_run_is_measured(measuring_app, tmp_path):
@@ -92,7 +92,7 @@ async def test_the_slider_answers_while_a_run_is_measured(measuring_app, tmp_pat
         assert app.session.thresholds.h_norm_explosion_ratio == 5.0
         (tmp_path / "go").touch()
         await until(pilot, lambda: app.session.counts().walked == 1)
-    app.close_jobs()
+    app.jobs.close()
 
 
 async def test_a_failed_job_says_why_and_can_be_tried_again(measuring_app, tmp_path):
@@ -105,7 +105,7 @@ async def test_a_failed_job_says_why_and_can_be_tried_again(measuring_app, tmp_p
         (tmp_path / "go").touch()
         await pilot.press("R")
         await until(pilot, lambda: app.session.counts().walked == 1)
-    app.close_jobs()
+    app.jobs.close()
 
 
 @pytest.mark.parametrize("keys", [("q", "y"), ("ctrl+c", "enter")])
@@ -121,7 +121,7 @@ async def test_leaving_while_jobs_run_asks_first(measuring_app, keys):
         await pilot.press(*keys)
         await pilot.pause()
     assert app.return_value == 0
-    app.close_jobs()
+    app.jobs.close()
 
 
 @pytest.mark.parametrize("error", [FaError("no room"), MemoryError()])
@@ -134,7 +134,7 @@ async def test_a_file_that_cannot_be_written_is_told_and_the_numbers_are_kept(
         await pilot.press("m")
         await shows(pilot, f"not saved: {str(error) or 'MemoryError'}")
         assert app.session.counts().walked == 1
-    app.close_jobs()
+    app.jobs.close()
 
 
 async def test_runs_that_come_together_are_one_change_of_the_screen(measuring_app, monkeypatch):
@@ -157,7 +157,7 @@ async def test_runs_that_come_together_are_one_change_of_the_screen(measuring_ap
         await until(pilot, lambda: app.session.counts().walked == 6)
         assert shown == [1, 5]
         await shows(pilot, "5 more measured")
-    app.close_jobs()
+    app.jobs.close()
 
 
 async def test_the_frozen_run_of_a_recorded_margin_is_measured_again_with_it(

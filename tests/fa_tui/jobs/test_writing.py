@@ -46,5 +46,5 @@ async def test_a_report_is_a_job_that_x_ends_without_a_trace(
         await until(pilot, lambda: app.jobs.writings._all[0]._process.poll() is not None)
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
-    app.close_jobs()
+    app.jobs.close()
     assert not list(tmp_path.iterdir())

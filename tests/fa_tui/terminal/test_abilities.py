@@ -23,7 +23,7 @@ from fa_tui.terminal.abilities import TRUE_COLOUR, detect
 def test_the_locale_chooses_the_glyphs_unless_told_otherwise(environ, unicode):
     terminal = detect({"TERM": "xterm-256color", **environ})
     assert terminal.unicode is unicode
-    assert terminal.glyphs.name == ("unicode" if unicode else "ascii")
+    assert terminal.glyphs.unicode is unicode
 
 
 def test_a_console_without_block_elements_gets_ascii():

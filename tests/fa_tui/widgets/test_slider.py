@@ -6,7 +6,8 @@ from msgspec.structs import replace
 from fa_core.report.diagnostics import DIAGNOSTICS
 from fa_core.report.report_facts import NEVER_NEGATIVE, DiagnosticThresholds
 from fa_tui.views.glyphs import ASCII, UNICODE
-from fa_tui.widgets.slider import ThresholdSlider, finite, widths
+from fa_tui.views.scale import drawable
+from fa_tui.widgets.slider import ThresholdSlider, widths
 from tests.fa_tui import looks
 from tests.fa_tui.waiting import until
 
@@ -29,7 +30,7 @@ class Stage(looks.Stage):
         self.said = ""
 
     def on_mount(self):
-        self.slider.set_runs(self.ticks, finite(self.ticks))
+        self.slider.set_runs(self.ticks, sorted(drawable(self.ticks, log=False)))
         self.slider.focus()
 
     def on_threshold_slider_changed(self, message):

@@ -24,7 +24,7 @@ class Stage(looks.Stage):
 async def test_a_moved_slider_changes_its_own_threshold_only():
     app = Stage()
     async with app.run_test() as pilot:
-        app.panel.slider("c").focus()
+        app.panel.sliders["c"].focus()
         await pilot.press("right")
         await until(pilot, lambda: app.session.thresholds != DiagnosticThresholds())
     assert app.session.thresholds == DiagnosticThresholds(stability_drift_ceiling=0.31)
@@ -33,29 +33,29 @@ async def test_a_moved_slider_changes_its_own_threshold_only():
 async def test_up_and_down_walk_the_sliders():
     app = Stage()
     async with app.run_test() as pilot:
-        app.panel.slider("a").focus()
+        app.panel.sliders["a"].focus()
         await pilot.press("down", "j", "k")
-        assert app.focused is app.panel.slider("b")
+        assert app.focused is app.panel.sliders["b"]
         for _ in range(9):
             app.panel.action_walk(1)
-        assert app.focused is app.panel.slider("d")
+        assert app.focused is app.panel.sliders["d"]
 
 
 async def test_a_tall_screen_gives_every_slider_two_rows_a_small_one_the_focused_one():
     app = Stage()
     async with app.run_test(size=(120, 40)) as pilot:
-        app.panel.slider("c").focus()
+        app.panel.sliders["c"].focus()
         await pilot.pause()
-        assert [app.panel.slider(letter).size.height for letter in "abcd"] == [2, 2, 2, 2]
+        assert [app.panel.sliders[letter].size.height for letter in "abcd"] == [2, 2, 2, 2]
         await pilot.resize_terminal(80, 24)
         await pilot.pause()
-        assert [app.panel.slider(letter).size.height for letter in "abcd"] == [1, 1, 2, 1]
+        assert [app.panel.sliders[letter].size.height for letter in "abcd"] == [1, 1, 2, 1]
 
 
 async def test_tracks_grow_to_hold_every_run():
     app = Stage()
     async with app.run_test() as pilot:
-        slider = app.panel.slider("a")
+        slider = app.panel.sliders["a"]
         slider.set_runs([1.0, 3e7], [1.0, 3e7])
         slider.focus()
         await pilot.press("]")

@@ -1,15 +1,14 @@
 """The values a threshold stops at."""
 
 import math
-from array import array
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.report_facts import DiagnosticThresholds
-from fa_tui.views.scale import R10, R20, next_multiple, next_rung
-from fa_tui.widgets.slider import Flips, finite
+from fa_tui.views.scale import R10, R20, drawable, next_multiple, next_rung
+from fa_tui.widgets.slider import Flips
 
 positive = st.floats(min_value=1e-200, max_value=1e200)
 ladders = st.sampled_from([R20, R10, (1.0,)])
@@ -58,7 +57,7 @@ def test_a_jump_flips_a_verdict_and_every_flip_value_is_met_on_the_way(runs, sta
     def verdicts(at):
         return [judge(run, at) for run in runs]
 
-    flips = Flips(finite(runs), above=above)
+    flips = Flips(sorted(drawable(runs, log=False)), above=above)
     here, jumps = start, 0
     while (there := flips.next(here, upward=upward)) is not None:
         assert there > here if upward else there < here
@@ -75,7 +74,7 @@ def test_a_jump_flips_a_verdict_and_every_flip_value_is_met_on_the_way(runs, sta
 
 @given(st.lists(values, min_size=1, max_size=8), values, st.floats(0, 1), st.booleans())
 def test_no_verdict_changes_inside_the_plateau(runs, threshold, share, above):
-    plateau = Flips(finite(runs), above=above).plateau(threshold)
+    plateau = Flips(sorted(drawable(runs, log=False)), above=above).plateau(threshold)
     assert plateau is not None
     low, high = max(plateau[0], 0.0), min(plateau[1], 1e12)
     inside = low + share * (high - low)
@@ -85,11 +84,7 @@ def test_no_verdict_changes_inside_the_plateau(runs, threshold, share, above):
 
 
 def test_runs_that_are_not_finite_never_flip():
-    assert Flips(finite([math.nan, math.inf]), above=True).next(1.0, upward=True) is None
-    assert Flips(finite([math.nan]), above=True).plateau(1.0) is None
-
-
-@given(st.lists(st.floats()))
-def test_an_array_flips_where_a_list_of_its_numbers_does(numbers):
-    rising = array("d", sorted(number for number in numbers if math.isfinite(number)))
-    assert finite(numbers) == finite(array("d", numbers)) == rising
+    assert (
+        Flips(drawable([math.nan, math.inf], log=False), above=True).next(1.0, upward=True) is None
+    )
+    assert Flips(drawable([math.nan], log=False), above=True).plateau(1.0) is None
