@@ -25,7 +25,7 @@ EXTRAS: Mapping[str, str] = {
 
 
 LONGEST = 2000
-"""Maximum characters of a message, and of its hint: names in them may come from a file."""
+"""Maximum characters of each part of a message: names in them may come from a file."""
 
 
 INTERNAL_ERROR = 70
@@ -44,14 +44,9 @@ class FaError(Exception):
     exit_code = 3
 
     def __init__(self, what: str, *, where: str | Path = "", hint: str = "") -> None:
-        self.what, self.hint = map(_cut, (what, hint))
-        self.where = str(where)
-        if self.where:
-            text = f"{self.where}: {self.what}"
-        else:
-            text = self.what
-        if hint:
-            text += f"; {self.hint}"
+        self.what, self.where, self.hint = map(_cut, (what, str(where), hint))
+        text = ": ".join(filter(None, (self.where, self.what)))
+        text = "; ".join(filter(None, (text, self.hint)))
         super().__init__(sanitize(" ".join(text.split())))
 
 

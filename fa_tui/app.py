@@ -57,6 +57,9 @@ LARGEST_SCREEN = (1000, 300)
 _WATCH_SECONDS = 0.3
 """Seconds after which the open folders are followed."""
 
+_ENDS = "TERM", "HUP", "QUIT", "ALRM", "USR1", "USR2", "XCPU"
+"""Signals that would end the process at once; schedulers send the last three."""
+
 _SECONDS_TO_END = 3
 """Seconds after a signal that the explorer has to end by itself."""
 
@@ -314,8 +317,8 @@ class ExplorerApp(App[int]):
 
     def on_mount(self) -> None:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-            signal.signal(number, partial(self._end, loop))
+        for name in _ENDS:
+            signal.signal(signal.Signals[f"SIG{name}"], partial(self._end, loop))
         if self.paths:
             after(_WATCH_SECONDS, self, self._follow)
         if self._complaints:

@@ -158,9 +158,13 @@ _NO_NUMBERS = ("method_name", "seed", "axes", "notes", "thresholds", "unmeasured
 def frozen_beside(rows: Iterable[AuditRow]) -> tuple[list[AuditRow], list[Problem]]:
     """The frozen runs that judge recorded runs and are not among them, found as `audit` does, as
     recorded: (d) is checked where they are measured again; and runs of which the frozen run judges
-    none as it is, with the reason."""
+    none as it is, with the reason. A baseline given by hand is judged by none."""
     own = {real_path(row.checkpoint or "") for row in rows}
-    bare = [replace(row, report=replace(row.report, frozen_baseline_acc=None)) for row in rows]
+    bare = [
+        replace(row, report=replace(row.report, frozen_baseline_acc=None))
+        for row in rows
+        if not _is_by_hand(row)
+    ]
     found, unfit = set(), []
     for row in with_baselines(bare):
         why = row.report.unmeasured.get("d", "")
@@ -170,6 +174,12 @@ def frozen_beside(rows: Iterable[AuditRow]) -> tuple[list[AuditRow], list[Proble
             found.add(_folder(row) / Path(str(row.report.provenance.get(BASELINE_FROM))).name)
     places = [place for place in sorted(found - own) if is_run(place)]
     return scan(places, as_recorded=True).rows, unfit
+
+
+def _is_by_hand(row: AuditRow) -> bool:
+    """Whether a record has a baseline that was given by hand."""
+    report = row.report
+    return report.frozen_baseline_acc is not None and report.provenance.get(BASELINE_FROM) == GIVEN
 
 
 def find_checkpoint(row: AuditRow) -> Path:
@@ -286,8 +296,7 @@ def _with_baselines(
         ]
         judged += with_measured_baselines(own, beside)
     for (row, measured), other in zip(found, judged, strict=True):
-        acc, source = row.report.frozen_baseline_acc, row.report.provenance.get(BASELINE_FROM)
-        yield row, measured if acc is not None and source == GIVEN else other.report
+        yield row, measured if _is_by_hand(row) else other.report
 
 
 def _folder(row: AuditRow) -> Path:
@@ -307,7 +316,6 @@ def _named(
     same = method == control_of(record.method_name)[0]
     name = record.method_name if same else manifest.method
     known = {**known, "arch": manifest.arch, "data": manifest.data}
-    for facts in (manifest.recipe, manifest.method_args, manifest.arch_args, manifest.axes):
-        known |= facts
+    known |= manifest.recipe | manifest.method_args | manifest.arch_args | manifest.axes
     axes = {axis: known.get(axis) for axis in {**manifest.axes, **record.axes}}
     return replace(measured, method_name=name, seed=manifest.seed, axes=axes)

@@ -90,7 +90,7 @@ def read(document: Document) -> Iterator[Finding]:
 
 
 def _row(path: str, key: str, node: Node, line: object) -> AuditRow:
-    where = f"{path}: $.reports.{key}"
+    where = f"{path}: $.reports.{key:.100}"
     row = row_of(path, key, decode_report(node, where), where)
     return replace(row, summary=line)
 

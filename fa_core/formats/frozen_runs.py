@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from fa_core.errors import FaError
 from fa_core.files.decode import Json, loads, without
 from fa_core.files.opening import exists, read_file, real_path
 from fa_core.formats.checkpoint_file import HASHED, marked_changed
-from fa_core.formats.rows import AuditRow, row_of_manifest
+from fa_core.formats.rows import AuditRow, row_named, row_of_manifest
 from fa_core.report.baseline import FrozenRun, FrozenRuns, facts_of, rule_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import AUDIT, MANIFEST, is_run, read_manifest
@@ -32,13 +31,11 @@ def with_measured_baselines(
         rows: the rows.
         beside: further frozen runs.
     """
-    if not any(map(_lacks_one, rows)):
-        return rows
     frozen = FrozenRuns(
         FrozenRun(
             row.checkpoint or row.source,
             _rule(row),
-            _facts(row),
+            _facts(row) or ({"seed": row.seed} if row.report.changed else {}),
             row.report.headline_acc,
             row.report.right,
             row.report.changed or row.touched or _UNSAID * (not row.is_control),
@@ -74,21 +71,23 @@ def with_baselines(rows: Sequence[AuditRow]) -> Sequence[AuditRow]:
 
 def _lacks_one(row: AuditRow) -> bool:
     """Whether a run's record says of which network and data it is, and of no baseline."""
-    facts = row.report.provenance
-    if row.is_control and row.method in WITHOUT_BASELINE:
+    if not row.report.provenance or row.report.frozen_baseline_acc is not None:
         return False
-    return bool(facts) and row.report.frozen_baseline_acc is None
+    return not (row.is_control and row.method in WITHOUT_BASELINE)
 
 
 def _frozen_in(folder: Path) -> Iterator[AuditRow]:
     """The finished frozen runs in a folder, as their manifests say, and their audits if they have
-    one; their sources are their names. One whose audit cannot be read judges none."""
+    one; their sources are their names. One whose audit or manifest cannot be read judges none; of
+    the latter only its name and its audit are known."""
     for path in sorted(folder.glob(f"*/{MANIFEST}")):
-        with suppress(ValueError, FaError):
-            manifest = read_manifest(path.parent)
-            if manifest.method != FROZEN:
-                continue
-            row, audit = row_of_manifest(manifest, path.parent.name), path.with_name(AUDIT)
+        name, audit = path.parent.name, path.with_name(AUDIT)
+        try:
+            row = row_of_manifest(read_manifest(path.parent), name)
+        except (ValueError, FaError):
+            report = DiagnosticReport(headline_acc=0.0, changed="its manifest cannot be read")
+            row = replace(row_named(name, name), report=report)
+        if row.method == FROZEN:
             if exists(audit):
                 row = replace(row, report=_audited(row.report, audit))
             yield replace(row, checkpoint=str(path.parent))
@@ -101,7 +100,7 @@ def _audited(known: DiagnosticReport, audit: Path) -> DiagnosticReport:
     except (ValueError, FaError):
         return replace(known, changed="its audit cannot be read")
     facts = {**found.provenance, **known.provenance}
-    return replace(found, method_name=known.method_name, provenance=facts)
+    return replace(found, method_name=known.method_name, provenance=facts, changed=known.changed)
 
 
 def _rule(row: AuditRow) -> str:

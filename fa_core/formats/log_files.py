@@ -127,7 +127,8 @@ def read_penalty(document: Document) -> Iterator[Finding]:
         raise UnreadableInput("not a list of epochs", where=where, hint=hint)
     header = convert(fields, _Header, f"{document.path}: $")
     row = row_of_file(document.path, document.root)
-    method = canonical_method(header.method or header.method_name or row.method)
+    named = header.method or header.method_name or ""
+    method = canonical_method(named or row.method)
     seed = row.seed if header.seed is None else header.seed
     axes = {**row.axes, **axes_of(fields)}
     row = replace(row, method=method, seed=seed, axes=axes)
@@ -142,7 +143,8 @@ def read_penalty(document: Document) -> Iterator[Finding]:
     unused = [name for name in fields if name not in _OF_THE_HEADER]
     if unused:
         notes += (f"in the header, not used: {listed(unused, 6)}",)
-    report = trace.epochs[-1].report(method, seed)
+    # a file's name makes no control
+    report = trace.epochs[-1].report(named, seed)
     if report.cross_batch_stability is None:
         why = {"c": "a penalty log holds no gradients of several batches"}
         report = replace(report, unmeasured=why | report.unmeasured)

@@ -125,7 +125,7 @@ def check_run(report: DiagnosticReport, said: Json, by: str, where: str) -> None
             continue
         if name != "method" or not _is_variant(str(value), other):
             raise InvalidReport(
-                f"the {by} names {name} {other}, its report names {value}",
+                f"the {by} names {name:.60} {other!s:.60}, its report names {value!s:.60}",
                 where=where,
                 hint="both must name the same run",
             )

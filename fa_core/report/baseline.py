@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from itertools import islice
+from itertools import chain, islice
 from typing import TypeVar
 
 import msgspec
@@ -119,7 +119,7 @@ class FrozenRun(msgspec.Struct, frozen=True):
     Attributes:
         source: its folder or file.
         rule: see `rule_of`.
-        facts: see `facts_of`.
+        facts: see `facts_of`; without a network: the run may be of any.
         acc: its accuracy, a fraction.
         right: correctly classified samples, if recorded (`fa_core.report.intervals.packed`).
         unfit: why it judges no run; else ``""``.
@@ -202,8 +202,8 @@ class FrozenRuns:
         best = alike.get(rule) or next(iter(alike.values()), None)
         if best:
             return _judged_by(best, report, rule, alike)
-        near = self._same_net.get((facts["seed"], facts["arch"]), [])
-        near = sorted(near, key=lambda run: run.rule != rule)[:_AT_MOST]
+        same = (self._same_net.get((facts["seed"], arch), ()) for arch in (facts["arch"], None))
+        near = sorted(chain(*same), key=lambda run: run.rule != rule)[:_AT_MOST]
         differing = ((run.rule != rule, *_difference(run, facts)) for run in near)
         wanted = f"{facts['arch']}, seed {facts['seed']}"
         none = f"no frozen run{GIVE_ONE}: none of {wanted}, can be read here or beside it"
@@ -230,7 +230,7 @@ def _judged_by(best: FrozenRun, report: Facts, rule: str, alike: Mapping[str, Fr
 def _difference(run: FrozenRun, facts: Mapping[str, object]) -> tuple[int, str]:
     """Number of facts in which a frozen run differs, and a sentence that lists them."""
     found = []
-    for name in {**facts, **run.facts}:
+    for name in {**facts, **run.facts} if "arch" in run.facts else ():
         if facts.get(name) != run.facts.get(name):
             other = run.facts.get(name, "(none)")
             own = facts.get(name, "(none)")

@@ -198,10 +198,7 @@ def caveats(run: JudgedRun, *, only_decisive: bool = False) -> list[str]:
             texts = batch_texts(run, letter)
             if texts:
                 words.append(f"({letter}) {'; '.join(texts)}")
-    words += [reduction_text(run), own_backward_text(run)]
-    # notes of other projects' files repeat the columns
-    if "data_hash" in run.provenance or not run.coverage:
-        words.append(run.notes)
+    words += [reduction_text(run), own_backward_text(run), run.notes]
     return [text for text in words if text]
 
 

@@ -42,13 +42,15 @@ def test_after_resizes_the_screen_is_that_of_the_last_size_and_keys_act(
         assert resized.text() == fresh.text()
 
 
-def test_a_signal_gives_the_terminal_back(open_explorer, published_table):
+@pytest.mark.parametrize("name", ["TERM", "USR1", "XCPU", "ALRM"])
+def test_a_signal_gives_the_terminal_back(open_explorer, published_table, name):
+    number = signal.Signals[f"SIG{name}"]
     terminal = open_explorer(published_table)
-    terminal.process.send_signal(signal.SIGTERM)
+    terminal.process.send_signal(number)
     burst = terminal.read(quiet=1.0, limit=10)
     assert LEAVE_ALTERNATE_SCREEN in burst.data
     assert MOUSE_OFF in burst.data
-    assert terminal.process.wait(timeout=10) == 128 + signal.SIGTERM
+    assert terminal.process.wait(timeout=10) == 128 + number
 
 
 @pytest.mark.slow

@@ -17,7 +17,8 @@ from fa_core.formats import scan
 from fa_core.formats.audit_table import summary_row
 from fa_core.formats.rows import Problem
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.manifest import AUDIT, WEIGHTS
+from fa_core.report.manifest import AUDIT, MANIFEST, WEIGHTS
+from fa_core.report.provenance import BASELINE_FROM, GIVEN
 from fa_core.training.train import audit_run
 from tests.fa_core.rows import row_of
 
@@ -118,6 +119,17 @@ def test_the_frozen_run_beside_a_run_is_measured_too_else_d_is_not_checked(tmp_p
     bare = replace(rows[0], report=replace(rows[0].report, frozen_baseline_acc=None))
     (said,) = verify([bare], Here()).skipped
     assert "of the frozen run frozen_s42 its audit cannot be read: measure it" in said.message
+    facts = {**bare.report.provenance, BASELINE_FROM: GIVEN}
+    by_hand = replace(bare, report=replace(rows[0].report, provenance=facts))
+    result = verify([by_hand], Here())
+    assert result.skipped == []
+    assert "frozen_baseline_acc" in result.runs[0].comparison.lines()[0]
+    manifest = (frozen / MANIFEST).read_text()
+    (frozen / MANIFEST).write_text(manifest.replace('"seed": 42', '"seed": "4x"'))
+    (frozen / AUDIT).unlink()
+    (said,) = verify([bare], Here()).skipped
+    assert "of the frozen run frozen_s42 its manifest cannot be read: measure" in said.message
+    (frozen / MANIFEST).write_text(manifest)
     (frozen / AUDIT).write_text(json.dumps(audits[frozen]))
     # as a link to a folder elsewhere
     elsewhere = frozen.rename(tmp_path / "any" / frozen.name)

@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -37,6 +38,13 @@ def test_a_penalty_log_is_an_audit_of_its_last_epoch_and_a_trace(tmp_path):
     assert [epoch.test_acc for epoch in trace.epochs] == [0.2, 0.36]
     judged = row.report.with_frozen_baseline(0.349)
     assert (judged.margin_pp, judged.flags, judged.evidence) == (1.41, {"d"}, {"b": "proxy"})
+
+
+@pytest.mark.parametrize(("said", "is_control"), [({}, False), ({"method": "frozen"}, True)])
+def test_no_file_name_makes_a_penalty_log_a_control_or_a_baseline(tmp_path, said, is_control):
+    path = penalty(tmp_path, **said).rows[0].source
+    (row,) = scan([Path(path).rename(tmp_path / "frozen_s42.json")]).rows
+    assert (row.method, row.is_control) == ("frozen", is_control)
 
 
 def test_growth_is_not_measured_in_a_penalty_log_and_says_why(tmp_path):

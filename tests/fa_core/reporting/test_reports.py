@@ -102,6 +102,7 @@ def test_the_form_has_every_part_a_paper_needs(published):
         "Margin to flip and backward gain",
         "Credit quality",
         "Timeline",
+        "Notes on runs",
         "Pitfalls disclosure",
     ]
 
@@ -121,7 +122,7 @@ def test_different_files_are_reported_apart(published_table, published_cnn):
     names = [published_table.name, published_cnn.name]
     titles = titles_of(reporting_form(load_audits([published_table, published_cnn])), [2])
     verdicts = [f"Verdicts: {name}" for name in names]
-    assert titles == [*verdicts, "Provenance", *names, "Pitfalls disclosure"]
+    assert titles == [*verdicts, "Provenance", *names, "Notes on runs", "Pitfalls disclosure"]
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -11,10 +11,13 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from fa_core.formats import load_audits
 from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.intervals import packed
 from fa_core.report.report_facts import DiagnosticThresholds
+from fa_core.reporting.blocks import to_markdown
+from fa_core.reporting.form import reporting_form
 from fa_core.sanitize import in_json
 from fa_tui.commands import verdict_table
 from fa_tui.commands.verdict_table import doubts_of, markdown, numbers, print_rows
@@ -43,6 +46,16 @@ def _rows(count):
 def _table(capsys, count):
     print_rows(_rows(count), "table", USUAL)
     return capsys.readouterr().out.splitlines()[2 : 2 + count]
+
+
+def test_the_notes_of_a_report_that_was_saved_alone_are_printed_once(tmp_path, capsys):
+    note = "outputs of norms, which set the scale: h_1"
+    path = tmp_path / "r.json"
+    DiagnosticReport("mine", note, [1.0, 2.0], [1e-3, 1e-3]).save(path)
+    table = load_audits(path)
+    print_rows([*table.rows()], "table", USUAL)
+    assert capsys.readouterr().out.count(note) == 1
+    assert to_markdown(reporting_form(table)).count(note) == 1
 
 
 def test_columns_stand_below_each_other_where_nothing_is_cut(capsys):
