@@ -397,8 +397,9 @@ def _read_by_layers(
     # the readout's input may be an activation or a pool of a final norm, which the others have not
     known = merges if len(states) > 2 else Merges(flow, flow.sources)
     norms = [known.norms(node) for node in states]
-    if len(states) > 1 and len(norms[-1]) > max(map(len, norms[1:-1] or norms[:1])):
-        states[-1] = norms[-1][0]
+    others = max(map(len, norms[1:-1] or norms[:1]), default=0)
+    if len(states) > 1 and len(norms[-1]) > others:
+        states[-1] = norms[-1][-1 - others]
     return states
 
 
