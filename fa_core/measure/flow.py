@@ -149,6 +149,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._looked_up: list[int] = []
         self._followed: dict[int, bool] = {}
         self._lost: dict[int, set[int]] = {}
+        self._spread: dict[tuple[int, int], int] = {}
         named = chain(model.named_parameters(), model.named_buffers())
         self._names: dict[object, tuple[str, ...]] = {_key(t): (name,) for name, t in named}
         for tensor in tensors_of(x):
@@ -221,10 +222,18 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return output
 
     def made(self, tensor: Tensor) -> int:
-        """The operation that gave a tensor its values; ROOT if it is no function of the input."""
+        """The operation that gave a tensor its values; ROOT if it is no function of the input.
+
+        A view that repeats entries, as `expand` gives it, is a result of its own.
+        """
         for written, node in reversed(self._writes.get(_key(tensor), ())):
             if written is None or _overlap(written, tensor):
-                return node
+                spread = node, tensor.numel()
+                if node == ROOT or spread[1] <= self.operations[node].size:
+                    return node
+                if spread not in self._spread:
+                    self._spread[spread] = self._append("expand", spread[1], reads=(node,))
+                return self._spread[spread]
         return ROOT
 
     @property

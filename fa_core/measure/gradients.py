@@ -221,13 +221,15 @@ def _side_branch_gradient(logits: Tensor, start: Tensor, state: Tensor) -> Tenso
 
 def _selected_from(state: Tensor, adjoint: Tensor) -> Iterator[tuple[Tensor, GradientEdge]]:
     """The tensors that a state S·h is selected from, the nearest first, each with Sᵀv."""
-    node = state.grad_fn
+    node, place = state.grad_fn, state.output_nr
     while node and (node.name() in SELECTIONS or _BY_INDEX.fullmatch(node.name())):
-        adjoint = node(adjoint)  # type: ignore[operator]
-        source, output = node.next_functions[0]
+        given: list[Tensor | None] = [None] * len(node._input_metadata)
+        given[place] = adjoint
+        adjoint = node(*given)  # type: ignore[operator]
+        source, place = node.next_functions[0]
         if source is None:
             return
-        yield adjoint, GradientEdge(source, output)
+        yield adjoint, GradientEdge(source, place)
         node = source
 
 
