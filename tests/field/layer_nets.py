@@ -212,3 +212,18 @@ class Spikes(Net):
 class SpikesResetInForward(Spikes):
     def __init__(self):
         super().__init__(resets=True)
+
+
+class NormedTwice(NormThenMean):
+    """A norm behind every layer, and one more at the end."""
+
+    def __init__(self):
+        super().__init__()
+        self.norms = nn.ModuleList(nn.LayerNorm(D) for _ in range(3))
+
+    def states(self, x):
+        found = []
+        for layer, norm in zip(self.net, self.norms, strict=True):
+            found.append(layer(x).tanh())
+            x = norm(found[-1])
+        return self.head(self.hidden(x).mean(1)), found

@@ -776,3 +776,97 @@ class TwoBranches(Net):
     def forward(self, x):
         h = self.embed(x)
         return self.head(self.left(h) + self.right(h))
+
+
+class Couple(nn.Module):
+    """Adds to one of two halves."""
+
+    def __init__(self):
+        super().__init__()
+        self.branch = mlp(D // 2)
+
+    def forward(self, a, b):
+        return b, a + self.branch(b)
+
+
+class Halves(Residual):
+    """A reversible network: its blocks read the state as two halves."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(Couple() for _ in range(3))
+
+    def states(self, x):
+        hidden = [self.embed(x)]
+        for block in self.blocks:
+            hidden.append(torch.cat(block(*hidden[-1].chunk(2, 1)), 1))
+        return self.head(hidden[-1]), hidden
+
+
+class Adds(nn.Module):
+    """Adds in place, to a copy of what it reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.branch = mlp()
+
+    def forward(self, h):
+        h = h.clone()
+        return h.add_(self.branch(h))
+
+
+class CopiesFirst(Residual):
+    """The stem ends in a norm, and every block copies what it reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.start = nn.LayerNorm(D)
+        self.blocks = nn.ModuleList(Adds() for _ in range(3))
+
+    def states(self, x):
+        hidden = [self.start(self.embed(x))]
+        for block in self.blocks:
+            hidden.append(block(hidden[-1]))
+        return self.head(self.norm(hidden[-1])), hidden
+
+
+class Spread(CopiesFirst):
+    """A code at three places, as a broadcast decoder has it."""
+
+    def states(self, x):
+        hidden = [self.embed(x)[:, None].expand(-1, 3, -1)]
+        for block in self.blocks:
+            hidden.append(block(hidden[-1]))
+        return self.head(hidden[-1].mean(1)), hidden
+
+
+class OneBlockStages(CopiesFirst):
+    """Each stage has one block; transitions begin with a norm, as the readout does (ConvNeXt)."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer1, self.layer2 = nn.Sequential(Adds()), nn.Sequential(Adds())
+        self.downs = nn.ModuleList([nn.Sequential(nn.LayerNorm(D), nn.Linear(D, D))])
+        del self.blocks
+
+    def states(self, x):
+        hidden = [self.embed(x)]
+        for step in (self.layer1, self.downs[0], self.layer2):
+            hidden.append(step(hidden[-1]))
+        return self.head(self.norm(hidden[-1])), hidden
+
+
+class Columns(CopiesFirst):
+    """Numbers of a table are tokens (FT-Transformer): each times a vector of its own."""
+
+    x = (16, 4)
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.each = None, nn.Parameter(torch.randn(4, D))
+
+    def states(self, x):
+        hidden = [x[..., None] * self.each]
+        for block in self.blocks:
+            hidden.append(block(hidden[-1]))
+        return self.head(hidden[-1].mean(1)), hidden

@@ -82,6 +82,12 @@ TABLE = [
     (layer.Graph, {"taps": "net.1:in,net.2:in,head:in"}, "refusal", "no module gives the state"),
     (layer.Graph, {}, "refusal", "would leave out head:in"),
     (layer.Graph, STATES, "numbers", ""),
+    (layer.NormedTwice, {}, "numbers", "taps guessed: 'norms.*:in'"),
+    (res.Halves, {"taps": "blocks.*:in,head:in"}, "refusal", "blocks.0:in is a part of a state"),
+    (res.CopiesFirst, {}, "numbers", "taps guessed: 'start,blocks.*'"),
+    (res.Spread, {}, "numbers", "taps guessed: 'blocks.0:in,blocks.*'"),
+    (res.OneBlockStages, {}, "numbers", "taps guessed: 'embed,layer*,downs.*'"),
+    (res.Columns, {}, "numbers", "between states: blocks.0 to blocks.2 (3 steps)\n"),
     (res.FNet, {}, "numbers", "taps guessed: 'start,blocks.*'"),
     (res.FNet, {"taps": "start,blocks.*"}, "numbers", "h_0: embed, start; behind h_L: head"),
     (res.MergesInEveryBlock, {}, "numbers", "taps guessed: 'embed,blocks.*'"),
@@ -143,7 +149,7 @@ def test_a_network_of_the_field_has_its_numbers_or_one_line(kind, options, outco
         assert words in str(caught.value) and "\n" not in str(caught.value)
         return
     report = diagnose(net, data, **options)
-    assert words in str(report)
+    assert words in f"{report}\n"
     of_batches = [reference.by_hand(net, batch) for batch in data]
     hidden, gradients, error = of_batches[0]
     y = data[0]["labels"] if isinstance(data[0], dict) else data[0][1]
