@@ -804,7 +804,7 @@ class Halves(Residual):
 
 
 class Adds(nn.Module):
-    """Adds in place, to a copy of what it reads."""
+    """Adds to a copy of what it reads."""
 
     def __init__(self):
         super().__init__()
@@ -812,7 +812,7 @@ class Adds(nn.Module):
 
     def forward(self, h):
         h = h.clone()
-        return h.add_(self.branch(h))
+        return h + self.branch(h)
 
 
 class CopiesFirst(Residual):
