@@ -265,11 +265,12 @@ def run_diagnosis(
                 if not accumulator.takes_more:
                     break
             runner.prove_by_trial()
+            compared = runner.compared() if callable(how.taps) else ""
         numbers, notes = accumulator.measured()
         notes.append(log.note())
         if net.rng.noticed or runner.drew:
             notes.append(DREW)
-        notes += [label_note(batch, y, net.model), runner.loss.note]
+        notes += [label_note(batch, y, net.model), runner.loss.note, compared]
         if runner.loss.name != CE.name:
             numbers.provenance[LOSS] = runner.loss.name
         numbers = _with_stream(numbers, notes, runner, taps_found, net.model)

@@ -7,6 +7,7 @@ sees every operation below autograd, so those have edges like any other.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ ROOT = -1
 """In place of an operation or a call where there is none: the origin of all sources."""
 
 _COPIES = re.compile("clone|_to_copy|copy_?|(select|slice|view)_copy|as_strided_")
-_LOOKUPS = re.compile("embedding.*|index|index_select|gather|take")
+_LOOKUPS = re.compile("embedding.*|index|index_select|gather|take|masked_select")
 _SUMS = re.compile("_?(add|sub|rsub|lerp|addcmul|addcdiv|addmm|addmv|baddbmm|addbmm|index_add)_?")
 _PRODUCTS = re.compile(".*(mm|mv|conv|linear|matmul|rnn|lstm|gru|::).*")
 
@@ -47,6 +48,7 @@ class Operation:
         name: torch's name of it, ``addmm``; of a registered operator, with its library.
         reads: the operations whose results it reads.
         parts: those of them that it reads in part.
+        views: what it reads of each: the operation, where a view begins, its entries.
         adds: whether it sums results of at least two of them.
         weighted: whether it also reads a tensor that is no function of the input, as weights are.
         weights: names of the parameters and buffers that it reads, or of what it reads is made.
@@ -62,6 +64,7 @@ class Operation:
     is_vector: bool = False
     reads: tuple[int, ...] = ()
     parts: tuple[int, ...] = ()
+    views: Collection[tuple[int, int, int]] = ()
     adds: bool = False
     weighted: bool = False
     weights: tuple[str, ...] = ()
@@ -273,7 +276,10 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if not of_whole:
             # integers of the input select
             reads = {node: one for node, one in reads.items() if not one.is_whole}
-        parts = [n for t, n in found if n in reads and t.numel() < reads[n].size]
+        views = {(n, t.storage_offset(), t.numel()) for t, n in found if n in reads}
+        parts = [n for n, _, entries in views if entries < reads[n].size]
+        if _LOOKUPS.fullmatch(name):
+            views = {(n, -len(self.operations), size) for n in reads}
         weighted = any(not is_whole(tensor) and tensor.numel() > 1 for tensor in others)
         adds = len(reads) > 1 and found[0][1] in reads and bool(_SUMS.fullmatch(name))
         return self._append(
@@ -281,6 +287,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             size,
             reads=tuple(reads),
             parts=tuple(parts),
+            views=views,
             adds=adds,
             weighted=weighted,
             weights=names,
@@ -376,6 +383,21 @@ def behind(flow: Flow, target: Iterable[int], stops: Collection[int] = ()) -> se
             if node not in stops:
                 waiting += flow.operations[node].reads
     return seen
+
+
+def partly_read(flow: Flow, used: Iterable[int]) -> set[int]:
+    """The operations of whose results some others read a part alone.
+
+    >>> h = torch.ones(2, 3)
+    >>> with Flow(nn.Identity(), h) as flow:
+    ...     logits = h[:, :1] + h[:, 1:].exp().exp()[:, 1:]
+    >>> [flow.operations[node].name for node in partly_read(flow, range(4))]
+    ['exp']
+    """
+    read: Counter[int] = Counter()
+    for node, _, entries in set(chain(*(flow.operations[place].views for place in used))):
+        read[node] += entries
+    return {node for node in read if read[node] < flow.operations[node].size}
 
 
 def dominators(flow: Flow, sources: Collection[int]) -> dict[int, int]:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain, pairwise, permutations, takewhile
 
-from torch import nn
+from torch import Tensor, nn
 
 from fa_core.errors import TapError
-from fa_core.measure.flow import ROOT, Call, Flow, behind, path_to
+from fa_core.measure.flow import ROOT, Call, Flow, behind, partly_read, path_to
 from fa_core.measure.hooks import READS, match_modules, pattern_of, plain_logits
 from fa_core.measure.isolate import Inputs
 from fa_core.measure.stream import (
@@ -68,12 +68,13 @@ def possible_taps(model: nn.Module, x: Inputs) -> list[list[str]]:
     ]
 
 
-def left_out(flow: Flow, proof: Proof) -> list[str]:
+def left_out(flow: Flow, proof: Proof, hidden: Sequence[Tensor]) -> list[str]:
     """The blocks and states of the stream that the taps leave out; [] for all of it.
 
     Args:
         flow: the pass.
         proof: of its taps.
+        hidden: h_0..h_L.
     """
     taps = list(map(flow.origin, proof.states))
     merges, whole = Merges(flow, taps[:1]), Merges(flow, flow.sources)
@@ -92,7 +93,25 @@ def left_out(flow: Flow, proof: Proof) -> list[str]:
     if _ends_in_norm(merges if taps[1:] else whole, taps[1:] or taps, blocks):
         apart.append("what the final norm reads")
     names = [*(name_of(flow, node) for node in missing), *apart]
+    names += _in_part(flow, whole, proof, hidden)
     return list(dict.fromkeys(name or _UNNAMED for name in names))
+
+
+def _in_part(flow: Flow, merges: Merges, proof: Proof, hidden: Sequence[Tensor]) -> Iterable[str]:
+    """What is handed on in part between two states, beside what else changes there.
+
+    The norms of such states do not compare. One token of several is measured of all states, or
+    refused (see `pooled`).
+    """
+    partly = partly_read(flow, behind(flow, [proof.logits]))
+    for l, (h, other) in enumerate(pairwise(hidden)):
+        start, end = proof.states[l : l + 2]
+        inside = behind(flow, [end], {start}) & partly
+        alike = [node for node in inside if flow.operations[node].size == h.numel() > other.numel()]
+        is_token = (h.dim(), other.dim()) == (3, 2)
+        if alike and not is_token and _changes(flow, merges, start, end):
+            sizes = f"h_{l} is {[*h.shape[1:]]}, h_{l + 1} {[*other.shape[1:]]}"
+            yield f"{name_of(flow, max(alike)) or _UNNAMED} in part ({sizes})"
 
 
 def _ends_in_norm(merges: Merges, taps: Sequence[int], blocks: Iterable[_Block]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -27,6 +27,7 @@ from fa_core.measure.graph import (
     reachable,
 )
 from fa_core.measure.guess import left_out
+from fa_core.measure.hooks import plain_logits
 from fa_core.measure.isolate import (
     Device,
     GeneratorStates,
@@ -37,7 +38,7 @@ from fa_core.measure.isolate import (
     to_float64,
 )
 from fa_core.measure.loss import CE, Loss, LossChoice, check_loss, settled
-from fa_core.measure.norms import Flattening, Signal, check_states, each
+from fa_core.measure.norms import Flattening, Signal, agree, check_states, each
 from fa_core.measure.proven_credit import CreditProof
 from fa_core.measure.stream import Proof, Stream, Trials, prove
 from fa_core.measure.taps import (
@@ -266,7 +267,7 @@ class PassRunner:
         check_states(stream.hidden, stream.names, len(batch.y))
         try:
             proof = prove(flow, stream)
-            left = left_out(flow, proof)
+            left = left_out(flow, proof, stream.hidden)
         except TapError as error:
             hint = error.hint or working_taps(self._model, batch.x)
             raise TapError(error.what, hint=hint) from error
@@ -297,6 +298,18 @@ class PassRunner:
         assert self._trials and self.proof, "after the first batch"
         if self._trials.check() and not self.proof.side_inputs:
             self.proof = replace(self.proof, side_inputs=["the input"])
+
+    def compared(self) -> str:
+        """By how much the logits that a function of taps returns for the first batch differ from
+        the network's own; "" for rounding, and where the network is not called as model(x)."""
+        assert self._trials, "after the first batch"
+        logits = self._trials.first.logits
+        with suppress(Exception), RngState().isolated():
+            own = plain_logits(self._model, self._trials.x)
+            by = float((logits - own).abs().max() / own.abs().max())
+            if not agree(logits, own):
+                return f"logits of the function differ from model(x)'s by {by:.2g} of the largest"
+        return ""
 
     def _run_both(self, batch: _Batch, own: OwnBackward) -> Pass:
         """Run the derivative of the forward, and autograd, whose backward may be custom."""

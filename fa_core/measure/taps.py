@@ -372,12 +372,13 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
             with torch.enable_grad(), Flow(model, x) as flow:
                 stream = tapped.forward(model, x)
             proof = prove(flow, stream)
-            left, pool = left_out(flow, proof), pooled(flow, stream)
+            left, pool = left_out(flow, proof, stream.hidden), pooled(flow, stream)
         except TapError as error:
             why = why if part else error.what
             continue
         # a module that hands its input on gives a state again
-        states = {*map(flow.origin, proof.states)}
+        cuts, sizes = map(flow.origin, proof.states), map(Tensor.numel, stream.hidden)
+        states = {*zip(cuts, sizes, strict=True)}
         # side inputs may be a part of what is left out
         is_beside = part and proof.side_inputs and taps not in ways
         if is_beside or len(states) < max(2, len(stream.names)):
@@ -398,7 +399,8 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
             return part
         why = f"'{','.join(part)}' would leave out {listed(left)}"
         # a module whose output is tapped is left out by what it reads
-        given = [f"{name}{READS}" if name in names else name for name in left]
+        given = [name.partition(" ")[0] for name in left]
+        given = [f"{name}{READS}" if name in names else name for name in given]
         at = len(tries) if taps in ways else place + 1
         tries[at:at] = [names + added for added in (outer, given) if added]
     raise no_guess(model, why, part)

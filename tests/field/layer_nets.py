@@ -40,6 +40,23 @@ class PooledConvolutions(Flat):
         super().__init__(layer, nn.AdaptiveAvgPool1d(1), nn.Flatten())
 
 
+class ReadsOneRow(Net):
+    """Blocks of pixels, of which the head reads the last row."""
+
+    x = (16, 5, 3, 3)
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = nn.Conv2d(5, D, 1), nn.Linear(3 * D, C)
+        self.blocks = nn.ModuleList(nn.Conv2d(D, D, 3, padding=1) for _ in range(2))
+
+    def states(self, x):
+        hidden = [self.embed(x)]
+        for block in self.blocks:
+            hidden.append(hidden[-1] + block(hidden[-1]).relu())
+        return self.head(hidden[-1][:, :, -1].flatten(1)), hidden
+
+
 class NormThenMean(Net):
     """A norm in front of a mean over the tokens; one ReLU runs behind every layer."""
 

@@ -507,6 +507,39 @@ class ViTPooled(ViT):
         return h
 
 
+class ViTRegisters(ViTPooled):
+    """The final norm reads all tokens but two, and the head their mean."""
+
+    def readout(self, h):
+        return self.norm(h[:, 2:]).mean(1)
+
+
+class DropsTokens(ViTPooled):
+    """Behind its first block two tokens are left."""
+
+    def kept(self, h):
+        return h.index_select(1, torch.tensor([0, 3]))
+
+    def states(self, x):
+        h = torch.cat([self.cls.expand(len(x), 1, D), self.embed(x)], 1) + self.pos
+        hidden = [h, self.blocks[0](h)]
+        hidden.append(self.kept(hidden[-1]))
+        for block in self.blocks[1:]:
+            hidden.append(block(hidden[-1]))
+        return self.head(self.readout(hidden[-1])), hidden
+
+
+class MergesTokens(DropsTokens):
+    """Behind its first block neighbours are one token; no token is dropped."""
+
+    def __init__(self):
+        super().__init__()
+        self.merge = nn.Linear(2 * D, D)
+
+    def kept(self, h):
+        return self.merge(torch.cat([h[:, 0:4:2], h[:, 1::2]], -1) + h[:, 4:].sum((1, 2), True))
+
+
 class PooledThenAdds(ViTPooled):
     """A residual layer behind the pool."""
 

@@ -19,6 +19,7 @@ BLOCKS = {"taps": "embed, blocks.*"}
 ROW = {"taps": ["net.2", "net.5", "net.8"]}
 PAST = "the logits depend on the input: with the same h_2 for all samples they differ"
 PARTS = {"taps": lambda net, x: (net(x), [h[:, :3] for h in net.states(x)[1]])}
+MERGED = "blocks.0:in, blocks.0, merge, blocks.1, blocks.2"
 STATES = {"taps": lambda net, x: net.states(x)}
 
 TABLE = [
@@ -70,6 +71,9 @@ TABLE = [
     (res.ViTWritten, {"taps": "blocks.*:in,norm:in"}, "refusal", "WhereBackward0 made of others"),
     (res.ViTPooled, {}, "numbers", "taps guessed: 'blocks.0:in,blocks.*'"),
     (res.ViTPooled, {"taps": "blocks.*:in,norm:in"}, "refusal", "tap the state before: blocks.2"),
+    (res.ViTRegisters, {}, "numbers", "taps guessed: 'blocks.0:in,blocks.*'"),
+    (res.DropsTokens, {}, "numbers", "taps guessed: 'blocks.0:in,blocks.*,blocks.1:in'"),
+    (res.MergesTokens, {"taps": MERGED}, "numbers", "(a) passes"),
     (res.PooledThenAdds, {}, "refusal", "would leave out"),
     (res.Bottleneck, {}, "numbers", "'blocks.*:in,narrow:in,narrow,norm:in'"),
     (layer.LastToken, {}, "numbers", "taps guessed: 'net.1:in,net.2:in,hidden:in,head:in'"),

@@ -10,10 +10,11 @@ from fa_core.measure.flow import ROOT, Flow
 from tests.fa_core.measure import foreign
 from tests.fa_core.measure.foreign import CLASSES, D
 from tests.field import reference
-from tests.field.layer_nets import Alternates
+from tests.field.layer_nets import Alternates, ReadsOneRow
 from tests.field.residual_nets import (
     GPT,
     Distances,
+    DropsTokens,
     NoStem,
     NoStemAdds,
     NumberedStem,
@@ -21,6 +22,7 @@ from tests.field.residual_nets import (
     Residual,
     RowDistances,
     SkipsWhereShapesAgree,
+    ViTRegisters,
 )
 
 
@@ -74,6 +76,14 @@ def test_state_that_returns_after_some_calls_is_no_dependence_of_samples(every, 
         (NumberedStem, "fc2, blocks.*", "embed"),
         (RowDistances, "embed, blocks.0, blocks.1", "blocks.2"),
         (NoStem, "blocks.*", "blocks.0"),
+        (ViTRegisters, "blocks.*:in, norm:in", "blocks.2 in part (h_2 is [5, 6], h_3 [3, 6])"),
+        (DropsTokens, "blocks.*:in, blocks.2", "blocks.0 in part (h_0 is [5, 6], h_1 [2, 6])"),
+        (DropsTokens, "blocks.0:in, blocks.*", "blocks.0 in part (h_1 is [5, 6], h_2 [2, 6])"),
+        (
+            ReadsOneRow,
+            "blocks.*:in, head:in",
+            "a state without a name in part (h_1 is [6, 3, 3], h_2 [18])",
+        ),
         (NoStemAdds, "blocks.1:in, blocks.2:in, norm:in", "blocks.0"),
         (
             SkipsWhereShapesAgree,

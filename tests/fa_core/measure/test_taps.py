@@ -23,6 +23,23 @@ def test_a_callable_gives_the_stream():
     assert report.tap_names == ["h_0", "h_1", "h_2", "h_3"]
 
 
+def test_other_logits_of_a_function_are_said():
+    net = Residual()
+
+    def scaled(by):
+        def taps(model, x):
+            logits, hidden = net(x, return_hidden=True)
+            return by * logits, hidden
+
+        return taps
+
+    said = "logits of the function differ from model(x)'s by 0.5 of the largest"
+    assert said in diagnose(net, batches(1), taps=scaled(1.5)).notes
+    assert "logits of" not in diagnose(net, batches(1), taps=scaled(1)).notes
+    # its own forward takes more than x
+    assert "logits of" not in diagnose(nn.Bilinear(2, 2, 2), batches(1), taps=scaled(2)).notes
+
+
 @pytest.mark.parametrize(
     "show",
     [
