@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from fa_core.errors import TapError
-from fa_core.measure.flow import Flow, recording
+from fa_core.measure.flow import Flow, path_to, recording
 from fa_core.measure.gradients import (
     Layers,
     first_without_positions,
@@ -442,6 +442,9 @@ def pooled(flow: Flow, stream: Stream) -> tuple[int, str] | None:
     if is_step or (is_image and not pool):
         return None
     merges = Merges(flow, flow.sources)
+    # keys and values of attention to a pool lie beside the states
+    path = path_to(merges.above, flow.made(stream.logits))
+    node = max({*path}.intersection(path_to(merges.above, node)), default=node)
     # of a final norm, what it reads
     within, behind = len(merges.norms(stream.cuts[l - 1])), merges.norms(node)
     if len(behind) > within:

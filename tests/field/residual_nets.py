@@ -903,3 +903,32 @@ class Columns(CopiesFirst):
         for block in self.blocks:
             hidden.append(block(hidden[-1]))
         return self.head(hidden[-1].mean(1)), hidden
+
+
+class Pool(nn.Module):
+    """Attention of one learned vector to all tokens."""
+
+    def __init__(self):
+        super().__init__()
+        self.key, self.value = nn.Linear(D, D), nn.Linear(D, D)
+        self.query = nn.Parameter(torch.randn(1, 1, D))
+
+    def forward(self, h):
+        weights = (self.query @ self.key(h).transpose(1, 2)).softmax(-1)
+        return (weights @ self.value(h))[:, 0]
+
+
+class PoolsByAttention(CopiesFirst):
+    """Its readout attends to the tokens."""
+
+    x = (16, 3, 5)
+
+    def __init__(self):
+        super().__init__()
+        self.pool = Pool()
+
+    def states(self, x):
+        hidden = [self.embed(x)]
+        for block in self.blocks:
+            hidden.append(block(hidden[-1]))
+        return self.head(self.pool(hidden[-1])), hidden

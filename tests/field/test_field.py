@@ -91,6 +91,8 @@ TABLE = [
     (res.CopiesFirst, {}, "numbers", "taps guessed: 'start,blocks.*'"),
     (res.Spread, {}, "numbers", "taps guessed: 'blocks.0:in,blocks.*'"),
     (res.OneBlockStages, {}, "numbers", "taps guessed: 'embed,layer*,downs.*'"),
+    (res.PoolsByAttention, {}, "numbers", "taps guessed: 'embed,blocks.*'"),
+    (res.PoolsByAttention, {"taps": "blocks.*,pool"}, "refusal", "not compare; leave it out"),
     (res.Columns, {}, "numbers", "between states: blocks.0 to blocks.2 (3 steps)\n"),
     (res.FNet, {}, "numbers", "taps guessed: 'start,blocks.*'"),
     (res.FNet, {"taps": "start,blocks.*"}, "numbers", "h_0: embed, start; behind h_L: head"),
