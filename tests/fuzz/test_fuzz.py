@@ -1,4 +1,4 @@
-"""Changed files of every kind, and a monkey at the explorer."""
+"""Changed files of every kind, networks of known states, and a monkey at the explorer."""
 
 from contextlib import suppress
 from itertools import product
@@ -22,13 +22,14 @@ CASES = {
     "checkpoints": 400,
     "measured runs": 40,
     "toml": 200,
+    "streams": 40,
 }
 BLOCKS = 2
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_file_and_no_option_raises_anything_but_the_projects_own_errors(tmp_path, kind, block):
+def test_no_case_raises_anything_but_the_projects_own_errors(tmp_path, kind, block):
     for number in range(block, CASES[kind], BLOCKS):
         (tmp_path / "number").write_text(str(number))
         KINDS[kind](tmp_path, number)
