@@ -172,7 +172,9 @@ class Merges:
         """Whether an operation is a norm (see `before_norm`)."""
         operations, fork = self._flow.operations, self.above.get(node, ROOT)
         one = operations[node]
-        least = min(one.reads, key=lambda read: operations[read].size, default=node)
+        # what divides may be repeated to the size of the other
+        reads = (operations[r].reads[0] if operations[r].name == "expand" else r for r in one.reads)
+        least = min(reads, key=lambda read: operations[read].size, default=node)
         is_less = operations[least].size < one.size
         if "norm" in one.name:
             return not is_less
