@@ -76,6 +76,11 @@ class Operation:
         return self.weighted and bool(_PRODUCTS.fullmatch(self.name))
 
     @property
+    def selects(self) -> bool:
+        """Whether it hands on entries of one result."""
+        return self.is_copy or bool(_LOOKUPS.fullmatch(self.name))
+
+    @property
     def is_copy(self) -> bool:
         return len(self.reads) == 1 and bool(_COPIES.fullmatch(self.name))
 

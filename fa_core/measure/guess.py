@@ -92,6 +92,12 @@ def left_out(flow: Flow, proof: Proof, hidden: Sequence[Tensor]) -> list[str]:
     missing += [node for node in sorted(beside) if node in merges and merges.skips(node)]
     if _ends_in_norm(merges if taps[1:] else whole, taps[1:] or taps, blocks):
         apart.append("what the final norm reads")
+    elif any(node in merges for node in path) and not missing:
+        # an activation that follows the last sum alone may hide what that gives
+        end = flow.origin(blocks[-1].gave)
+        after = behind(flow, taps[-1:], {end}) - {end}
+        acts = any(not flow.operations[node].selects for node in after)
+        missing += [end] * (acts and end not in taps and end < taps[-1])
     names = [*(name_of(flow, node) for node in missing), *apart]
     names += _in_part(flow, whole, proof, hidden)
     return list(dict.fromkeys(name or _UNNAMED for name in names))
