@@ -171,9 +171,9 @@ def _apart(flow: Flow, proof: Proof, allows_stem: bool) -> Iterable[str]:
     return [call.name for call in found if _kind(call) in inside and call not in allowed]
 
 
-def _kind(call: Call) -> tuple[str, str, bool]:
-    """The list of a member: of modules, or of single layers."""
-    return _list(call), call.pattern, any(call.module.children())
+def _kind(call: Call) -> tuple[str, str]:
+    """The lists of a member, of all stages; of a single layer the one list."""
+    return call.pattern, "" if any(call.module.children()) else _list(call)
 
 
 def read_outside(flow: Flow, proof: Proof) -> list[str]:
