@@ -22,6 +22,7 @@ from fa_core.report.method_style import (
     WITHOUT_BASELINE,
 )
 from fa_core.report.names import canonical_method, key_of
+from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 
 OPTIMIZERS = ("adamw", "adam", "sgd")
 SCHEDULES = ("cosine", "constant")
@@ -115,6 +116,24 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
         'dfa_lam0.01_s42'
         """
         return key_of(self.method, self.axes, self.seed)
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """A run to train, and how.
+
+    Attributes:
+        plan: of the run.
+        resume: resume an unfinished run in its folder; skip a finished one.
+        overwrite: replace a run in its folder.
+        stop_on: diagnostics that end the run when they fire, e.g. ``"ab"``.
+        thresholds: of the diagnostics.
+    """
+
+    plan: RunPlan
+    resume: bool = False
+    overwrite: bool = False
+    stop_on: str = ""
+    thresholds: DiagnosticThresholds = PROTOCOL
 
 
 def plan_runs(  # noqa: PLR0913 (the axes of a sweep)

@@ -18,7 +18,7 @@ from fa_core.files.decode import Json, reason_of
 from fa_core.formats.run_folder import starting
 from fa_core.report.names import canonical_method
 from fa_core.report.numbers import listed
-from fa_core.training.plan import Recipe, check_names, plan_runs, stopping_letters
+from fa_core.training.plan import Order, Recipe, check_names, plan_runs, stopping_letters
 from fa_tui import options
 from fa_tui.commands.output import complain
 from fa_tui.commands.progress import TrainingProgress, stoppable
@@ -142,20 +142,23 @@ def train_command(  # noqa: PLR0913 (options of a command)
         fa-tui train --method dfa --lam 0,1e-4,1e-3,1e-2 --data cifar10:~/cifar \\
             --epochs 30 --out runs
     """
-    plans = plans_of(locals())
-    choice = {
-        "resume": resume,
-        "overwrite": overwrite,
-        "stop_on": stop_on,
-        "thresholds": limits.thresholds(),
-    }
+    orders = [
+        Order(
+            plan=plan,
+            resume=resume,
+            overwrite=overwrite,
+            stop_on=stop_on,
+            thresholds=limits.thresholds(),
+        )
+        for plan in plans_of(locals())
+    ]
     stopping_letters(stop_on)
     devices = resolve_devices(device, jobs)
-    names = listed([plan.name for plan in plans], 6)
-    complain(f"starting {runs_words(len(plans))} in {out}: {names}")
+    names = listed([order.plan.name for order in orders], 6)
+    complain(f"starting {runs_words(len(orders))} in {out}: {names}")
     try:
         with stoppable():
-            _train(plans, out, devices, threads, choice)
+            _train(orders, out, devices, threads)
     except KeyboardInterrupt as stop:
         goes_on = f"--resume goes on after the last complete epoch of every run in {out}"
         stop.args = (f"{str(stop) or 'interrupted'}; {goes_on}",)
@@ -199,21 +202,14 @@ def plans_of(given: Mapping[str, Any]) -> list[RunPlan]:
     return plans
 
 
-def _train(
-    plans: Sequence[RunPlan],
-    out: Path,
-    devices: Sequence[str],
-    threads: int | None,
-    choice: dict[str, Any],
-) -> None:
+def _train(orders: Sequence[Order], out: Path, devices: Sequence[str], threads: int | None) -> None:
     """Train the runs: one by one, or as many at a time as there are devices.
 
     Args:
-        plans: the runs.
+        orders: the runs.
         out: folder of the run folders.
         devices: where to train.
         threads: CPU threads, if not PyTorch's own number.
-        choice: further fields of each `Order`.
     """
     # read by cuBLAS when CUDA starts; required for deterministic kernels
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
@@ -224,15 +220,15 @@ def _train(
     with contextlib.suppress(OSError):
         cache = platformdirs.user_cache_path("fa-tui", ensure_exists=True)
         os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache / "torch"))
+    plans = [order.plan for order in orders]
     # a second terminal may open them at once: torch takes seconds
     with starting({out / plan.name: plan.recipe.epochs for plan in plans[: len(devices)]}):
         import torch
 
-        from fa_core.training.runs import Order, check_orders, train_runs
+        from fa_core.training.runs import check_orders, train_runs
         from fa_core.training.train import threads_for
 
         samples = _loaded(plans[0].data)
-        orders = [Order(plan=plan, **choice) for plan in plans]
         check_orders(orders, samples, out)
         if threads is None:
             threads = threads_for(plans, samples)
