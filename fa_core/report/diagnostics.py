@@ -155,8 +155,7 @@ def judged_text(quantity: Quantity, value: float | None, thresholds: DiagnosticT
     return quantity.text(value, limit_of(quantity, thresholds))
 
 
-_FACTS = table_beside(__file__, list[Diagnostic])
-DIAGNOSTICS: dict[str, Diagnostic] = {diagnostic.letter: diagnostic for diagnostic in _FACTS}
+DIAGNOSTICS = {each.letter: each for each in table_beside(__file__, list[Diagnostic])}
 """The diagnostics by letter, in the order of the verdict text, from `diagnostics.json`."""
 
 LETTERS = "".join(DIAGNOSTICS)
