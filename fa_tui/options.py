@@ -24,7 +24,7 @@ from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostics import DIAGNOSTICS
 from fa_core.report.names import canonical_method
 from fa_core.report.numbers import parse
-from fa_core.report.report_facts import DiagnosticThresholds
+from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 
 if TYPE_CHECKING:
     from fa_core.formats.log_columns import Given
@@ -241,17 +241,14 @@ def _limit(letter: str) -> OptionInfo:
     return option
 
 
-_DEFAULT = DiagnosticThresholds()
-
-
 @dataclass(frozen=True, kw_only=True)
 class ThresholdOptions:
     """The four thresholds."""
 
-    h_norm_explosion_ratio: Annotated[float, _limit("a")] = _DEFAULT.h_norm_explosion_ratio
-    g_norm_floor: Annotated[float, _limit("b")] = _DEFAULT.g_norm_floor
-    stability_drift_ceiling: Annotated[float, _limit("c")] = _DEFAULT.stability_drift_ceiling
-    frozen_acc_margin_pp: Annotated[float, _limit("d")] = _DEFAULT.frozen_acc_margin_pp
+    h_norm_explosion_ratio: Annotated[float, _limit("a")] = PROTOCOL.h_norm_explosion_ratio
+    g_norm_floor: Annotated[float, _limit("b")] = PROTOCOL.g_norm_floor
+    stability_drift_ceiling: Annotated[float, _limit("c")] = PROTOCOL.stability_drift_ceiling
+    frozen_acc_margin_pp: Annotated[float, _limit("d")] = PROTOCOL.frozen_acc_margin_pp
 
     def thresholds(self) -> DiagnosticThresholds:
         """The given thresholds.

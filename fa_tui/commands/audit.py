@@ -21,7 +21,7 @@ from fa_core.formats.rows import AuditRow, with_given_baseline
 from fa_core.report.method_style import FROZEN
 from fa_core.report.notes import other_data
 from fa_core.report.numbers import listed
-from fa_core.report.report_facts import DiagnosticThresholds
+from fa_core.report.report_facts import PROTOCOL
 from fa_tui import options
 from fa_tui.commands import inputs, output
 from fa_tui.commands.progress import AuditProgress, stoppable
@@ -286,7 +286,7 @@ def verify_command(
         fa-tui verify audit.json --format json
     """
     found = inputs.open_paths(paths, as_recorded=True)
-    rows = inputs.selected(found, Chosen(Criteria(DiagnosticThresholds()), filter=filter))
+    rows = inputs.selected(found, Chosen(Criteria(PROTOCOL), filter=filter))
     with AuditProgress() as progress:
         how = Measuring(workers.execution(), progress, progress.plan, progress.notice)
         typed = MeasureOptions(
