@@ -321,9 +321,6 @@ class Log:
         ),
     ] = None
 
-    def __bool__(self) -> bool:
-        return self.h0 is not None or self.blocks is not None
-
     @property
     def given(self) -> Given:
         """The named columns, as `fa_core.formats.scan` takes them.
@@ -341,9 +338,7 @@ class Log:
         Raises:
             UsageError: only one of the two, or invalid values.
         """
-        if self:
-            return [replace(row, report=self._bounded(row.report)) for row in rows]
-        return list(rows)
+        return [replace(row, report=self._bounded(row.report)) for row in rows]
 
     def apply_to_traces(self, traces: Iterable[Trace]) -> list[Trace]:
         """The traces with the bound of `apply` in each epoch.
@@ -351,11 +346,11 @@ class Log:
         Raises:
             UsageError: as `apply`.
         """
-        if not self:
-            return list(traces)
         return [replace(trace, epochs=[*map(self._bounded, trace.epochs)]) for trace in traces]
 
     def _bounded(self, logged: Logged) -> Logged:
+        if self.h0 is None and self.blocks is None:
+            return logged
         if self.h0 is None or self.blocks is None:
             raise UsageError(
                 "a growth bound needs both --h0 and --blocks", hint="e.g. --h0 8.7 --blocks 4"
