@@ -159,7 +159,10 @@ class Replay:
     """
 
     def __init__(
-        self, traces: Sequence[Trace], table: AuditTable, assumed: FrozenBaseline | None = None
+        self,
+        traces: Sequence[Trace],
+        table: AuditTable,
+        assumed: FrozenBaseline = FrozenBaseline(),  # noqa: B008 (immutable)
     ) -> None:
         names = run_names([trace.key for trace in traces], [trace.source for trace in traces])
         self._runs = []
@@ -183,8 +186,7 @@ class Replay:
             for epoch in trace.epochs:
                 report = epoch.report(trace.method, trace.seed)
                 if epoch is trace.epochs[-1]:
-                    given = assumed or FrozenBaseline()
-                    report = _with_baseline(report, trace.method, audit, given)
+                    report = _with_baseline(report, trace.method, audit, assumed)
                 row = AuditRow(source=trace.source, key="", method=trace.method, report=report)
                 rows.append(row)
         self._table = AuditTable.from_rows(rows)

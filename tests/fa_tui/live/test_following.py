@@ -156,7 +156,7 @@ class TestMerging:
         session = Session(rows[:1], baseline=FrozenBaseline(0.349))
         session, _ = merged(session, [Reading(rows[0].source, rows=rows)])
         assert session.counts().walked == 3
-        session = session.but(baseline=None)
+        session = session.but(baseline=FrozenBaseline())
         assert session.counts().walked == 0
 
     def test_a_problem_goes_when_its_file_can_be_read(self):
