@@ -338,6 +338,8 @@ class Log:
         Raises:
             UsageError: only one of the two, or invalid values.
         """
+        if self.h0 is None and self.blocks is None:  # nothing to do on thousands of rows
+            return list(rows)
         return [replace(row, report=self._bounded(row.report)) for row in rows]
 
     def apply_to_traces(self, traces: Iterable[Trace]) -> list[Trace]:
