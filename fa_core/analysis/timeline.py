@@ -447,12 +447,8 @@ def by_condition(timelines: Sequence[Timeline]) -> list[tuple[str, list[Timeline
     for place, name, one in zip(places, names, timelines, strict=True):
         members[place, name].append(one)
     for group in members.values():
-        group.sort(key=_by_seed)
+        group.sort(key=lambda one: (one.seed is None, one.seed or 0))
     return [(place, group) for (place, _), group in members.items()]
-
-
-def _by_seed(one: Timeline) -> tuple[bool, int]:
-    return one.seed is None, one.seed or 0
 
 
 def _method(collection: str, group: list[Timeline]) -> MethodTimeline:
