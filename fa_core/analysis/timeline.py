@@ -444,7 +444,8 @@ def by_condition(timelines: Sequence[Timeline]) -> list[tuple[str, list[Timeline
     sources = [one.source for one in timelines]
     places = collections(names, seeds, sources)
     members: dict[tuple[str, tuple[str, str]], list[Timeline]] = defaultdict(list)
-    for place, name, one in zip(places, names, timelines, strict=True):
+    runs = zip(places, names, timelines, strict=True)
+    for place, name, one in runs:
         members[place, name].append(one)
     for group in members.values():
         group.sort(key=lambda one: (one.seed is None, one.seed or 0))
