@@ -14,6 +14,7 @@ from fa_core.analysis.method_groups import Condition, conditions
 from fa_core.files.decode import Json
 from fa_core.formats.table import AuditTable, Bits, Floats, Mask, having
 from fa_core.report.diagnostics import CONTROL, LETTERS, common_judgement
+from fa_core.report.gamma import CREDIT
 from fa_core.report.numbers import listed
 from fa_core.report.quantities import named
 from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
@@ -127,7 +128,7 @@ def _group(runs: AuditTable, condition: Condition, thresholds: DiagnosticThresho
         marked = having(runs.nonfinite, number.marks)
         stats[number.stat] = stat_of(runs.column(number), number.log, marked)
     pooled = not uneven_layers(runs)
-    for name, values in runs.credit.items():
+    for name, values in zip(CREDIT, runs.credit.T, strict=True):
         stats[name] = stat_of(values if pooled else values[:0], geometric=False)
     return SeedGroup(
         method=condition.method,

@@ -48,6 +48,12 @@ def _of_reports(column: str) -> cached_property[Floats]:
     )
 
 
+def _of_credit(name: str) -> property:
+    """A column of a number of `CREDIT`; NaN for runs without it."""
+    place = list(CREDIT).index(name)
+    return property(lambda table: table.credit[:, place])
+
+
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class AuditTable:
     """Runs in rows, numbers in columns. Immutable: the arrays, made on first use, cannot be
@@ -63,7 +69,7 @@ class AuditTable:
         coverage: bits of the diagnostics that were measured.
         nonfinite: bits of the diagnostics with a NaN or ±inf among their values; these fire.
         classes: C, as measured; NaN where a report does not say.
-        credit: the columns of `CREDIT`, by name; NaN for runs without.
+        credit: (n, 5), the numbers of `CREDIT`, columns by their names too; NaN for none.
         problems: unreadable paths.
     """
 
@@ -73,6 +79,7 @@ class AuditTable:
     source, key, method, seed, axes = map(_of_rows, ("source", "key", "method", "seed", "axes"))
     recorded_verdict = _of_rows("report.recorded_verdict")
     growth, h_L, g_L, stability, acc, baseline, margin_pp = map(_of_reports, NUMBERS)
+    mean_gamma, deep_gamma, null_gamma, deep_rho, deep_nudge = map(_of_credit, CREDIT)
 
     @classmethod
     def from_rows(cls, rows: Iterable[AuditRow], problems: Iterable[Problem] = ()) -> AuditTable:
@@ -101,12 +108,13 @@ class AuditTable:
         return np.array(known)
 
     @cached_property
-    def credit(self) -> dict[str, Floats]:
-        """The numbers of `CREDIT` per row, (n,) each."""
-        reports = [row.report for row in self._rows]
-        rows = [credit_numbers(report.credit, report.method_name) for report in reports]
-        columns = np.array(rows).reshape(-1, len(CREDIT)).T
-        return dict(zip(CREDIT, columns, strict=True))
+    def credit(self) -> Floats:
+        """The numbers of `CREDIT` per row, (n, 5)."""
+        numbers = np.full((len(self), len(CREDIT)), np.nan)
+        for place, row in enumerate(self._rows):
+            if row.report.credit:
+                numbers[place] = credit_numbers(row.report.credit, row.report.method_name)
+        return read_only(numbers)
 
     @cached_property
     def credit_layers(self) -> list[tuple[list[int], list[int]]]:

@@ -286,8 +286,6 @@ def credit_numbers(credit: Credit, method: str) -> list[float]:
     ...     "dfa")]
     [0.43, 0.2, nan, 0.3, nan]
     """
-    if not credit:
-        return [math.nan] * len(CREDIT)
     mean_null, _ = null_gamma(credit, method)
     return [
         mean_gamma(credit),

@@ -53,7 +53,7 @@ def test_a_mask_chooses_as_its_indices_do_and_columns_cannot_be_written():
     assert table.select(table.seed > 0).seed.tolist() == [1, 2]
     assert table.select(np.array([True] * 3)) is table
     assert (table.kinds, table.select([1]).kinds) == ({"a": "proxy"}, {})
-    for column in (table.growth, table.coverage, table.method, table.flags()):
+    for column in (table.growth, table.coverage, table.method, table.flags(), table.credit):
         with pytest.raises(ValueError, match="read-only"):
             column[0] = 0
 
