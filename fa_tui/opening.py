@@ -17,6 +17,7 @@ from fa_core.errors import FaError, UsageError
 from fa_core.formats import given_columns
 from fa_core.formats.rows import Problem
 from fa_core.formats.scan import NOTHING_HERE
+from fa_core.report.baseline import FrozenBaseline
 from fa_tui import app as explorer
 from fa_tui.jobs.measuring import Setup
 from fa_tui.samples import default_paths
@@ -28,16 +29,15 @@ from fa_tui.views.words import FIRST_VIEW, SAMPLES
 
 if TYPE_CHECKING:
     from fa_core.formats import Trace
-    from fa_core.report.baseline import FrozenBaseline
     from fa_tui.options import Log
 
 
 def open_explorer(
     paths: Sequence[Path],
     *,
-    given: Mapping[str, float] | None = None,
+    given: Mapping[str, float] = {},
     look: ViewState = ViewState(),  # noqa: B008 (immutable)
-    baseline: FrozenBaseline | None = None,
+    baseline: FrozenBaseline = FrozenBaseline(),  # noqa: B008 (immutable)
     log: Log | None = None,
     setup: Setup = Setup(),  # noqa: B008 (immutable)
 ) -> int:
@@ -84,7 +84,7 @@ def open_explorer(
 
     session = Session(
         found.rows,
-        thresholds=msgspec.structs.replace(loaded.settings.thresholds, **(given or {})),
+        thresholds=msgspec.structs.replace(loaded.settings.thresholds, **given),
         baseline=baseline,
         log=log,
         problems=[*wrong, *_of_scan(found)],
@@ -92,8 +92,7 @@ def open_explorer(
         traces=UnreadTraces(traces) if found.rows else found.traces,
     )
     # what is given must be known before the explorer opens
-    if baseline is not None:
-        baseline.check(row.method for row in session.rows)
+    baseline.check(row.method for row in session.rows)
     look, terminal = understood(look, session), detect(glyphs=loaded.settings.glyphs)
     app = explorer.ExplorerApp(
         session,

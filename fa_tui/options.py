@@ -24,7 +24,7 @@ from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostics import DIAGNOSTICS
 from fa_core.report.names import canonical_method
 from fa_core.report.numbers import parse
-from fa_core.report.report_facts import DiagnosticThresholds
+from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 
 if TYPE_CHECKING:
     from fa_core.formats.log_columns import Given
@@ -241,17 +241,14 @@ def _limit(letter: str) -> OptionInfo:
     return option
 
 
-_DEFAULT = DiagnosticThresholds()
-
-
 @dataclass(frozen=True, kw_only=True)
 class ThresholdOptions:
     """The four thresholds."""
 
-    h_norm_explosion_ratio: Annotated[float, _limit("a")] = _DEFAULT.h_norm_explosion_ratio
-    g_norm_floor: Annotated[float, _limit("b")] = _DEFAULT.g_norm_floor
-    stability_drift_ceiling: Annotated[float, _limit("c")] = _DEFAULT.stability_drift_ceiling
-    frozen_acc_margin_pp: Annotated[float, _limit("d")] = _DEFAULT.frozen_acc_margin_pp
+    h_norm_explosion_ratio: Annotated[float, _limit("a")] = PROTOCOL.h_norm_explosion_ratio
+    g_norm_floor: Annotated[float, _limit("b")] = PROTOCOL.g_norm_floor
+    stability_drift_ceiling: Annotated[float, _limit("c")] = PROTOCOL.stability_drift_ceiling
+    frozen_acc_margin_pp: Annotated[float, _limit("d")] = PROTOCOL.frozen_acc_margin_pp
 
     def thresholds(self) -> DiagnosticThresholds:
         """The given thresholds.
@@ -324,9 +321,6 @@ class Log:
         ),
     ] = None
 
-    def __bool__(self) -> bool:
-        return self.h0 is not None or self.blocks is not None
-
     @property
     def given(self) -> Given:
         """The named columns, as `fa_core.formats.scan` takes them.
@@ -344,9 +338,9 @@ class Log:
         Raises:
             UsageError: only one of the two, or invalid values.
         """
-        if self:
-            return [replace(row, report=self._bounded(row.report)) for row in rows]
-        return list(rows)
+        if self.h0 is None and self.blocks is None:  # nothing to do on thousands of rows
+            return list(rows)
+        return [replace(row, report=self._bounded(row.report)) for row in rows]
 
     def apply_to_traces(self, traces: Iterable[Trace]) -> list[Trace]:
         """The traces with the bound of `apply` in each epoch.
@@ -354,11 +348,11 @@ class Log:
         Raises:
             UsageError: as `apply`.
         """
-        if not self:
-            return list(traces)
         return [replace(trace, epochs=[*map(self._bounded, trace.epochs)]) for trace in traces]
 
     def _bounded(self, logged: Logged) -> Logged:
+        if self.h0 is None and self.blocks is None:
+            return logged
         if self.h0 is None or self.blocks is None:
             raise UsageError(
                 "a growth bound needs both --h0 and --blocks", hint="e.g. --h0 8.7 --blocks 4"

@@ -207,7 +207,7 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
 
     read: Sequence[AuditRow] = ()
     thresholds: DiagnosticThresholds = DiagnosticThresholds()
-    baseline: FrozenBaseline | None = None
+    baseline: FrozenBaseline = FrozenBaseline()
     log: Log | None = None
     problems: Sequence[Problem] = ()
     traces: Sequence[Trace] = ()

@@ -182,7 +182,7 @@ def command_line(
     paths: Sequence[Path],
     options: Sequence[str],
     thresholds: DiagnosticThresholds,
-    baseline: FrozenBaseline | None,
+    baseline: FrozenBaseline,
 ) -> list[str]:
     """The words of a command after ``fa-tui``, without default options.
 
@@ -197,7 +197,7 @@ def command_line(
     for name, value in msgspec.structs.asdict(thresholds).items():
         if value != usual[name]:
             words += [f"--{name.replace('_', '-')}", exact(value)]
-    if baseline is not None:
+    if baseline:
         words += ["--frozen-baseline", baseline_text(baseline)]
     return words
 
@@ -220,14 +220,12 @@ def hand_to_tmux(text: str) -> None:
         )
 
 
-def baseline_text(baseline: FrozenBaseline | None) -> str:
+def baseline_text(baseline: FrozenBaseline) -> str:
     """A baseline as the value of `--frozen-baseline`, ``""`` for none.
 
     >>> baseline_text(FrozenBaseline(0.349, {"ep": 0.31}))
     '0.349,ep=0.31'
     """
-    if baseline is None:
-        return ""
     texts = []
     if baseline.default is not None:
         texts.append(repr(baseline.default))

@@ -34,7 +34,7 @@ from fa_core.formats.trace import write_trace
 from fa_core.report.baseline import rule_of
 from fa_core.report.manifest import AUDIT, CREDIT, TRACE, WEIGHTS
 from fa_core.report.method_style import FROZEN
-from fa_core.training.plan import METHODS, Recipe, RunPlan, plan_runs
+from fa_core.training.plan import METHODS, Order, Recipe, RunPlan, plan_runs
 from fa_core.training.train import audit_run, train_run
 from fa_core.zoo.data import DataSet, eval_batches, load_data
 
@@ -267,8 +267,12 @@ def samples_of(spec: str) -> DataSet:
 
 def train(folder: Path, plan: RunPlan) -> str:
     start = time.perf_counter()
-    done = train_run(plan, samples_of(plan.data), folder, resume=True)
-    return "there already" if done.skipped else f"trained in {time.perf_counter() - start:.0f} s"
+    done = train_run(Order(plan=plan, resume=True), samples_of(plan.data), folder)
+    return (
+        "there already"
+        if done.report is None
+        else f"trained in {time.perf_counter() - start:.0f} s"
+    )
 
 
 def store(folder: Path, plan: RunPlan) -> str:

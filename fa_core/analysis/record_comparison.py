@@ -123,11 +123,15 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     def change(self) -> str:
         """``bp_grad_norms[4] 1.2e-9 → 3.4e-9``; of a list of samples, how many differ."""
         if self.name == RIGHT:
-            return f"{RIGHT}: {unlike(str(self.recorded or ''), str(self.measured or ''))}"
+            recorded = str(self.recorded or "")
+            measured = str(self.measured or "")
+            return f"{RIGHT}: {unlike(recorded, measured)}"
         absent = "measured now" if self.name.startswith("unmeasured.") else "not measured"
-        was, now = _short(self.recorded, "not in the record"), _short(self.measured, absent)
+        was = _short(self.recorded, "not in the record")
+        now = _short(self.measured, absent)
         if was == now:
-            was, now = repr(self.recorded), repr(self.measured)
+            was = repr(self.recorded)
+            now = repr(self.measured)
         return f"{self.name} {was} → {now}"
 
     def __str__(self) -> str:
@@ -238,7 +242,8 @@ def compare(
             why = reasons[rule.needs]
             found = replace(found, kind=UNCHECKED, decides=False, why=why, tolerance=None)
         differences.append(found)
-    compared = len(within) + sum(map(_is_compared, differences))
+    both = (each for each in differences if None not in (each.recorded, each.measured))
+    compared = len(within) + sum(each.decides for each in both)
     lost = (measured.credit or {}).get("missing", {}).get("gamma")
     if lost:
         differences = _without_credit(differences, lost)
@@ -251,10 +256,6 @@ def compare(
         elsewhere=elsewhere,
         not_compared=list(skipped),
     )
-
-
-def _is_compared(difference: Difference) -> bool:
-    return difference.decides and None not in (difference.recorded, difference.measured)
 
 
 def _without_credit(differences: list[Difference], why: str) -> list[Difference]:

@@ -159,7 +159,10 @@ def sensitivity(
         gap = diagnostic.distance(*interval)
     skipped = [*(table.assumed_notes if letter == "d" else ()), *left_out]
     if not (good.runs or bad.runs):
-        skipped.append(_UNGROUPED)
+        skipped.append(
+            "no method is in a group: nothing to separate "
+            "(choose the groups by fa-tui sweep --healthy --degenerate)"
+        )
     return Sensitivity(
         letter=letter,
         name=diagnostic.quantity.words,
@@ -228,9 +231,3 @@ def _separation(
     if low < high and math.isfinite(high - low):
         return True, (low, high)
     return low < high, None
-
-
-_UNGROUPED = (
-    "no method is in a group: nothing to separate "
-    "(choose the groups by fa-tui sweep --healthy --degenerate)"
-)

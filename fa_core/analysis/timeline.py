@@ -159,7 +159,10 @@ class Replay:
     """
 
     def __init__(
-        self, traces: Sequence[Trace], table: AuditTable, assumed: FrozenBaseline | None = None
+        self,
+        traces: Sequence[Trace],
+        table: AuditTable,
+        assumed: FrozenBaseline = FrozenBaseline(),  # noqa: B008 (immutable)
     ) -> None:
         names = run_names([trace.key for trace in traces], [trace.source for trace in traces])
         self._runs = []
@@ -183,8 +186,7 @@ class Replay:
             for epoch in trace.epochs:
                 report = epoch.report(trace.method, trace.seed)
                 if epoch is trace.epochs[-1]:
-                    given = assumed or FrozenBaseline()
-                    report = _with_baseline(report, trace.method, audit, given)
+                    report = _with_baseline(report, trace.method, audit, assumed)
                 row = AuditRow(source=trace.source, key="", method=trace.method, report=report)
                 rows.append(row)
         self._table = AuditTable.from_rows(rows)
@@ -442,15 +444,12 @@ def by_condition(timelines: Sequence[Timeline]) -> list[tuple[str, list[Timeline
     sources = [one.source for one in timelines]
     places = collections(names, seeds, sources)
     members: dict[tuple[str, tuple[str, str]], list[Timeline]] = defaultdict(list)
-    for place, name, one in zip(places, names, timelines, strict=True):
+    runs = zip(places, names, timelines, strict=True)
+    for place, name, one in runs:
         members[place, name].append(one)
     for group in members.values():
-        group.sort(key=_by_seed)
+        group.sort(key=lambda one: (one.seed is None, one.seed or 0))
     return [(place, group) for (place, _), group in members.items()]
-
-
-def _by_seed(one: Timeline) -> tuple[bool, int]:
-    return one.seed is None, one.seed or 0
 
 
 def _method(collection: str, group: list[Timeline]) -> MethodTimeline:

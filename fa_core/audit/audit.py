@@ -190,7 +190,7 @@ def _note_progress(files: ProgressFiles, view: JobView) -> None:
 def audit(
     rows: Iterable[AuditRow],
     out: Path,
-    options: MeasureOptions | None = None,
+    options: MeasureOptions = MeasureOptions(),  # noqa: B008 (immutable)
     how: Measuring = Measuring(),  # noqa: B008 (immutable)
     *,
     resume: bool = False,
@@ -217,16 +217,13 @@ def audit(
         MeasureError: a cluster that does not answer.
         FaError: the disk of ``out`` fails, which ends the audit; the runs before are in it.
     """
-    options = options or MeasureOptions()
     check_options(options)
     targets = measurable(rows)
     if not targets:
         hint = "audit files are shown by `fa-tui show`"
         raise UnreadableInput("nothing to measure: no checkpoint and no run folder", hint=hint)
     checkpoints = [str(row.checkpoint) for row in targets]
-    without_data = set()
-    if options.data is None:
-        without_data = {path for path in checkpoints if not is_run(Path(path))}
+    without_data = {path for path in checkpoints if options.data is None and not is_run(Path(path))}
     if len(without_data) == len(targets):
         raise no_data(checkpoints[0])
     how.check()
@@ -244,7 +241,6 @@ def audit(
         for index, row in enumerate(targets)
         if index not in found and row.checkpoint not in without_data
     ]
-    interrupted = False
     try:
         interrupted = how.run(todo, len(found), file.put, failures)
     finally:

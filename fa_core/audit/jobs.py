@@ -103,7 +103,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         seed: the run's seed, if known.
         axes: further coordinates of the run.
         options: the settings.
-        training: a `fa_core.training.runs.Order`: train the run into its folder; None = measure it.
+        training: a `fa_core.training.plan.Order`: train the run into its folder; None = measure it.
     """
 
     id: str

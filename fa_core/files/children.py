@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 _HOME = str(Path(__file__).resolve().parents[1])
 """The folder of this project's packages: a child finds them however its parent did."""
@@ -51,10 +51,8 @@ def start_python(
     *arguments: str,
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
-    stdin: int | None = None,
-    stdout: int | None = None,
-    stderr: int | IO[bytes] | None = None,
     own_session: bool = False,
+    **streams: Any,
 ) -> subprocess.Popen[bytes]:
     """Start a module of this project as a child process, like ``python -m`` but without the current
     folder on its path.
@@ -64,15 +62,13 @@ def start_python(
         arguments: its arguments.
         environment: its environment; None = `python_environment`.
         folder: where it starts; None = here.
-        stdin, stdout, stderr: as in `subprocess.Popen`.
         own_session: whether signals of this terminal leave it alone.
+        streams: ``stdin``, ``stdout``, ``stderr``, as in `subprocess.Popen`.
     """
     return subprocess.Popen(
         [sys.executable, "-c", _BEGIN, _HOME, module, *arguments],
-        stdin=stdin,
-        stdout=stdout,
-        stderr=stderr,
         cwd=folder,
         env=python_environment() if environment is None else environment,
         start_new_session=own_session,
+        **streams,
     )

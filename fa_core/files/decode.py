@@ -215,7 +215,7 @@ def read_toml(path: Path, hint: str = "") -> tuple[str, Json]:
             raise UnreadableInput(f"not TOML: {fault}", where=where, hint=hint) from error
 
 
-def table_beside(module: str, kind: type[T]) -> T:
+def table_beside(module: str | Path, kind: type[T]) -> T:
     """The JSON table of a module's own name."""
     return msgspec.json.decode(Path(module).with_suffix(".json").read_bytes(), type=kind)
 

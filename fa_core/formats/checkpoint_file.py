@@ -284,17 +284,28 @@ def with_places(rows: Sequence[AuditRow]) -> list[AuditRow]:
     names = {row.checkpoint for row in rows} - {None, rows[0].source}
     found = {name: _beside(folder, str(name)) for name in names}
     times = Counter(found.values())
-    places = {name: place for name, place in found.items() if times[place] == 1}
-    return [replace(row, checkpoint=places.get(row.checkpoint, row.checkpoint)) for row in rows]
+    placed = []
+    for row in rows:
+        place = found.get(row.checkpoint, "")
+        if times[place] == 1:
+            row = replace(row, checkpoint=place)
+        placed.append(row)
+    return placed
 
 
 def _beside(folder: Path, name: str) -> str:
     """The longest end of a path that is in a folder, or the folder of its name; else the path."""
-    parts = Path(os.path.normpath(f"/{name[:LONGEST_NAME]}")).parts[1:][-_ENDS:]
+    path = os.path.normpath(f"/{name[:LONGEST_NAME]}")
+    parts = Path(path).parts[1:][-_ENDS:]
+    home = str(folder)
     # as texts: thousands of times
-    places = ["/".join([str(folder), *parts[start:]]) for start in range(len(parts))]
-    places += [str(folder)] * (folder.name in parts[-1:])
-    return next((str(real_path(place)) for place in places if exists(place)), name)
+    places = ["/".join([home, *parts[start:]]) for start in range(len(parts))]
+    if folder.name in parts[-1:]:
+        places.append(home)
+    for place in places:
+        if exists(place):
+            return str(real_path(place))
+    return name
 
 
 def run_of(checkpoint: Path) -> Path | None:

@@ -7,7 +7,6 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -17,7 +16,7 @@ from fa_core.errors import UnreadableInput
 from fa_core.files.decode import Json
 from fa_core.files.opening import open_file, size_of
 from fa_core.formats.log_columns import Given, is_log, no_known_column
-from fa_core.formats.logs import merge, traces_of
+from fa_core.formats.logs import merge, names_in, traces_of
 from fa_core.formats.rows import Place, Problem, row_of_file
 from fa_core.formats.trace import Trace
 from fa_core.report.method_style import known_method
@@ -73,7 +72,7 @@ def read(place: Place, given: Given) -> Iterator[Trace | Problem]:
             values = at_step.setdefault(step, {"step": step})
             values |= {f"{part}{tag}": value for tag, value in scalars.items()}
     entries = [(str(path), values) for _, values in sorted(at_step.items())]
-    names = dict.fromkeys(chain.from_iterable(values for _, values in entries))
+    names = names_in(entries)
     if (place.named or is_root) and not is_log(names, given):
         raise no_known_column(str(path), names, given)
     row = msgspec.structs.replace(row_of_file(str(folder), place.root), source=str(own[-1]))

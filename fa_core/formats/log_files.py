@@ -9,7 +9,6 @@ import io
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import chain
 from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
@@ -20,7 +19,7 @@ from fa_core.files.decode import as_utf8, reading
 from fa_core.files.opening import all_of
 from fa_core.formats.json_document import Document, Finding, check_entries, convert
 from fa_core.formats.log_columns import Given, columns_of, is_log, may_be_log
-from fa_core.formats.logs import Entry, trace_of, traces_of
+from fa_core.formats.logs import Entry, names_in, trace_of, traces_of
 from fa_core.formats.rows import Place, Problem, row_of_file
 from fa_core.formats.trace import Trace
 from fa_core.report.names import AXES, axes_of, canonical_method
@@ -34,13 +33,7 @@ _HISTORY = "log_history"
 
 def sniff(document: Document) -> bool:
     """Whether the entries have an epoch or step and a number that is read."""
-    return is_log(names_in(document), document.columns)
-
-
-def names_in(document: Document) -> list[str]:
-    """The names in a log's entries."""
-    entries = (fields for _, fields in _entries(document))
-    return list(dict.fromkeys(chain.from_iterable(entries)))
+    return is_log(names_in(_entries(document)), document.columns)
 
 
 def _entries(document: Document) -> list[Entry]:
@@ -53,7 +46,7 @@ def _entries(document: Document) -> list[Entry]:
 
 def unread(document: Document, named: bool) -> list[str]:
     """The names in a log of no known columns; none for a single object that is hardly one."""
-    names = names_in(document)
+    names = names_in(_entries(document))
     if document.kind == "object" and _HISTORY not in document.members:
         if named and may_be_log(names):
             return names

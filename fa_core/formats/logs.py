@@ -71,6 +71,11 @@ def value_of(logged: object) -> object:
     return sanitize(text, WHITE_SPACE)
 
 
+def names_in(entries: Iterable[Entry]) -> list[str]:
+    """The names in a log's entries."""
+    return list(dict.fromkeys(chain.from_iterable(fields for _, fields in entries)))
+
+
 def traces_of(
     name: AuditRow, entries: Iterable[Entry], given: Given, *, unfinished: bool = False
 ) -> Iterator[Trace | Problem]:
@@ -118,7 +123,7 @@ def trace_of(run: AuditRow, entries: Iterable[Entry], given: Given) -> tuple[Tra
         given: columns that the user named.
     """
     logged = [(where, _held(fields)) for where, fields in entries]
-    names = dict.fromkeys(chain.from_iterable(fields for _, fields in logged))
+    names = names_in(logged)
     columns = columns_of(names, given)
     problems: list[Problem] = []
     read: list[tuple[str, Values]] = []

@@ -194,11 +194,7 @@ def read_list(document: Document) -> Iterator[Finding]:
         partial(_entry_row, node, document.path, document.place(index))
         for index, node in document.items
     )
-    yield from keyed(document.path, parts, "entry", _numbered_keys)
-
-
-def _numbered_keys(rows: list[AuditRow]) -> list[str]:
-    return numbered(row.key for row in rows)
+    yield from keyed(document.path, parts, "entry", lambda rows: numbered(row.key for row in rows))
 
 
 def keyed(

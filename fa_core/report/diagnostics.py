@@ -117,8 +117,10 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
         else:
             side = "under" if fires else "below"
         if self.quantity.log and value > 0 and limit > 0:
-            return f"{_factor(max(value / limit, limit / value))}× {side}"
-        return f"{short(abs(limit - value))}{self.quantity.suffix} {side}"
+            ratio = max(value / limit, limit / value)
+            return f"{_factor(ratio)}× {side}"
+        distance = short(abs(limit - value))
+        return f"{distance}{self.quantity.suffix} {side}"
 
     def fires(self, value: float, thresholds: DiagnosticThresholds) -> bool:
         """Whether a number fires; NaN does not (`JudgedRun.nonfinite` does)."""
@@ -155,8 +157,7 @@ def judged_text(quantity: Quantity, value: float | None, thresholds: DiagnosticT
     return quantity.text(value, limit_of(quantity, thresholds))
 
 
-_FACTS = table_beside(__file__, list[Diagnostic])
-DIAGNOSTICS: dict[str, Diagnostic] = {diagnostic.letter: diagnostic for diagnostic in _FACTS}
+DIAGNOSTICS = {each.letter: each for each in table_beside(__file__, list[Diagnostic])}
 """The diagnostics by letter, in the order of the verdict text, from `diagnostics.json`."""
 
 LETTERS = "".join(DIAGNOSTICS)
@@ -359,8 +360,10 @@ def cell_text(
     ('✗ab-d', '~-~-·', '✗a~··', '?····', '▫--·d', '?--·d')
     """
     marks = {WALKS_BACK: "✗", TRUSTWORTHY: "✓", CONTROL: "▫", UNDECIDED: "~"}
-    signs = dict.fromkeys(LETTERS, "·") | dict.fromkeys(coverage, "-")
-    signs |= {letter: letter for letter in flags} | dict.fromkeys(undecided, "~")
+    signs = dict.fromkeys(LETTERS, "·")
+    signs |= dict.fromkeys(coverage, "-")
+    signs |= {letter: letter for letter in flags}
+    signs |= dict.fromkeys(undecided, "~")
     mark = marks.get(judgement_of(flags, coverage, undecided, no_claim), "?")
     return mark + "".join(signs.values())
 

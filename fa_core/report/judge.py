@@ -132,9 +132,7 @@ class Judge:
             letter: the diagnostic.
             chosen: indices of runs; None for all.
         """
-        wanted: Collection[int] = range(len(self.coverage))
-        if chosen is not None:
-            wanted = set(chosen)
+        wanted = range(len(self.coverage)) if chosen is None else set(chosen)
         return array("d", [value for value, run in self._rising[letter] if run in wanted])
 
     def points(self, letter: str, chosen: Collection[int] | None = None) -> array[float]:

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
-import msgspec
-
 from fa_core.files.decode import table_beside
 
 
@@ -95,9 +93,7 @@ def method_styles(methods: Iterable[str]) -> dict[str, MethodStyle]:
     return found
 
 
-PUBLISHED_NAMES = msgspec.json.decode(
-    Path(__file__).with_name("method_names.json").read_bytes(), type=dict[str, str]
-)
+PUBLISHED_NAMES = table_beside(Path(__file__).with_name("method_names"), dict[str, str])
 """Canonical name → name in print: the keys of `fa_core.zoo.methods.METHODS`, without torch."""
 
 

@@ -143,14 +143,14 @@ _OPTION = re.compile(r" \((?:give|choose) [^()]*--[\w-]+\)")
 """A hint for the command line, left out of reports."""
 
 
-def to_markdown(blocks: Iterable[Block], figure_paths: Mapping[str, str] | None = None) -> str:
+def to_markdown(blocks: Iterable[Block], figure_paths: Mapping[str, str] = {}) -> str:
     """Markdown text, ending in a newline.
 
     Args:
         blocks: the report.
         figure_paths: figure name → relative path of its SVG; other figures show their caption only.
     """
-    parts = ["\n".join(_lines(block, figure_paths or {})) for block in blocks]
+    parts = ["\n".join(_lines(block, figure_paths)) for block in blocks]
     return "\n\n".join(parts) + "\n"
 
 

@@ -22,6 +22,7 @@ from fa_core.report.method_style import (
     WITHOUT_BASELINE,
 )
 from fa_core.report.names import canonical_method, key_of
+from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 
 OPTIMIZERS = ("adamw", "adam", "sgd")
 SCHEDULES = ("cosine", "constant")
@@ -117,6 +118,24 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
         return key_of(self.method, self.axes, self.seed)
 
 
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """A run to train, and how.
+
+    Attributes:
+        plan: of the run.
+        resume: resume an unfinished run in its folder; skip a finished one.
+        overwrite: replace a run in its folder.
+        stop_on: diagnostics that end the run when they fire, e.g. ``"ab"``.
+        thresholds: of the diagnostics.
+    """
+
+    plan: RunPlan
+    resume: bool = False
+    overwrite: bool = False
+    stop_on: str = ""
+    thresholds: DiagnosticThresholds = PROTOCOL
+
+
 def plan_runs(  # noqa: PLR0913 (the axes of a sweep)
     methods: Sequence[str],
     seeds: Sequence[int],
@@ -127,9 +146,9 @@ def plan_runs(  # noqa: PLR0913 (the axes of a sweep)
     lams: Sequence[float] = (),
     widths: Sequence[int] = (),
     depths: Sequence[int] = (),
-    arch_args: Mapping[str, object] | None = None,
-    method_args: Mapping[str, object] | None = None,
-    axes: Mapping[str, object] | None = None,
+    arch_args: Mapping[str, object] = {},
+    method_args: Mapping[str, object] = {},
+    axes: Mapping[str, object] = {},
 ) -> list[RunPlan]:
     """Runs of every combination; frozen-blocks runs first, since (d) of the others needs them.
 
@@ -151,7 +170,7 @@ def plan_runs(  # noqa: PLR0913 (the axes of a sweep)
     """
     penalties = tuple(lams) or (recipe.lam,)
     plans = []
-    for method, method_options in _methods_with_options(methods, dict(method_args or {})):
+    for method, method_options in _methods_with_options(methods, dict(method_args)):
         own_penalties = penalties
         if method in UNPENALISED:
             own_penalties = (0.0,)
@@ -162,7 +181,7 @@ def plan_runs(  # noqa: PLR0913 (the axes of a sweep)
             seeds,
         )
         for lam, d, L, seed in combinations:
-            run_axes = dict(axes or {})
+            run_axes = dict(axes)
             if method in TRAINED_BY and "of" in method_options:
                 run_axes["of"] = method_options["of"]
             if arch != "resmlp":
@@ -173,7 +192,7 @@ def plan_runs(  # noqa: PLR0913 (the axes of a sweep)
                 run_axes["d"] = d
             if len(depths) > 1:
                 run_axes["L"] = L
-            network = dict(arch_args or {})
+            network = dict(arch_args)
             if d is not None:
                 network["d"] = d
             if L is not None:

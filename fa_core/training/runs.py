@@ -19,33 +19,11 @@ from fa_core.files.decode import Json
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import is_run
 from fa_core.report.method_style import FROZEN
-from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
-from fa_core.training.plan import RunPlan, there_already
+from fa_core.training.plan import Order, there_already
 from fa_core.training.train import Training, steps_per_epoch, train_run
 from fa_core.zoo.data import DataSet, load_data
 
 _HINT = "complete epochs are kept; add --resume to go on"
-
-
-class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job trains, and how: arguments of `train_run`."""
-
-    plan: RunPlan
-    resume: bool = False
-    overwrite: bool = False
-    stop_on: str = ""
-    thresholds: DiagnosticThresholds = PROTOCOL
-
-    def job(self, out: Path) -> Job:
-        """The job that trains it into a folder of ``out``."""
-        return Job(
-            id=self.plan.name,
-            checkpoint=str(out / self.plan.name),
-            method=self.plan.method,
-            seed=self.plan.seed,
-            axes=self.plan.axes,
-            training=msgspec.to_builtins(self),
-        )
 
 
 def trained_job(job: Job, device: str, progress: JobProgress, data: DataSet | None = None) -> Json:
@@ -63,17 +41,7 @@ def trained_job(job: Job, device: str, progress: JobProgress, data: DataSet | No
     order = msgspec.convert(job.training, Order)
     if data is None:
         data = _data_on(order.plan.data, device)
-    done = train_run(
-        order.plan,
-        data,
-        Path(job.checkpoint),
-        device=device,
-        resume=order.resume,
-        overwrite=order.overwrite,
-        stop_on=order.stop_on,
-        thresholds=order.thresholds,
-        progress=progress,
-    )
+    done = train_run(order, data, Path(job.checkpoint), device=device, progress=progress)
     progress.note(done.words)
     return (done.report or DiagnosticReport()).to_dict()
 
@@ -91,7 +59,7 @@ def check_orders(orders: Sequence[Order], data: DataSet, out: Path) -> None:
     for order in orders:
         folder = out / order.plan.name
         with memory_for(folder, "cpu"):
-            run = Training(order.plan, data, folder, torch.device("cpu"), PROTOCOL)
+            run = Training(order, data, folder, torch.device("cpu"))
         if run.optimizer:
             steps_per_epoch(data, run.recipe)
         if is_run(folder) and not (order.resume or order.overwrite):
@@ -124,7 +92,17 @@ def train_runs(
     Raises:
         FaError: a run that cannot be trained, or a worker that died; the others are stopped.
     """
-    jobs = [order.job(out) for order in orders]
+    jobs = [
+        Job(
+            id=order.plan.name,
+            checkpoint=str(out / order.plan.name),
+            method=order.plan.method,
+            seed=order.plan.seed,
+            axes=order.plan.axes,
+            training=msgspec.to_builtins(order),
+        )
+        for order in orders
+    ]
     if len(devices) > 1:
         _train_in_workers(jobs, devices, threads, on_event)
         return

@@ -38,8 +38,7 @@ from fa_core.option_values import check_known
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import AUDIT, RESUME, TRACE, Manifest, is_run, read_manifest
 from fa_core.report.method_style import FROZEN
-from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
-from fa_core.training.plan import Recipe, RunPlan, stopping_letters, there_already
+from fa_core.training.plan import Order, Recipe, RunPlan, stopping_letters, there_already
 from fa_core.training.run_files import ResumeState, RunWriter, load_state, save_state
 from fa_core.zoo.data import DataSet, eval_batches
 from fa_core.zoo.methods import make_method, method_class
@@ -153,26 +152,19 @@ class Training:
     """A run in training.
 
     Args:
-        plan: of the run.
-        data: the data set of the plan.
+        order: the run, and how it is trained.
+        data: the data set of its plan.
         folder: the run folder.
         device: to train on.
-        thresholds: of the diagnostics.
     """
 
-    def __init__(
-        self,
-        plan: RunPlan,
-        data: DataSet,
-        folder: Path,
-        device: torch.device,
-        thresholds: DiagnosticThresholds,
-    ) -> None:
+    def __init__(self, order: Order, data: DataSet, folder: Path, device: torch.device) -> None:
+        plan = order.plan
         rule = method_class(plan.method)
         arch_args = rule.adapt_arch_args(fitted_args(plan.arch, plan.arch_args, data))
+        self.order = order
         self.data = data
         self.device = device
-        self.thresholds = thresholds
         self.net = build(plan.arch, seed=plan.seed, **arch_args).to(device)
         self.method = make_method(plan.method, self.net, plan.seed, **plan.method_args)
         self.recipe = plan.recipe
@@ -206,7 +198,7 @@ class Training:
             device=torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
         )
 
-    def start_or_resume(self, *, resume: bool, overwrite: bool) -> Manifest | None:
+    def start_or_resume(self) -> Manifest | None:
         """Start the run, or resume after its last complete epoch.
 
         Returns:
@@ -216,9 +208,9 @@ class Training:
             UsageError: the folder has a run that may be neither resumed nor overwritten.
         """
         folder = self.writer.folder
-        if is_run(folder) and not overwrite:
+        if is_run(folder) and not self.order.overwrite:
             found = read_manifest(folder)
-            if not resume:
+            if not self.order.resume:
                 raise there_already(folder)
             _check_same(found, self.manifest, folder)
             complete = found.epochs_done >= self.recipe.epochs
@@ -231,14 +223,14 @@ class Training:
         self._save()
         return None
 
-    def train(self, stop_on: frozenset[str], files: ProgressFiles, progress: JobProgress) -> None:
+    def train(self, files: ProgressFiles, progress: JobProgress) -> None:
         """Train the remaining epochs.
 
         Args:
-            stop_on: diagnostics that end the run.
             files: where the progress file of the folder is kept.
             progress: of the run, in steps; a note is the outcome of an epoch.
         """
+        stop_on = stopping_letters(self.order.stop_on)
         if self.optimizer is None:
             return
         if self.manifest.method == FROZEN:
@@ -332,7 +324,7 @@ class Training:
         x = torch.split(self.data.test_x, TEST_BATCH)
         y = torch.split(self.data.test_y, TEST_BATCH)
         acc = accuracy(self.net, zip(x, y, strict=True))
-        return diagnose(self.net, self.batches, acc, thresholds=self.thresholds)
+        return diagnose(self.net, self.batches, acc, thresholds=self.order.thresholds)
 
     def audit(self) -> DiagnosticReport:
         """Measure the finished run, write its report, and remove the resume state."""
@@ -340,7 +332,7 @@ class Training:
         report = audit_run(self.writer.folder, self.device, samples)
         self.manifest = read_manifest(self.writer.folder)
         remove(self.writer.folder / RESUME)
-        return report.with_thresholds(self.thresholds)
+        return report.with_thresholds(self.order.thresholds)
 
     def _save(self) -> None:
         """Save the run up to this epoch; last the resume state, which a resumed run starts from."""
@@ -432,15 +424,11 @@ def audit_run(folder: Path, device: torch.device, samples: Evaluation) -> Diagno
 
 
 def train_run(
-    plan: RunPlan,
+    order: Order,
     data: DataSet,
     folder: Path,
     *,
     device: str | torch.device = "cpu",
-    resume: bool = False,
-    overwrite: bool = False,
-    stop_on: str = "",
-    thresholds: DiagnosticThresholds = PROTOCOL,
     progress: JobProgress | None = None,
 ) -> Trained:
     """Train a run, measure every epoch, and audit the result.
@@ -449,14 +437,10 @@ def train_run(
     loss that becomes NaN ends the run, which is then audited as well.
 
     Args:
-        plan: of the run.
-        data: the data set of the plan.
+        order: the run, and how it is trained.
+        data: the data set of its plan.
         folder: the run folder.
         device: to train on.
-        resume: resume an unfinished run in `folder`; skip a finished one.
-        overwrite: replace a run in `folder`.
-        stop_on: diagnostics that end the run when they fire, e.g. ``"ab"``.
-        thresholds: of the diagnostics.
         progress: gets the steps, and a note after every epoch.
 
     Returns:
@@ -467,12 +451,12 @@ def train_run(
         FaError: the folder cannot be written.
     """
     device = torch.device(device)
-    with deterministic(plan.seed, device), memory_for(folder, str(device)):
-        run = Training(plan, data, folder, device, thresholds)
-        finished = run.start_or_resume(resume=resume, overwrite=overwrite)
+    with deterministic(order.plan.seed, device), memory_for(folder, str(device)):
+        run = Training(order, data, folder, device)
+        finished = run.start_or_resume()
         if finished is not None:
             return Trained(folder=folder, manifest=finished, report=None)
         with ProgressFiles() as files, files.of(folder):
-            run.train(stopping_letters(stop_on), files, progress or JobProgress())
+            run.train(files, progress or JobProgress())
             report = run.audit()
         return Trained(folder=folder, manifest=run.manifest, report=report)

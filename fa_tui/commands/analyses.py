@@ -66,7 +66,7 @@ def _print(
     format: options.Form,
     record: object,
     blocks: Iterable[Block],
-    groups: Mapping[str, str] | None = None,
+    groups: Mapping[str, str] = {},
 ) -> NoReturn:
     """Print an analysis of runs and a note on filtered-out runs (see `Runs.left_out`); then exit.
 

@@ -21,7 +21,7 @@ from fa_core.formats.rows import AuditRow, with_given_baseline
 from fa_core.report.method_style import FROZEN
 from fa_core.report.notes import other_data
 from fa_core.report.numbers import listed
-from fa_core.report.report_facts import DiagnosticThresholds
+from fa_core.report.report_facts import PROTOCOL
 from fa_tui import options
 from fa_tui.commands import inputs, output
 from fa_tui.commands.progress import AuditProgress, stoppable
@@ -32,40 +32,17 @@ from fa_tui.views.words import names_of
 if TYPE_CHECKING:
     from fa_core.audit.verify import Verification
 
-_OUT = typer.Option(
-    "--out", metavar="FILE", help="The audit table to write (JSON).", parser=options.typed_path
-)
-_BATCHES = typer.Option(
-    metavar="K|auto",
-    help="Batches behind (c); auto: 8, 16, 32 or 64, until (c) is decided.",
-    show_default="the manifest's, else 10",
-)
-_BATCH_SIZE = typer.Option(
-    metavar="B", help="Samples in each.", show_default="the manifest's, else 128"
-)
-_DTYPE = typer.Option(help="Arithmetic; auto: half precision in float32, others as they are.")
-_CREDIT = typer.Option(
-    metavar="none|gamma|full|MODULE:CALLABLE",
-    help="Credit quality: none, Γ per layer with its null, or also ρ; or your function (model, x, "
-    "y) -> [a_0..a_L].",
-)
-_CREDIT_AGAIN = typer.Option(
-    "--credit",
-    metavar="MODULE:CALLABLE",
-    help="The function that gave the credit.",
-)
-
-_RESUME = typer.Option(
-    "--resume", help="Skip what FILE holds already, measured from the same files and settings."
-)
-_REPLACE = typer.Option("--replace", help="Measure all again; what FILE holds is kept as FILE.~1~.")
-_SHARD = typer.Option(
-    metavar="I/N", help="The I-th of N parts of the runs, each with a FILE of its own."
-)
-
 
 def audit_command(  # noqa: PLR0913 (options of a command)
-    out: Annotated[Path, _OUT],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="The audit table to write (JSON).",
+            parser=options.typed_path,
+        ),
+    ],
     paths: options.NamedPaths,
     data: options.DataOption = None,
     model: options.ModelOption = None,
@@ -73,11 +50,31 @@ def audit_command(  # noqa: PLR0913 (options of a command)
     taps: options.TapsOption = None,
     logits: options.LogitsOption = None,
     loss: options.LossOption = None,
-    batches: Annotated[str | None, _BATCHES] = None,
-    batch_size: Annotated[int | None, _BATCH_SIZE] = None,
+    batches: Annotated[
+        str | None,
+        typer.Option(
+            metavar="K|auto",
+            help="Batches behind (c); auto: 8, 16, 32 or 64, until (c) is decided.",
+            show_default="the manifest's, else 10",
+        ),
+    ] = None,
+    batch_size: Annotated[
+        int | None,
+        typer.Option(metavar="B", help="Samples in each.", show_default="the manifest's, else 128"),
+    ] = None,
     norm_batches: Annotated[int, typer.Option(help="How many of them (a) and (b) use.")] = 1,
-    dtype: Annotated[Literal["auto", "float32", "float64", "as-is"], _DTYPE] = "auto",
-    credit: Annotated[str, _CREDIT] = "gamma",
+    dtype: Annotated[
+        Literal["auto", "float32", "float64", "as-is"],
+        typer.Option(help="Arithmetic; auto: half precision in float32, others as they are."),
+    ] = "auto",
+    credit: Annotated[
+        str,
+        typer.Option(
+            metavar="none|gamma|full|MODULE:CALLABLE",
+            help="Credit quality: none, Γ per layer with its null, or also ρ; or your function "
+            "(model, x, y) -> [a_0..a_L].",
+        ),
+    ] = "gamma",
     precision: Annotated[
         bool,
         typer.Option(
@@ -92,13 +89,27 @@ def audit_command(  # noqa: PLR0913 (options of a command)
     ] = False,
     *,
     workers: ExecutionOptions,
-    resume: Annotated[bool, _RESUME] = False,
-    replace: Annotated[bool, _REPLACE] = False,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Skip what FILE holds already, measured from the same files and settings.",
+        ),
+    ] = False,
+    replace: Annotated[
+        bool,
+        typer.Option("--replace", help="Measure all again; what FILE holds is kept as FILE.~1~."),
+    ] = False,
     notes: Annotated[
         str, typer.Option(metavar="TEXT", help="What the reports are to say of these runs.")
     ] = "",
     format: Annotated[options.Form, typer.Option(help="How to print the rows.")] = "table",
-    shard: Annotated[str, _SHARD] = "1/1",
+    shard: Annotated[
+        str,
+        typer.Option(
+            metavar="I/N", help="The I-th of N parts of the runs, each with a FILE of its own."
+        ),
+    ] = "1/1",
     filter: options.FilterOption = "",
     judged_by: CriteriaOptions,
 ) -> None:
@@ -243,7 +254,14 @@ def verify_command(
     weights: options.WeightsOption = None,
     logits: options.LogitsOption = None,
     loss: options.LossOption = None,
-    credit: Annotated[str | None, _CREDIT_AGAIN] = None,
+    credit: Annotated[
+        str | None,
+        typer.Option(
+            "--credit",
+            metavar="MODULE:CALLABLE",
+            help="The function that gave the credit.",
+        ),
+    ] = None,
     filter: options.FilterOption = "",
     *,
     workers: ExecutionOptions,
@@ -268,7 +286,7 @@ def verify_command(
         fa-tui verify audit.json --format json
     """
     found = inputs.open_paths(paths, as_recorded=True)
-    rows = inputs.selected(found, Chosen(Criteria(DiagnosticThresholds()), filter=filter))
+    rows = inputs.selected(found, Chosen(Criteria(PROTOCOL), filter=filter))
     with AuditProgress() as progress:
         how = Measuring(workers.execution(), progress, progress.plan, progress.notice)
         typed = MeasureOptions(

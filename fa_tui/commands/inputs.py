@@ -120,14 +120,14 @@ class Runs(msgspec.Struct, frozen=True):
         """The rows as a table."""
         return AuditTable.from_rows(self.rows)
 
-    def left_out(self, groups: Mapping[str, str] | None = None) -> Iterator[Block]:
+    def left_out(self, groups: Mapping[str, str] = {}) -> Iterator[Block]:
         """Bullets on runs the filter leaves out; nothing if it keeps whole methods.
 
         Args:
             groups: method → its group, if the analysis sets one group against the other.
         """
         kept, every = ((row.method for row in rows) for rows in (self.rows, self.unfiltered))
-        return bullets(left_out_words(kept, every, groups or {}))
+        return bullets(left_out_words(kept, every, groups))
 
 
 def open_runs(paths: Sequence[Path], chosen: Chosen, *, audits: bool = False) -> Runs:

@@ -90,10 +90,9 @@ def open_command(  # noqa: PLR0913 (options of a command)
     )
     check_options(measured)
     setup = Setup(execution, measured)
-    baseline = criteria.baseline or None
     from fa_tui.opening import open_explorer  # Textual, which `fa-tui --help` does without
 
     code = open_explorer(
-        paths or [], given=given, look=look, baseline=baseline, log=log, setup=setup
+        paths or [], given=given, look=look, baseline=criteria.baseline, log=log, setup=setup
     )
     raise typer.Exit(code)

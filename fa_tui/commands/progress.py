@@ -27,7 +27,7 @@ from rich.table import Column
 
 from fa_core.audit.jobs import JobState, JobView
 from fa_core.report.numbers import with_axes
-from fa_core.report.report_facts import DiagnosticThresholds
+from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 from fa_core.sanitize import one_line
 from fa_tui.commands.inputs import cause_of
 from fa_tui.commands.output import say
@@ -139,10 +139,10 @@ class AuditProgress(_Bars):
     """
 
     def __init__(
-        self, names: Mapping[str, str] | None = None, thresholds: DiagnosticThresholds | None = None
+        self, names: Mapping[str, str] = {}, thresholds: DiagnosticThresholds = PROTOCOL
     ) -> None:
         super().__init__(TimeElapsedColumn())
-        self._names, self._thresholds = names or {}, thresholds or DiagnosticThresholds()
+        self._names, self._thresholds = names, thresholds
         self._total = self._over = 0
         self.said: set[object] = set()
         self._overall: TaskID | None = None

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import platformdirs
 import typer
@@ -18,7 +18,7 @@ from fa_core.files.decode import Json, reason_of
 from fa_core.formats.run_folder import starting
 from fa_core.report.names import canonical_method
 from fa_core.report.numbers import listed
-from fa_core.training.plan import Recipe, check_names, plan_runs, stopping_letters
+from fa_core.training.plan import Order, Recipe, check_names, plan_runs, stopping_letters
 from fa_tui import options
 from fa_tui.commands.output import complain
 from fa_tui.commands.progress import TrainingProgress, stoppable
@@ -26,7 +26,6 @@ from fa_tui.options import ThresholdOptions
 from fa_tui.views.words import runs_words
 
 if TYPE_CHECKING:
-    from fa_core.training.plan import RunPlan
     from fa_core.zoo.data.dataset import DataSet
 
 
@@ -142,79 +141,59 @@ def train_command(  # noqa: PLR0913 (options of a command)
         fa-tui train --method dfa --lam 0,1e-4,1e-3,1e-2 --data cifar10:~/cifar \\
             --epochs 30 --out runs
     """
-    plans = plans_of(locals())
-    choice = {
-        "resume": resume,
-        "overwrite": overwrite,
-        "stop_on": stop_on,
-        "thresholds": limits.thresholds(),
-    }
-    stopping_letters(stop_on)
-    devices = resolve_devices(device, jobs)
-    names = listed([plan.name for plan in plans], 6)
-    complain(f"starting {runs_words(len(plans))} in {out}: {names}")
-    try:
-        with stoppable():
-            _train(plans, out, devices, threads, choice)
-    except KeyboardInterrupt as stop:
-        goes_on = f"--resume goes on after the last complete epoch of every run in {out}"
-        stop.args = (f"{str(stop) or 'interrupted'}; {goes_on}",)
-        raise
-
-
-def plans_of(given: Mapping[str, Any]) -> list[RunPlan]:
-    """The runs that the command's options describe.
-
-    Args:
-        given: parameter name → value of every option.
-
-    Raises:
-        UsageError: an invalid option, or nothing to train.
-    """
-    for method in options.split_list(given["method"]):
-        check_names(method, given["arch"], given["data"])
-    arch_args = _arguments("--arch-arg", given["arch_arg"])
-    if given["terminal_ln"] is not None:
-        arch_args["terminal_ln"] = given["terminal_ln"]
+    for name in options.split_list(method):
+        check_names(name, arch, data)
+    arch_args = _arguments("--arch-arg", arch_arg)
     axes = {}
-    if given["terminal_ln"] is False and given["arch"].startswith("resmlp"):
+    if terminal_ln is not None:
+        arch_args["terminal_ln"] = terminal_ln
+    if terminal_ln is False and arch.startswith("resmlp"):
         axes["terminal_ln"] = False
     plans = plan_runs(
-        [canonical_method(name) for name in options.split_list(given["method"])],
-        options.numbers("--seeds", given["seeds"], int),
-        arch=given["arch"],
-        data=given["data"],
-        recipe=Recipe(**{name: given[name] for name in Recipe.__struct_fields__ if name != "lam"}),
-        lams=options.numbers("--lam", given["lam"], float),
-        widths=options.numbers("--d", given["d"], int),
-        depths=options.numbers("--L", given["L"], int),
+        [canonical_method(name) for name in options.split_list(method)],
+        options.numbers("--seeds", seeds, int),
+        arch=arch,
+        data=data,
+        recipe=Recipe(
+            epochs=epochs,
+            lr=lr,
+            weight_decay=weight_decay,
+            schedule=schedule,
+            batch_size=batch_size,
+            optimizer=optimizer,
+        ),
+        lams=options.numbers("--lam", lam, float),
+        widths=options.numbers("--d", d, int),
+        depths=options.numbers("--L", L, int),
         arch_args=arch_args,
-        method_args=_arguments("--method-arg", given["method_arg"]),
+        method_args=_arguments("--method-arg", method_arg),
         axes=axes,
     )
     if not plans:
         raise UsageError(
             "nothing to train", hint="name a method and a seed: --method dfa --seeds 42"
         )
-    return plans
+    thresholds = limits.thresholds()
+    stopping_letters(stop_on)
+    orders = [
+        Order(plan=plan, resume=resume, overwrite=overwrite, stop_on=stop_on, thresholds=thresholds)
+        for plan in plans
+    ]
+    _train(orders, out, resolve_devices(device, jobs), threads)
 
 
-def _train(
-    plans: Sequence[RunPlan],
-    out: Path,
-    devices: Sequence[str],
-    threads: int | None,
-    choice: dict[str, Any],
-) -> None:
+def _train(orders: Sequence[Order], out: Path, devices: Sequence[str], threads: int | None) -> None:
     """Train the runs: one by one, or as many at a time as there are devices.
 
     Args:
-        plans: the runs.
+        orders: the runs.
         out: folder of the run folders.
         devices: where to train.
         threads: CPU threads, if not PyTorch's own number.
-        choice: further fields of each `Order`.
     """
+    plans = [order.plan for order in orders]
+    names = listed([plan.name for plan in plans], 6)
+    complain(f"starting {runs_words(len(plans))} in {out}: {names}")
     # read by cuBLAS when CUDA starts; required for deterministic kernels
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     # read by OpenMP when torch is imported: spinning threads take several times the processor time
@@ -224,22 +203,27 @@ def _train(
     with contextlib.suppress(OSError):
         cache = platformdirs.user_cache_path("fa-tui", ensure_exists=True)
         os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache / "torch"))
-    # a second terminal may open them at once: torch takes seconds
-    with starting({out / plan.name: plan.recipe.epochs for plan in plans[: len(devices)]}):
-        import torch
+    try:
+        with stoppable():
+            # a second terminal may open them at once: torch takes seconds
+            with starting({out / plan.name: plan.recipe.epochs for plan in plans[: len(devices)]}):
+                import torch
 
-        from fa_core.training.runs import Order, check_orders, train_runs
-        from fa_core.training.train import threads_for
+                from fa_core.training.runs import check_orders, train_runs
+                from fa_core.training.train import threads_for
 
-        samples = _loaded(plans[0].data)
-        orders = [Order(plan=plan, **choice) for plan in plans]
-        check_orders(orders, samples, out)
-        if threads is None:
-            threads = threads_for(plans, samples)
-        if threads is not None:
-            torch.set_num_threads(threads)
-    with TrainingProgress(len(plans)) as progress:
-        train_runs(orders, out, samples, devices[: len(plans)], threads, progress)
+                samples = _loaded(plans[0].data)
+                check_orders(orders, samples, out)
+                if threads is None:
+                    threads = threads_for(plans, samples)
+                if threads is not None:
+                    torch.set_num_threads(threads)
+            with TrainingProgress(len(plans)) as progress:
+                train_runs(orders, out, samples, devices[: len(plans)], threads, progress)
+    except KeyboardInterrupt as stop:
+        goes_on = f"--resume goes on after the last complete epoch of every run in {out}"
+        stop.args = (f"{str(stop) or 'interrupted'}; {goes_on}",)
+        raise
 
 
 def _loaded(spec: str) -> DataSet:

@@ -171,8 +171,7 @@ async def ask_what_if(app: ExplorerApp) -> None:
     hint = "0.349: all without one; ep=0.31: all of ep; empty: as recorded"
     asks = "what if the frozen baseline were"
     text = await ask(app, EntryScreen(asks, text=now, hint=hint, check=check))
-    given = parse_frozen_baseline([text])
-    baseline = given if baseline_text(given) else None
+    baseline = parse_frozen_baseline([text])
     assumed = app.session.but(baseline=baseline)
     if baseline and all(row.report.assumed_baseline_acc is None for row in assumed.rows):
         raise UsageError("nothing changed: no run is without one; METHOD=ACCURACY overrides it")

@@ -35,6 +35,7 @@ from fa_core.report.diagnostics import (
     WALKS_BACK,
     mask_of,
 )
+from fa_core.report.numbers import is_number
 from fa_core.report.quantities import BY_NAME, QUANTITIES
 from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.session import Session
@@ -336,7 +337,7 @@ def _either(name: str, text: str) -> Test:
 
     def test(session: Session, row: int) -> bool:
         value = own_value(session, row)
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if is_number(value):
             return value in numbers
         return str(value).lower() in sought
 

@@ -84,7 +84,7 @@ def title_facts(session: Session) -> Iterator[tuple[str, str]]:
         yield "  mixed settings", "warn"
     if session.gone:
         yield f"  {len(session.gone)} gone", "warn"
-    if session.baseline is not None:
+    if session.baseline:
         yield "  baseline assumed", "warn"
 
 

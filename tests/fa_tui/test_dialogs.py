@@ -189,7 +189,7 @@ async def test_a_what_if_is_undone_and_redone(app: ExplorerApp, focus: str) -> N
         await until(pilot, lambda: app.session.thresholds == DiagnosticThresholds())
         assert app.session.baseline == FrozenBaseline(0.349)
         await pilot.press("u")
-        await until(pilot, lambda: app.session.baseline is None)
+        await until(pilot, lambda: not app.session.baseline)
         assert app.session.counts().walked == 9
         assert "frozen baselines as recorded: −d → ✓ ep s42" in said(app)
         await pilot.press("ctrl+r")

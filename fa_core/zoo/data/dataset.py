@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from fa_core.errors import UnreadableInput, UsageError
+from fa_core.files.decode import reading
 from fa_core.files.opening import real_path, typed_path
 from fa_core.option_values import check_known, split_place
 
@@ -254,47 +255,39 @@ def from_arrays(
     Raises:
         UnreadableInput: samples are not numeric, labels are not integers, or sizes do not fit.
     """
-    labels = [_labels(spec, y) for y in (train_y, test_y)]
+    with reading(spec, "not an array of numbers"):
+        labels = [_labels(torch.as_tensor(y)) for y in (train_y, test_y)]
+        samples = [_samples(torch.as_tensor(x)) for x in (train_x, test_x)]
     largest = [int(y.max()) for y in labels if y.numel()]
     return DataSet(
         spec,
-        train_x=_samples(spec, train_x),
+        train_x=samples[0],
         train_y=labels[0],
-        test_x=_samples(spec, test_x),
+        test_x=samples[1],
         test_y=labels[1],
         num_classes=1 + max(largest, default=0),
     )
 
 
-def _samples(spec: str, values: object) -> Tensor:
-    x = _tensor(spec, values)
+def _samples(x: Tensor) -> Tensor:
     if x.dtype == torch.uint8:
         return x.float() / 255.0
     return x.float()
 
 
-def _labels(spec: str, values: object) -> Tensor:
-    y = _tensor(spec, values)
+def _labels(y: Tensor) -> Tensor:
     if y.ndim == 2 and y.shape[-1] == 1:
         y = y.squeeze(-1)
     if y.ndim == 2:
         raise UnreadableInput(
             f"labels have shape {tuple(y.shape)}",
-            where=spec,
             hint="give class indices: y.argmax(1) where y is one-hot",
         )
     if y.is_floating_point() or y.is_complex():
         raise UnreadableInput(
-            f"labels are {y.dtype}, not whole numbers", where=spec, hint="give class indices 0..C-1"
+            f"labels are {y.dtype}, not whole numbers", hint="give class indices 0..C-1"
         )
     return y.long()
-
-
-def _tensor(spec: str, values: object) -> Tensor:
-    try:
-        return torch.as_tensor(values)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise UnreadableInput(f"not an array of numbers ({error})", where=spec) from None
 
 
 def made_data(spec: str, made: object) -> DataSet | GivenBatches:

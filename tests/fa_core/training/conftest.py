@@ -3,7 +3,8 @@
 import pytest
 
 from fa_core.audit.jobs import JobProgress
-from fa_core.training.plan import Recipe, RunPlan
+from fa_core.training.plan import Order, Recipe, RunPlan
+from fa_core.training.train import train_run
 from fa_core.zoo.data import load_data
 from tests.fa_core.zoo.methods.conftest import one_thread  # noqa: F401 (a fixture)
 
@@ -20,6 +21,10 @@ def plan(method="dfa", **changes):
     recipe = {"epochs": 4, "lr": 1e-2, "batch_size": 32} | dict(changes.pop("recipe", {}))
     settings = {"arch": "resmlp", "data": SPEC, "seed": 42, "arch_args": {"d": 8, "L": 2}} | changes
     return RunPlan(method=method, recipe=Recipe(**recipe), **settings)
+
+
+def trained(a_plan, data, folder, progress=None, **how):
+    return train_run(Order(plan=a_plan, **how), data, folder, progress=progress)
 
 
 class Interrupt(JobProgress):

@@ -17,9 +17,8 @@ from fa_core.report.manifest import (
     WEIGHTS,
 )
 from fa_core.training import train as run_module
-from fa_core.training.train import train_run
 
-from .conftest import Interrupt, plan
+from .conftest import Interrupt, plan, trained
 
 KINDS = {
     "dfa": {"recipe": {"lam": 1e-3}},
@@ -50,10 +49,10 @@ def assert_same_run(one, other):
 
 @pytest.mark.parametrize("method", KINDS)
 def test_a_resumed_run_reaches_the_same_weights(data, tmp_path, method):
-    train_run(plan(method, **KINDS[method]), data, tmp_path / "whole")
+    trained(plan(method, **KINDS[method]), data, tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
-        train_run(plan(method, **KINDS[method]), data, tmp_path / "cut", progress=Interrupt(3))
-    done = train_run(plan(method, **KINDS[method]), data, tmp_path / "cut", resume=True)
+        trained(plan(method, **KINDS[method]), data, tmp_path / "cut", progress=Interrupt(3))
+    done = trained(plan(method, **KINDS[method]), data, tmp_path / "cut", resume=True)
     assert done.manifest.epochs_done == 4
     assert_same_run(tmp_path / "whole", tmp_path / "cut")
 
@@ -73,18 +72,18 @@ def test_a_kill_between_two_files_of_an_epoch_loses_that_epoch_only(
 
     with monkeypatch.context() as patch, pytest.raises(SystemExit):
         patch.setattr(writer, dies_in, dying)
-        train_run(plan("credit_bridge"), data, tmp_path / "cut")
-    train_run(plan("credit_bridge"), data, tmp_path / "cut", resume=True)
-    train_run(plan("credit_bridge"), data, tmp_path / "whole")
+        trained(plan("credit_bridge"), data, tmp_path / "cut")
+    trained(plan("credit_bridge"), data, tmp_path / "cut", resume=True)
+    trained(plan("credit_bridge"), data, tmp_path / "whole")
     assert_same_run(tmp_path / "whole", tmp_path / "cut")
 
 
 def test_a_run_killed_before_its_audit_gets_it(data, tmp_path, monkeypatch):
     with monkeypatch.context() as patch, pytest.raises(SystemExit):
         patch.setattr(run_module, "audit_run", lambda *args: sys.exit("killed"))
-        train_run(plan(), data, tmp_path)
+        trained(plan(), data, tmp_path)
     assert not (tmp_path / AUDIT).exists()
-    train_run(plan(), data, tmp_path, resume=True)
+    trained(plan(), data, tmp_path, resume=True)
     assert (tmp_path / AUDIT).exists() and not (tmp_path / RESUME).exists()
 
 
@@ -98,20 +97,20 @@ def test_a_run_killed_before_its_audit_gets_it(data, tmp_path, monkeypatch):
 )
 def test_a_run_is_only_resumed_as_what_it_is(data, tmp_path, change, told):
     with pytest.raises(KeyboardInterrupt):
-        train_run(plan(), data, tmp_path, progress=Interrupt(2))
+        trained(plan(), data, tmp_path, progress=Interrupt(2))
     with pytest.raises(UsageError, match=f"the run there {told}"):
-        train_run(plan(**change), data, tmp_path, resume=True)
+        trained(plan(**change), data, tmp_path, resume=True)
 
 
 @pytest.mark.parametrize("done", [-5, 0.5, "1", 2, 10**9])
 def test_no_more_epochs_are_done_than_the_trace_has(data, tmp_path, done):
     with pytest.raises(KeyboardInterrupt):
-        train_run(plan(), data, tmp_path, progress=Interrupt(2))
+        trained(plan(), data, tmp_path, progress=Interrupt(2))
     saved = torch.load(tmp_path / RESUME, weights_only=False)
     saved["state"]["epochs_done"] = done
     torch.save(saved, tmp_path / RESUME)
     with pytest.raises(UnreadableInput, match="cannot resume from it"):
-        train_run(plan(), data, tmp_path, resume=True)
+        trained(plan(), data, tmp_path, resume=True)
 
 
 def test_an_optimizer_goes_on_by_the_recipe_and_from_its_own_state_alone(data, tmp_path):
@@ -119,7 +118,7 @@ def test_an_optimizer_goes_on_by_the_recipe_and_from_its_own_state_alone(data, t
         return lambda saved: saved["optimizer"]["state"][0].update(fields)
 
     folders = [tmp_path / name for name in ("whole", "cut", "text", "shape", "type", "less")]
-    train_run(plan("state_bridge"), data, folders[0])
+    trained(plan("state_bridge"), data, folders[0])
     for folder, change in zip(
         folders[1:],
         [
@@ -132,20 +131,20 @@ def test_an_optimizer_goes_on_by_the_recipe_and_from_its_own_state_alone(data, t
         strict=True,
     ):
         with pytest.raises(KeyboardInterrupt):
-            train_run(plan("state_bridge"), data, folder, progress=Interrupt(2))
+            trained(plan("state_bridge"), data, folder, progress=Interrupt(2))
         saved = torch.load(folder / RESUME, weights_only=False)
         change(saved["state"]["training"])
         torch.save(saved, folder / RESUME)
         refused = folder != folders[1]
         with pytest.raises(UnreadableInput, match="cannot resume") if refused else nullcontext():
-            train_run(plan("state_bridge"), data, folder, resume=True)
+            trained(plan("state_bridge"), data, folder, resume=True)
     assert_same_run(*folders[:2])
 
 
 @pytest.mark.parametrize("broken", [b"", b"PK\x03\x04cut", None])
 def test_a_lost_or_broken_resume_file_says_what_to_do(data, tmp_path, broken):
     with pytest.raises(KeyboardInterrupt):
-        train_run(plan(), data, tmp_path, progress=Interrupt(2))
+        trained(plan(), data, tmp_path, progress=Interrupt(2))
     (tmp_path / RESUME).unlink() if broken is None else (tmp_path / RESUME).write_bytes(broken)
     with pytest.raises(UnreadableInput, match=r"resume\.pt: cannot resume from it .*--overwrite"):
-        train_run(plan(), data, tmp_path, resume=True)
+        trained(plan(), data, tmp_path, resume=True)

@@ -10,7 +10,8 @@ from fa_core.errors import FaError
 from fa_core.formats import scan
 from fa_core.formats.run_folder import read_progress
 from fa_core.report.manifest import PROGRESS
-from fa_core.training.runs import Order, train_runs
+from fa_core.training.plan import Order
+from fa_core.training.runs import train_runs
 
 from .conftest import plan
 

@@ -12,6 +12,7 @@ from fa_core.audit.loading import Evaluation
 from fa_core.formats.scan import scan
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import AUDIT, RESUME, TRACE, WEIGHTS, read_manifest
+from fa_core.training.plan import Order
 from fa_core.training.train import audit_run, train_run
 from fa_core.zoo.data import eval_batches, load_data
 
@@ -71,7 +72,7 @@ def test_the_first_epoch_made_again_agrees(sample_runs, plans, task, tmp_path, m
 
     once = JobProgress(note=after_one_epoch)
     with pytest.raises(Enough):
-        train_run(plans[f"main/{method}_s42"], task, tmp_path, progress=once)
+        train_run(Order(plan=plans[f"main/{method}_s42"]), task, tmp_path, progress=once)
     again = json.loads((tmp_path / TRACE).read_text())
     recorded = json.loads(
         (sample_runs / "main" / f"{method}_s42" / TRACE).read_text().splitlines()[0]

@@ -22,12 +22,13 @@ from fa_core.report.manifest import (
     read_manifest,
 )
 from fa_core.report.report_facts import DiagnosticThresholds
-from fa_core.training.runs import Order, check_orders
-from fa_core.training.train import threads_for, train_run
+from fa_core.training.plan import Order
+from fa_core.training.runs import check_orders
+from fa_core.training.train import threads_for
 from fa_core.zoo.methods import restore_method
 from fa_core.zoo.models import build
 
-from .conftest import plan
+from .conftest import plan, trained
 
 
 def trace_of(folder):
@@ -35,7 +36,7 @@ def trace_of(folder):
 
 
 def test_a_finished_run_holds_what_reading_it_needs_and_nothing_else(data, tmp_path):
-    done = train_run(plan(), data, tmp_path)
+    done = trained(plan(), data, tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {MANIFEST, WEIGHTS, CREDIT, TRACE, AUDIT}
     manifest = read_manifest(tmp_path)
     assert (manifest.epochs_done, manifest.data_hash, manifest.stopped) == (4, data.hash, None)
@@ -61,18 +62,18 @@ def test_a_seed_decides_the_weights_and_the_callers_generator_is_left_alone(data
     torch.manual_seed(0)
     expected = torch.rand(1)
     torch.manual_seed(0)
-    first = train_run(plan(seed=1), data, tmp_path / "a")
+    first = trained(plan(seed=1), data, tmp_path / "a")
     assert torch.equal(torch.rand(1), expected)
-    again = train_run(plan(seed=1), data, tmp_path / "b")
-    other = train_run(plan(seed=2), data, tmp_path / "c")
+    again = trained(plan(seed=1), data, tmp_path / "b")
+    other = trained(plan(seed=2), data, tmp_path / "c")
     weights = [load_file(run.folder / WEIGHTS)["out_head.weight"] for run in (first, again, other)]
     assert torch.equal(weights[0], weights[1])
     assert not torch.equal(weights[0], weights[2])
 
 
 def test_a_run_is_judged_by_the_frozen_run_beside_it_if_that_can_be_read(data, tmp_path):
-    frozen = train_run(plan("frozen"), data, tmp_path / "frozen_s42")
-    alone = train_run(plan("bp"), data, tmp_path / "bp_s42")
+    frozen = trained(plan("frozen"), data, tmp_path / "frozen_s42")
+    alone = trained(plan("bp"), data, tmp_path / "bp_s42")
     assert alone.report.frozen_baseline_acc == frozen.manifest.headline_acc
     assert ("d" in alone.report.coverage, "d" in frozen.report.coverage) == (True, False)
     (frozen.folder / AUDIT).write_text("{")
@@ -92,7 +93,7 @@ def test_stop_on_ends_a_run_where_the_letter_fires_but_never_frozen_blocks(
     data, tmp_path, method, letters, stopped, epochs
 ):
     low = DiagnosticThresholds(h_norm_explosion_ratio=0.1)
-    done = train_run(plan(method), data, tmp_path, stop_on=letters, thresholds=low)
+    done = trained(plan(method), data, tmp_path, stop_on=letters, thresholds=low)
     assert (done.manifest.stopped, done.manifest.epochs_done) == (stopped, epochs)
     assert len(trace_of(tmp_path)) == epochs
     assert (tmp_path / AUDIT).exists() and "a" in done.report.flags
@@ -101,14 +102,14 @@ def test_stop_on_ends_a_run_where_the_letter_fires_but_never_frozen_blocks(
 def test_no_run_ends_by_d_which_its_epochs_do_not_judge(data, tmp_path):
     """Its baseline is of the end of a training."""
     with pytest.raises(UsageError, match="stop on a, b or c"):
-        train_run(plan(), data, tmp_path, stop_on="ad")
+        trained(plan(), data, tmp_path, stop_on="ad")
     for method in ("frozen", "dfa"):
-        train_run(plan(method), data, tmp_path / method)
+        trained(plan(method), data, tmp_path / method)
     assert all("frozen_baseline_acc" not in entry for entry in trace_of(tmp_path / "dfa"))
 
 
 def test_a_diverging_run_stops_and_is_audited_as_non_finite(data, tmp_path):
-    done = train_run(plan("bp", recipe={"lr": 1e30, "optimizer": "sgd"}), data, tmp_path)
+    done = trained(plan("bp", recipe={"lr": 1e30, "optimizer": "sgd"}), data, tmp_path)
     assert done.manifest.stopped.startswith("diverged: the loss is ")
     assert done.manifest.epochs_done == 1
     assert math.isnan(trace_of(tmp_path)[0]["loss"])
@@ -118,13 +119,13 @@ def test_a_diverging_run_stops_and_is_audited_as_non_finite(data, tmp_path):
 
 
 def test_a_run_that_is_there_is_not_touched_unless_asked(data, tmp_path):
-    train_run(plan(), data, tmp_path)
+    trained(plan(), data, tmp_path)
     before = (tmp_path / WEIGHTS).read_bytes()
     with pytest.raises(UsageError, match="there is a run already; add --resume or --overwrite"):
-        train_run(plan(), data, tmp_path)
-    assert train_run(plan(), data, tmp_path, resume=True).report is None
+        trained(plan(), data, tmp_path)
+    assert trained(plan(), data, tmp_path, resume=True).report is None
     assert (tmp_path / WEIGHTS).read_bytes() == before
-    train_run(plan(recipe={"epochs": 1}), data, tmp_path, overwrite=True)
+    trained(plan(recipe={"epochs": 1}), data, tmp_path, overwrite=True)
     assert read_manifest(tmp_path).epochs_done == 1
 
 
@@ -174,4 +175,4 @@ def test_a_network_larger_than_memory_is_one_line(when, data, tmp_path, monkeypa
         if when == "checked":
             check_orders([Order(plan=plan())], data, tmp_path)
         else:
-            train_run(plan(), data, tmp_path / "dfa_s42")
+            trained(plan(), data, tmp_path / "dfa_s42")

@@ -1,5 +1,6 @@
 """An explorer that follows its folders: what is new is shown and said, what is gone stays in sight."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ from fa_core.report.manifest import WEIGHTS
 from fa_tui import follow
 from fa_tui.app import ExplorerApp
 from fa_tui.follow import Reading, news_of
+from fa_tui.options import Log
 from fa_tui.session import Session, UnreadTraces, merged
 from fa_tui.settings import Loaded, Settings, remember_places
 from tests.fa_core.rows import row_of
@@ -156,7 +158,7 @@ class TestMerging:
         session = Session(rows[:1], baseline=FrozenBaseline(0.349))
         session, _ = merged(session, [Reading(rows[0].source, rows=rows)])
         assert session.counts().walked == 3
-        session = session.but(baseline=None)
+        session = session.but(baseline=FrozenBaseline())
         assert session.counts().walked == 0
 
     def test_a_problem_goes_when_its_file_can_be_read(self):
@@ -188,3 +190,19 @@ async def test_a_name_that_is_no_utf_8_ends_nothing(runs):
     async with running(app) as pilot:
         shutil.copytree(strange, runs / os.fsdecode(b"\xfe_s43"))
         await until(pilot, lambda: "the system reports no changes here" in said(app))
+
+
+async def test_a_log_that_changes_is_read_by_the_columns_that_were_named(tmp_path):
+    file, facts = tmp_path / "dfa_s1.json", Log(columns=["acc=val"])
+
+    def write(*values):
+        log = [{"epoch": epoch, "val": value} for epoch, value in enumerate(values, 1)]
+        file.write_text(json.dumps({"lam": 0.0, "log": log}))
+
+    write(0.3)
+    found = scan([tmp_path], columns=facts.given)
+    app = ExplorerApp(Session(found.rows, log=facts), paths=[tmp_path], terminal=COLOURFUL)
+    async with running(app) as pilot:
+        write(0.3, 0.6)
+        await until(pilot, lambda: app.session.rows[0].report.headline_acc == 0.6)
+        assert not app.session.problems
