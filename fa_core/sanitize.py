@@ -52,6 +52,16 @@ def one_line(text: str) -> str:
     return _STEERING.sub(_escaped_sign, sanitize(text))
 
 
+def short_line(text: str, longest: int) -> str:
+    """A text as `one_line`, cut in its middle to this many characters.
+
+    >>> short_line("bp", 5), short_line("credit_bridge", 5)
+    ('bp', 'cr…ge')
+    """
+    half = longest // 2
+    return one_line(text if len(text) <= longest else f"{text[:half]}…{text[-half:]}")
+
+
 def _escaped_sign(found: re.Match[str]) -> str:
     before = found[1] or ""
     code = ord(found[0][-1])

@@ -66,9 +66,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     @property
     def limit(self) -> float:
         """The number that is claimed."""
-        if self.at_least is None:
-            return self.at_most or 0.0
-        return self.at_least
+        return self.at_most or 0.0 if self.at_least is None else self.at_least
 
     @property
     def needs(self) -> str:
@@ -156,9 +154,10 @@ def read_claims(path: Path) -> list[Claim]:
     """
     _, document = read_toml(path)
     found = document.get("claim")
-    if not isinstance(found, list) or not found:
+    if not isinstance(found, list) or not found or len(document) > 1:
+        what = f"it holds {listed(document) or 'nothing'}, not [[claim]] alone"
         hint = "write [[claim]] and its method, metric and at_least"
-        raise UnreadableInput("no [[claim]] in it", where=path, hint=hint)
+        raise UnreadableInput(what, where=path, hint=hint)
     return [_claim_of(fields, f"{path}: claim {number}") for number, fields in enumerate(found, 1)]
 
 
@@ -168,8 +167,7 @@ def _claim_of(fields: object, where: str) -> Claim:
         claim = msgspec.convert(fields, Claim)
     except msgspec.ValidationError as error:
         raise UnreadableInput(str(error), where=where, hint=_HINT) from error
-    fault = _fault(claim)
-    if fault:
+    if fault := _fault(claim):
         raise UnreadableInput(fault, where=where)
     return msgspec.structs.replace(claim, method=canonical_method(claim.method))
 
@@ -218,10 +216,7 @@ def check_claim(claim: Claim, rows: Sequence[AuditRow]) -> ClaimResult:
     """
     runs = list(_runs_of(claim, rows))
     times = Counter(row.seed for row in runs if row.seed is not None)
-    found = []
-    for row in runs:
-        if row.seed is None or times[row.seed] == 1:
-            found.append(_said(claim, row))
+    found = [_said(claim, row) for row in runs if row.seed is None or times[row.seed] == 1]
     for seed, count in times.items():
         if count > 1:
             why = "the seed is there twice: an axis, or a filter, chooses one"
@@ -235,11 +230,9 @@ def check_claim(claim: Claim, rows: Sequence[AuditRow]) -> ClaimResult:
 def _runs_of(claim: Claim, rows: Sequence[AuditRow]) -> Iterator[AuditRow]:
     """The runs of its method that a claim is about."""
     seeds = set(claim.seeds)
-    axes = claim.axes.items()
     for row in rows:
-        if seeds and row.seed not in seeds:
-            continue
-        if all(row.axes.get(name) == value for name, value in axes):
+        same = all(row.axes.get(name) == value for name, value in claim.axes.items())
+        if same and (not seeds or row.seed in seeds):
             yield row
 
 

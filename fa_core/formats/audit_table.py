@@ -35,7 +35,7 @@ from fa_core.formats.report_object import (
     row_of,
     sniff_list,
 )
-from fa_core.formats.rows import AuditRow
+from fa_core.formats.rows import AuditRow, Problem
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.names import canonical_method, differing_axes, key_of, unique_names
 from fa_core.report.report_facts import NO_REASON
@@ -107,6 +107,9 @@ def sniff_journal(document: Document) -> bool:
 def read_journal(document: Document) -> Iterator[Finding]:
     """The rows of a running or interrupted audit."""
     yield from document.problems
+    if document.unfinished:
+        where = document.place(document.data.count(b"\n") + 1)
+        yield Problem(document.path, f"{where}: cut off; `fa-tui audit --resume` measures its run")
     parts = (
         partial(_line_row, document.path, node, f"{document.place(index)}: $.report")
         for index, node in document.items[1:]

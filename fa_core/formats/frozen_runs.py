@@ -61,12 +61,14 @@ def with_baselines(rows: Sequence[AuditRow]) -> Sequence[AuditRow]:
     lacking = [row.checkpoint for row in rows if _lacks_one(row)]
     if not lacking:
         return rows
-    places = map(Path, filter(None, lacking))
-    folders = dict.fromkeys(real_path(place).parent for place in places if is_run(place))
+    places = filter(is_run, map(Path, filter(None, lacking)))
+    folders = dict.fromkeys(real_path(place).parent for place in places)
     own = [row for row in rows if row.method == FROZEN]
     marked = marked_changed([*own, *chain.from_iterable(map(_frozen_in, folders))], HASHED)
     rows = [next(marked) if row.method == FROZEN else row for row in rows]
-    return with_measured_baselines(rows, [replace(row, checkpoint=None) for row in marked])
+    known = {row.checkpoint for row in own if row.is_control}
+    beside = [replace(row, checkpoint=None) for row in marked if row.checkpoint not in known]
+    return with_measured_baselines(rows, beside)
 
 
 def _lacks_one(row: AuditRow) -> bool:

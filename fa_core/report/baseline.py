@@ -88,9 +88,7 @@ class FrozenBaseline(msgspec.Struct, frozen=True):
     def assumed_in(self, report: Facts, method: str) -> Facts:
         """A method's report judged by the assumed baseline."""
         acc = self.assumed_for(method, report.frozen_baseline_acc)
-        if acc is None:
-            return report
-        return report.with_assumed_baseline(acc)
+        return report if acc is None else report.with_assumed_baseline(acc)
 
 
 _ORDERED = msgspec.json.Encoder(order="deterministic")
@@ -103,14 +101,11 @@ def rule_of(method: str, args: Mapping[str, object]) -> str:
     ('dfa', 'bp', 'ep(steps=5)')
     """
     options = dict(args)
+    rule = method
     if method in TRAINED_BY:
-        rule = options.pop("of", TRAINED_BY[method])
-    else:
-        rule = method
+        rule = str(options.pop("of", TRAINED_BY[method]))
     pairs = [f"{name}={value}" for name, value in sorted(options.items())]
-    if pairs:
-        return f"{rule}({', '.join(pairs)})"
-    return str(rule)
+    return f"{rule}({', '.join(pairs)})" if pairs else rule
 
 
 class FrozenRun(msgspec.Struct, frozen=True):
@@ -155,10 +150,7 @@ def facts_of(known: Mapping[str, object], seed: int | None) -> Json:
     facts[TRAINED_ON] = known.get(TRAINED_ON) or known.get("data_hash")
     for name in ("arch_args", "recipe"):
         value = known.get(name)
-        if isinstance(value, Mapping):
-            facts.update(value)
-        else:
-            facts[name] = value
+        facts |= value if isinstance(value, Mapping) else {name: value}
     if "epochs" in facts and known.get("epochs_done") is not None:
         facts["epochs"] = known["epochs_done"]
     facts.pop("lam", None)
@@ -185,7 +177,11 @@ class FrozenRuns:
         for run in runs:
             facts = run.facts
             if not run.unfit:
-                self._alike[_ORDERED.encode(facts)].setdefault(run.rule, run)
+                alike = self._alike[_ORDERED.encode(facts)]
+                first = alike.setdefault(run.rule, run)
+                if run.source != first.source and run.acc != first.acc:
+                    unfit = f"and of {run.source}, which fits as well, the accuracies differ"
+                    alike[run.rule] = replace(first, unfit=unfit)
             self._same_net[facts.get("seed"), facts.get("arch")].append(run)
 
     def judge(self, report: Facts, rule: str, facts: Mapping[str, object]) -> Facts:
@@ -200,21 +196,22 @@ class FrozenRuns:
             return report
         alike = self._alike.get(_ORDERED.encode(facts), {})
         best = alike.get(rule) or next(iter(alike.values()), None)
-        if best:
+        if best and not best.unfit:
             return _judged_by(best, report, rule, alike)
         same = (self._same_net.get((facts["seed"], arch), ()) for arch in (facts["arch"], None))
-        near = sorted(chain(*same), key=lambda run: run.rule != rule)[:_AT_MOST]
-        differing = ((run.rule != rule, *_difference(run, facts)) for run in near)
-        wanted = f"{facts['arch']}, seed {facts['seed']}"
-        none = f"no frozen run{GIVE_ONE}: none of {wanted}, can be read here or beside it"
+        near = [best] if best else sorted(chain(*same), key=lambda run: run.rule != rule)
+        differing = ((run.rule != rule, *_difference(run, facts)) for run in near[:_AT_MOST])
+        none = (
+            f"no frozen run{GIVE_ONE}: none of {facts['arch']}, seed {facts['seed']}, "
+            "can be read here or beside it"
+        )
         *_, why = min(differing, default=(none,))
         return replace(report, unmeasured={**report.unmeasured, "d": why})
 
 
 def _judged_by(best: FrozenRun, report: Facts, rule: str, alike: Mapping[str, FrozenRun]) -> Facts:
     """A report judged by a frozen run; the accuracies of the other rules' runs are kept."""
-    known = islice(alike.items(), _AT_MOST)
-    others = {name: run.acc for name, run in known if name != best.rule}
+    others = {name: run.acc for name, run in islice(alike.items(), _AT_MOST) if name != best.rule}
     provenance = {**report.provenance, BASELINE_FROM: best.source}
     if best.rule != rule:
         provenance[BASELINE_RULE] = best.rule
@@ -229,17 +226,18 @@ def _judged_by(best: FrozenRun, report: Facts, rule: str, alike: Mapping[str, Fr
 
 def _difference(run: FrozenRun, facts: Mapping[str, object]) -> tuple[int, str]:
     """Number of facts in which a frozen run differs, and a sentence that lists them."""
-    found = []
-    for name in {**facts, **run.facts} if "arch" in run.facts else ():
-        if facts.get(name) != run.facts.get(name):
-            other = run.facts.get(name, "(none)")
-            own = facts.get(name, "(none)")
-            found.append(f"{name} {other}, not {own}")
-    if not found:
-        return 0, f"{OF_FROZEN} {run.source} {run.unfit}: measure it again"
-    listed = "; ".join(found)
+    found = [
+        f"{name} {run.facts.get(name, '(none)')}, not {facts.get(name, '(none)')}"
+        for name in {**facts, **run.facts}
+        if facts.get(name) != run.facts.get(name)
+    ]
+    if not found or "arch" not in run.facts:
+        return 0, (
+            f"{OF_FROZEN} {run.source} {run.unfit}: "
+            "mend, measure or remove it, or give an accuracy by --frozen-baseline"
+        )
     hint = "give its accuracy as the frozen baseline to use it"
     if run.facts.get("rule") != facts.get("rule"):
         # known from the names of checkpoints alone
         hint = f"to use it, name it frozen_of-{facts.get('rule')}, or give its accuracy"
-    return len(found), f"the frozen run {run.source} has {listed}; {hint}"
+    return len(found), f"the frozen run {run.source} has {'; '.join(found)}; {hint}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 from fa_core.report.numbers import listed
-from fa_core.sanitize import one_line
+from fa_core.sanitize import one_line, short_line
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -98,9 +98,13 @@ class Grid(msgspec.Struct, frozen=True, tag=True):
             words: number of leading columns with words.
             marked: per record, whether its row is highlighted.
         """
-        rows = tuple(tuple(record.values()) for record in records)
-        highlighted = frozenset(row for row, mark in enumerate(marked) if mark)
-        return cls(tuple(records[0]), rows, caption, words, highlighted)
+        return cls(
+            headings=tuple(records[0]),
+            rows=tuple(tuple(record.values()) for record in records),
+            caption=caption,
+            words=words,
+            marked=frozenset(row for row, mark in enumerate(marked) if mark),
+        )
 
 
 class Figure(msgspec.Struct, frozen=True, tag=True):
@@ -178,8 +182,13 @@ def _lines(block: Block, paths: Mapping[str, str]) -> Iterator[str]:
         yield from map(_row, block.rows)
 
 
-def _row(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(map(cell, cells)) + " |"
+LONGEST_NAME = 120
+"""Letters of a row's first cell, its name; longer ones are cut in the middle."""
+
+
+def _row(cells: Sequence[str]) -> str:
+    first, *others = cells
+    return f"| {' | '.join(map(cell, [short_line(first, LONGEST_NAME), *others]))} |"
 
 
 def to_html(blocks: Iterable[Block]) -> str:
@@ -199,10 +208,11 @@ def to_html(blocks: Iterable[Block]) -> str:
 
     parts = list(blocks)
     title = next((block.text for block in parts if isinstance(block, Heading)), "Audit")
-    figures = {}
-    for block in parts:
-        if isinstance(block, Figure):
-            figures[block.name] = _EMBEDDED + b64encode(rendered(block.draw())).decode()
+    figures = {
+        block.name: _EMBEDDED + b64encode(rendered(block.draw())).decode()
+        for block in parts
+        if isinstance(block, Figure)
+    }
     markdown = OwnFigures("commonmark", {"html": False, "xhtmlOut": False}).enable("table")
     return (
         "<!doctype html>\n"
@@ -230,6 +240,5 @@ def inline(words: str) -> str:
     >>> print(inline("[x](javascript:y) ![i](http://z) dfa_s42 *_"))
     \[x\](javascript:y) ![i\](http\://z) dfa_s42 \*\_
     """
-    text = _ENTITY.sub("&amp;", one_line(words))
-    text = _TAG.sub("&lt;", text)
+    text = _TAG.sub("&lt;", _ENTITY.sub("&amp;", one_line(words)))
     return _NUMBERED.sub(r"\1\\\2", _MARKUP.sub(r"\\\g<0>", text))

@@ -150,12 +150,10 @@ def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCO
     for (one, rows), name in zip(groups, named, strict=True):
         names |= dict.fromkeys(rows, name)
         labels[name] = published_name(one.method) + name.removeprefix(one.method)
-        spread = np.zeros(len(rows))
-        if len(rows) > 1:
-            spread = np.linspace(-0.28, 0.28, len(rows))
-        xs[rows] = places.index(name) + spread
-    drawn = [what for what in JUDGED.values() if having(table.coverage, what.letter).any()]
-    drawn = drawn or [JUDGED["a"]]
+        spread = 0.28 * (len(rows) > 1)
+        xs[rows] = places.index(name) + np.linspace(-spread, spread, len(rows))
+    every = JUDGED.values()
+    drawn = [what for what in every if having(table.coverage, what.letter).any()] or [*every][:1]
     signs: Signs = {**panels.FACES, "line: mean over seeds": _MEAN}
     columns = min(len(drawn), 2)
     shape = math.ceil(len(drawn) / columns), columns

@@ -22,7 +22,7 @@ from fa_core.report.names import differing_axes
 from fa_core.report.numbers import exact, power_of_ten, with_axes
 from fa_core.report.quantities import Quantity
 from fa_core.report.report_facts import DiagnosticThresholds
-from fa_core.sanitize import one_line
+from fa_core.sanitize import short_line
 
 Look: TypeAlias = Mapping[str, Any]
 """Properties of Matplotlib's lines."""
@@ -59,6 +59,10 @@ _PLACES = 24
 
 _LETTERS_ACROSS = 110
 """Letters in one line of the legend."""
+
+_LONGEST_LABEL, _LETTERS_BELOW = 60, 6000
+"""Letters of a name, and of all names below a panel, which are laid out one by one: longer names
+are cut in the middle."""
 
 FAINT = 0.85
 """Opacity of curves, which may overlap."""
@@ -135,8 +139,7 @@ def page(
     longest = max((len(handle.get_label()) for handle in handles), default=1)
     across = max(1, min(len(handles), _LETTERS_ACROSS // (longest + 7)))
     lines = math.ceil(len(handles) / across)
-    width = _WIDTH * max(1.0, places / _PLACES)
-    size = (width, _HEIGHT * rows + 0.1 + _LEGEND_LINE * lines)
+    size = _WIDTH * max(1.0, places / _PLACES), _HEIGHT * rows + 0.1 + _LEGEND_LINE * lines
     figure = Figure(figsize=size, layout="constrained", label=title)
     panels = figure.subplots(rows, columns, squeeze=False)
     if handles:
@@ -156,7 +159,7 @@ def _legend(styles: Mapping[str, MethodStyle], signs: Signs) -> list[Any]:
 
     handles: list[Any] = []
     for name, style in styles.items():
-        text = _label(name)
+        text = short_line(name, _LONGEST_LABEL)
         handles.append(
             Line2D([], [], color=style.colour, marker=style.marker, markersize=4.5, label=text)
         )
@@ -164,12 +167,6 @@ def _legend(styles: Mapping[str, MethodStyle], signs: Signs) -> list[Any]:
         look = {"linestyle": "none", "color": INK, "markersize": 4.5, **sign}
         handles.append(Line2D([], [], label=text, **look))
     return handles
-
-
-def _label(name: str) -> str:
-    """A name as a label, cut where no line of a figure holds it."""
-    text = one_line(name)
-    return text if len(text) <= _LETTERS_ACROSS else f"{text[:_LETTERS_ACROSS]}..."
 
 
 def variants(
@@ -276,6 +273,7 @@ def threshold_line(panel: Axes, what: Quantity, value: float) -> None:
 
 def name_places(panel: Axes, names: Sequence[str]) -> None:
     """Name the positions 0, 1, … of the horizontal axis."""
-    labels = list(map(_label, names))
+    longest = min(_LONGEST_LABEL, _LETTERS_BELOW // (len(names) + 1))
+    labels = [short_line(name, longest) for name in names]
     panel.set_xticks(range(len(labels)), labels, rotation=45, ha="right", rotation_mode="anchor")
     panel.set_xlim(-0.6, max(len(labels), 1) - 0.4)

@@ -185,7 +185,7 @@ def audit_command(  # noqa: PLR0913 (options of a command)
         result = audit(
             targets, out, settings, how, resume=resume, replace_old=replace, adjust=adjust
         )
-    inputs.report_failures(result.failures, progress.said)
+    inputs.report_failures(result.failures)
     print_rows(result.rows, format, as_recorded)
     if result.interrupted:
         kept = "no run was finished"
@@ -299,7 +299,7 @@ def verify_command(
         )
         check_options(typed)
         result = verify(rows, how, typed)
-    inputs.report_failures([*result.skipped, *result.failures], progress.said)
+    inputs.report_failures([*result.skipped, *result.failures])
     names = names_of([run.row for run in result.runs])
     lines = chain.from_iterable(map(verification_lines, result.runs, names))
     apart = dict.fromkeys(name for run in result.runs for name in run.comparison.not_compared)

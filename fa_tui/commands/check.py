@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from fa_core.analysis.claims import FAILS, HOLDS, check_claims, read_claims, refuse_unknown_names
 from fa_core.errors import FaError, UsageError
 from fa_core.formats.rows import AuditRow, Problem, recorded
-from fa_core.report.baseline import GIVE_ONE
+from fa_core.report.baseline import GIVE_ONE, OF_FROZEN
 from fa_core.report.diagnostic_record import records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import CONTROL, TRUSTWORTHY, WALKS_BACK, diagnostic_letters
@@ -126,8 +126,8 @@ def _said_in_form(format: str) -> Iterator[None]:
         yield
     except FaError as error:
         if format != "text":
-            unread = Problem(str(error.where), str(error))
-            _print(Checked(runs=[], problems=[unread], summary="nothing was judged"), format)
+            problems = [Problem(str(error.where), str(error))]
+            _print(Checked(runs=[], problems=problems, summary="nothing was judged"), format)
         raise
 
 
@@ -187,8 +187,13 @@ def _first_reading(
 
 
 def _case(row: AuditRow, name: str, outcome: str, lines: list[str]) -> Case:
-    record = recorded(row, row.report)
-    return Case(name=name, file=row.source, outcome=outcome, lines=lines, record=record)
+    return Case(
+        name=name,
+        file=row.source,
+        outcome=outcome,
+        lines=lines,
+        record=recorded(row, row.report),
+    )
 
 
 def _outcome(row: AuditRow, required: frozenset[str]) -> str:
@@ -245,10 +250,11 @@ def _says(row: AuditRow, name: str, required: frozenset[str], as_read: AuditRow)
 
 
 def _lacks(report: DiagnosticReport, required: frozenset[str]) -> str:
-    """The required diagnostics that were not measured exactly, with reasons; ``""`` for none."""
+    """The required diagnostics that were not measured exactly, with reasons, and a (d) of which the
+    frozen run is at hand and judges it not; ``""`` for none."""
     lacking = []
-    for letter in sorted(required):
+    for letter in sorted(required | {"d"}):
         why = why_inexact(report, letter).replace(GIVE_ONE, "")
-        if why:
+        if why and (letter in required or why.startswith(OF_FROZEN)):
             lacking.append(f"({letter}) {why}")
     return "; ".join(lacking)

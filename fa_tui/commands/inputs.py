@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,24 +69,17 @@ def report_problems(problems: Iterable[Problem]) -> None:
         complain(f"and {count_text(left, 'more problem')}; the explorer lists them all (P)")
 
 
-def report_failures(failures: Iterable[Problem], said: Collection[object] = ()) -> None:
-    """Report failures on stderr, one line per reason with its number of runs.
-
-    Args:
-        failures: the runs that could not be measured.
-        said: causes that were printed with their first run.
-    """
+def report_failures(failures: Iterable[Problem]) -> None:
+    """Report the runs that could not be measured on stderr, one line per reason."""
     alike: defaultdict[str, list[Problem]] = defaultdict(list)
     for failure in failures:
         alike[cause_of(failure.message, failure.path)].append(failure)
     for cause, failed in alike.items():
-        runs, paths = runs_words(len(failed)), listed([one.path for one in failed], 4)
-        if cause in said:
-            complain(f"{runs} not measured, for the reason above: {paths}")
-        elif len(failed) == 1:
+        paths = listed([one.path for one in failed], 4)
+        if len(failed) == 1:
             complain(failed[0].message)
         else:
-            complain(f"{cause} ({runs}: {paths})")
+            complain(f"{cause} ({runs_words(len(failed))}: {paths})")
 
 
 def cause_of(error: str, path: str) -> str:
@@ -226,6 +219,6 @@ def nothing_to_analyse(paths: Sequence[Path], traces: Sequence[Trace]) -> Unread
 def _check(option: str, wanted: Sequence[object], present: Sequence[object]) -> None:
     for one in wanted:
         if one not in present:
-            known = {str(value) for value in present if value is not None}
-            listed = ", ".join(sorted(known)) or "none"
-            raise UsageError(f"no run has {one}", where=option, hint=f"present: {listed}")
+            known = sorted({str(value) for value in present if value is not None})
+            hint = f"present: {', '.join(known) or 'none'}"
+            raise UsageError(f"no run has {one}", where=option, hint=hint)

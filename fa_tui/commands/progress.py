@@ -135,7 +135,7 @@ class AuditProgress(_Bars):
         thresholds: say what fires (default: the protocol's).
 
     Attributes:
-        said: notes and errors that were printed.
+        said: notes that were printed.
     """
 
     def __init__(
@@ -145,6 +145,7 @@ class AuditProgress(_Bars):
         self._names, self._thresholds = names, thresholds
         self._total = self._over = 0
         self.said: set[object] = set()
+        self._above = ""
         self._overall: TaskID | None = None
 
     def plan(self, todo: int, skipped: int) -> None:
@@ -155,23 +156,20 @@ class AuditProgress(_Bars):
         if todo:
             self._overall = self._bars.add_task("all", total=todo)
 
-    def __call__(self, view: JobView) -> None:
-        with contextlib.suppress(OSError):
-            self._take(view)
-
     def notice(self, text: str) -> None:
         """Print a note on the whole audit; equal notes of runs are not repeated."""
         self.said.add(text)
         self.say(text)
 
-    def _take(self, view: JobView) -> None:
-        # a cluster's waiting runs have equal notes
-        if view.note and view.note not in self.said:
-            self.said.add(view.note)
-            self.say(f"{self._name(view)}: {view.note}")
-        self._show(view, f"{self._name(view)} {view.device}")
-        if view.state.final:
-            self._end(view)
+    def __call__(self, view: JobView) -> None:
+        with contextlib.suppress(OSError):
+            # a cluster's waiting runs have equal notes
+            if view.note and view.note not in self.said:
+                self.said.add(view.note)
+                self.say(f"{self._name(view)}: {view.note}")
+            self._show(view, f"{self._name(view)} {view.device}")
+            if view.state.final:
+                self._end(view)
 
     def _end(self, view: JobView) -> None:
         self._over += 1
@@ -191,6 +189,7 @@ class AuditProgress(_Bars):
         return one_line(name if job.seed is None else f"{name} seed {job.seed}")
 
     def _outcome(self, view: JobView) -> str:
+        above, self._above = self._above, ""
         if view.report is not None:
             # no verdict: its frozen run may be measured after it, and is not measured again
             report = view.report.with_thresholds(self._thresholds)
@@ -200,10 +199,8 @@ class AuditProgress(_Bars):
         if not view.error:
             return view.state.value
         # an error of --model or --data holds for all runs
-        cause = cause_of(view.error, view.job.checkpoint)
-        known = cause in self.said
-        self.said.add(cause)
-        return "the same" if known else view.error
+        self._above = cause_of(view.error, view.job.checkpoint)
+        return "the same" if self._above == above else view.error
 
 
 class TrainingProgress(_Bars):

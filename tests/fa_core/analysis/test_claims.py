@@ -140,7 +140,10 @@ def test_the_published_claims_hold_on_the_published_runs(sample_runs, published_
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", r"no \[\[claim\]\]"),
+        ("", r"it holds nothing, not \[\[claim\]\] alone"),
+        ("claim = []", "it holds claim, not"),
+        ("[[claims]]\n[[claim]]\nmethod='dfa'\nmetric='acc'\nat_least=0", "holds claims, claim,"),
+        ("[[Claim]]\nmethod='dfa'\nmetric='acc'\nat_least=0", "it holds Claim, not"),
         ("claim = [1]", "claim 1: Expected `object`"),
         ("[[claim", "not TOML"),
         ("[[claim]]\nmethod='dfa'", "missing required field `metric`"),

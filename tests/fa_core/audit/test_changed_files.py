@@ -111,9 +111,9 @@ def test_a_frozen_run_whose_files_changed_since_its_audit_is_no_baseline(
     assert [judged(of) for of in (run, tmp_path)] == ["frozen_s42 judges it"] * 2
     spoil(frozen / WEIGHTS)
     for of in (run, tmp_path):
-        assert "frozen_s42 its weights changed since: measure it again" in judged(of)
+        assert "frozen_s42 its weights changed since: mend, measure or remove it" in judged(of)
     monkeypatch.setattr(frozen_runs, "HASHED", 0)
-    assert "frozen_s42 its audit has another time of its files, or none: measure" in judged(run)
+    assert "frozen_s42 its audit has another time of its files, or none: mend" in judged(run)
 
 
 def test_a_checkpoint_in_many_spellings_and_behind_links_is_looked_at_once(

@@ -118,7 +118,7 @@ def test_the_frozen_run_beside_a_run_is_measured_too_else_d_is_not_checked(tmp_p
     (frozen / AUDIT).write_text("{")
     bare = replace(rows[0], report=replace(rows[0].report, frozen_baseline_acc=None))
     (said,) = verify([bare], Here()).skipped
-    assert "of the frozen run frozen_s42 its audit cannot be read: measure it" in said.message
+    assert "of the frozen run frozen_s42 its audit cannot be read: mend, measure" in said.message
     facts = {**bare.report.provenance, BASELINE_FROM: GIVEN}
     by_hand = replace(bare, report=replace(rows[0].report, provenance=facts))
     result = verify([by_hand], Here())
@@ -128,7 +128,7 @@ def test_the_frozen_run_beside_a_run_is_measured_too_else_d_is_not_checked(tmp_p
     (frozen / MANIFEST).write_text(manifest.replace('"seed": 42', '"seed": "4x"'))
     (frozen / AUDIT).unlink()
     (said,) = verify([bare], Here()).skipped
-    assert "of the frozen run frozen_s42 its manifest cannot be read: measure" in said.message
+    assert "of the frozen run frozen_s42 its manifest cannot be read: mend, measure" in said.message
     (frozen / MANIFEST).write_text(manifest)
     (frozen / AUDIT).write_text(json.dumps(audits[frozen]))
     # as a link to a folder elsewhere

@@ -490,6 +490,15 @@ REPORTS = {
     "a long name of wide letters": lambda: (
         b'{"reports":{"%b_s1":{"headline_acc":0.5}}}' % ("漢".encode() * 150_000)
     ),
+    "many long names": lambda: (
+        b'{"reports":{'
+        + many(
+            '"%s%%d":{"residual_norms":[1,2],"bp_grad_norms":[1,2],"headline_acc":0}'
+            % ("a_b-" * 1000),
+            220,
+        )
+        + b"}}"
+    ),
     "Γ of many layers": lambda: (
         b'{"method":"dfa","seed":1,"final_test_acc":0.5,"log":['
         + many('{"epoch":%d,"test_acc":1,"gamma":[' + ",".join(["1"] * 9000) + "]}", 25)

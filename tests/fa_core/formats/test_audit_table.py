@@ -114,6 +114,18 @@ def test_a_written_table_agrees_with_its_keys_whatever_the_method_is_called(
     assert scan([path]).problems == []
 
 
+def test_the_record_that_a_journal_ends_in_is_named_where_it_is_cut_off(tmp_path):
+    report = {"method_name": "dfa", "seed": 1, "headline_acc": 0.5}
+    lines = [{"journal": "fa-audit/1", "pid": 1}, {"key": "dfa", "report": report}]
+    whole = "".join(json.dumps(line) + "\n" for line in [*lines, lines[1]])
+    path = tmp_path / "a.json"
+    for text, runs, said in ((whole, 2, []), (whole[:-20], 1, [f"{path}: line 3: cut off; "])):
+        path.write_text(text)
+        found = scan([path])
+        assert len(found.rows) == runs
+        assert [problem.message.partition("`")[0] for problem in found.problems] == said
+
+
 def test_runs_told_apart_by_folders_named_like_other_seeds_keep_their_own(tmp_path):
     report = DiagnosticReport(method_name="bp", seed=1, residual_norms=[1.0, 2.0])
     folders = ("bp_s100", "bp_s104", "a/bp_s1", "b/bp_s1", "x-seed_8")

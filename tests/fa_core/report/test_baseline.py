@@ -51,6 +51,18 @@ def test_the_baseline_is_the_frozen_net_of_the_same_rule_and_the_other_margin_is
     assert "by frozen blocks of other rules: dfa +6.30 pp" in found.describe()[3]
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_two_of_one_rule_whose_accuracies_differ_judge_nothing_and_are_both_named(order):
+    other = replace(frozen("dfa", 0.05), source="evil/frozen", checkpoint="evil/frozen")
+    found = judged(row("dfa"), *[frozen("dfa", 0.557), other][::order])
+    assert found.frozen_baseline_acc is None
+    why = found.unmeasured["d"]
+    assert why.startswith("of the frozen run ") and "runs/frozen_s42" in why
+    assert "evil/frozen" in why and "accuracies differ" in why and "--frozen-baseline" in why
+    alike = replace(frozen("dfa", 0.557), source="copy", checkpoint="copy")
+    assert judged(row("dfa"), frozen("dfa", 0.557), alike).frozen_baseline_acc == 0.557
+
+
 def test_one_of_another_rule_is_taken_where_there_is_no_other_and_said():
     found = judged(row("bp"), frozen("dfa", 0.557))
     assert found.frozen_baseline_acc == 0.557

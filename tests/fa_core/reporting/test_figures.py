@@ -90,6 +90,17 @@ def test_an_accuracy_without_a_baseline_neither_fires_nor_passes():
     assert (points(panel, "filled"), points(panel, "hollow")) == ([0.3], [0.4])
 
 
+def test_a_long_name_is_cut_in_its_middle_and_shorter_where_there_are_many():
+    ends = ["a" * 300 + "1", "b" * 300 + "2"]
+    labels = [text for text in texts(methods_figure(table(*map(row, ends)))) if "…" in text]
+    assert {(len(label), label[0], label[-1]) for label in labels} == {
+        (61, "a", "1"),
+        (61, "b", "2"),
+    }
+    many = methods_figure(table(*(row("a" * 300 + str(number)) for number in range(200))))
+    assert max(map(len, texts(many))) < 61
+
+
 def test_a_bound_that_does_not_fire_and_a_proxy_are_named():
     inexact = {"growth_bound": 8.0, "g_L": 1e-3, "evidence": {"a": "bound", "b": "proxy"}}
     drawn = methods_figure(table(row("dfa", acc=0.4, **inexact), row("dfa", 2, growth=2.0)))

@@ -78,7 +78,7 @@ def test_a_run_is_judged_by_the_frozen_run_beside_it_if_that_can_be_read(data, t
     assert ("d" in alone.report.coverage, "d" in frozen.report.coverage) == (True, False)
     (frozen.folder / AUDIT).write_text("{")
     (judged,) = with_baselines([row_of_manifest(alone.manifest, str(alone.folder))])
-    assert "frozen_s42 its audit cannot be read: measure it" in judged.report.unmeasured["d"]
+    assert "frozen_s42 its audit cannot be read: mend, measure" in judged.report.unmeasured["d"]
 
 
 @pytest.mark.parametrize(

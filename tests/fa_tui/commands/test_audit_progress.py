@@ -74,6 +74,25 @@ def test_what_is_wrong_with_every_run_is_said_once(capsys):
     ]
 
 
+def test_the_same_is_the_reason_of_the_line_above(capsys):
+    with AuditProgress() as progress:
+        progress.plan(6, 0)
+        for seed, error in enumerate(["holds a int", "holds a str", "holds a int"]):
+            progress(view(seed, state=JobState.FAILED, error=error))
+        progress(view(3, state=JobState.DONE))
+        for seed in (4, 5):
+            progress(view(seed, state=JobState.FAILED, error="holds a int"))
+    reasons = [line.partition(": ")[2] for line in capsys.readouterr().err.splitlines()[1:]]
+    assert reasons == [
+        "holds a int",
+        "holds a str",
+        "holds a int",
+        "done",
+        "holds a int",
+        "the same",
+    ]
+
+
 def test_a_run_that_no_worker_was_given_has_no_line(capsys):
     with AuditProgress() as progress:
         progress.plan(1, 0)

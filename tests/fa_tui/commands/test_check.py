@@ -152,6 +152,27 @@ def test_weights_that_changed_are_not_hidden_by_a_later_record_that_finds_none(
     assert main(["check", *tables]) == 4
 
 
+@pytest.mark.parametrize(("accuracies", "code"), [((0.3, 0.3), 0), ((0.1, 0.3), 4)])
+def test_two_frozen_runs_of_which_the_accuracies_differ_pass_no_gate(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    accuracies: tuple[float, float],
+    code: int,
+) -> None:
+    net = {"arch": "resmlp", "data_hash": "1"}
+    run = {**QUIET, "method_name": "dfa", "headline_acc": 0.4, "provenance": net}
+    reports = {"dfa_s1": run}
+    for name, acc in zip("ab", accuracies, strict=True):
+        own = {**run, "method_name": "frozen", "headline_acc": acc}
+        reports[f"frozen_s1@{name}"] = {**own, "provenance": {**net, "checkpoint": name}}
+    path = str(tmp_path / "table.json")
+    Path(path).write_text(json.dumps({"reports": reports}))
+    assert main(["check", path]) == code
+    said = capsys.readouterr().out
+    assert ("which fits as well, the accuracies differ" in said) is bool(code)
+    assert main(["check", path, "--frozen-baseline", "dfa=0.2"]) == 0
+
+
 def test_controls_claim_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(tmp_path, bp=QUIET, frozen=FIRES, random_init=QUIET)
     assert main(["show", path]) == 0
