@@ -265,6 +265,12 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             node = self.operations[node].reads[0]
         return node
 
+    def unrepeated(self, node: int) -> int:
+        """Walk back through copies and repeats."""
+        while self.operations[node].is_copy or self.operations[node].name in ("expand", "repeat"):
+            node = self.operations[node].reads[0]
+        return node
+
     def _operation(self, name: str, read: list[Tensor], given: Tensor, size: int) -> int:
         """Append an operation; ROOT if what it reads is no function of the input."""
         found = [(tensor, self.made(tensor)) for tensor in read]

@@ -14,7 +14,7 @@ from torch.autograd.graph import GradientEdge
 
 from fa_core.errors import MeasureError, TapError
 from fa_core.measure.batch_input import IGNORED
-from fa_core.measure.graph import SELECTIONS
+from fa_core.measure.graph import is_selection
 from fa_core.measure.isolate import Inputs, InputsT, first_of, select_samples, to_float64
 from fa_core.measure.loss import CE, CrossEntropy, Loss
 from fa_core.measure.norms import Signal, by_position, positions, vector_norms
@@ -222,15 +222,20 @@ def _side_branch_gradient(logits: Tensor, start: Tensor, state: Tensor) -> Tenso
 def _selected_from(state: Tensor, adjoint: Tensor) -> Iterator[tuple[Tensor, GradientEdge]]:
     """The tensors that a state S·h is selected from, the nearest first, each with Sᵀv."""
     node, place = state.grad_fn, state.output_nr
-    while node and (node.name() in SELECTIONS or _BY_INDEX.fullmatch(node.name())):
+    while node and (is_selection(node) or _BY_INDEX.fullmatch(node.name())):
         given: list[Tensor | None] = [None] * len(node._input_metadata)
         given[place] = adjoint
         adjoint = node(*given)  # type: ignore[operator]
         source, place = node.next_functions[0]
         if source is None:
             return
-        yield adjoint, GradientEdge(source, place)
+        yield _as_real(adjoint), GradientEdge(source, place)
         node = source
+
+
+def _as_real(tensor: Tensor) -> Tensor:
+    """Real and imaginary parts as numbers of their own."""
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
 
 def first_without_positions(hidden: Sequence[Tensor]) -> int:
@@ -334,7 +339,7 @@ def part_of_read(state: Tensor, logits: Tensor) -> Tensor | None:
         (gradient,) = torch.autograd.grad(
             logits, [edge], start, allow_unused=True, retain_graph=True
         )
-        if gradient is not None and bool(gradient[others].any()):
+        if gradient is not None and bool(_as_real(gradient)[others].any()):
             return marks
     return None
 

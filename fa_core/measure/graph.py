@@ -23,9 +23,10 @@ from fa_core.measure.flow import ROOT, recording
 from fa_core.measure.hooks import Args, Kwargs
 from fa_core.measure.isolate import dtype_name
 
-SELECTIONS = {
+_SELECTIONS = {
     "SqueezeBackward1",
     "AliasBackward0",
+    "AsStridedBackward0",
     "CloneBackward0",
     "PermuteBackward0",
     "ReshapeAliasBackward0",
@@ -41,6 +42,8 @@ SELECTIONS = {
     "UnsafeSplitBackward0",
     "UnsafeViewBackward0",
     "UnsqueezeBackward0",
+    "ViewAsComplexBackward0",
+    "ViewAsRealBackward0",
     "ViewBackward0",
 }
 """Autograd nodes that copy or select entries: rows of their Jacobian are rows of the identity."""
@@ -62,6 +65,11 @@ _saving = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", lambda
 
 # at run time a descriptor; a mode receives its getter
 _GRAD_FN = cast(GetSetDescriptorType, Tensor.grad_fn)
+
+
+def is_selection(node: Node) -> bool:
+    """Whether a node copies or selects entries."""
+    return node.name().removesuffix("_copy") in _SELECTIONS
 
 
 def reachable(start: Node | None, stop: Node | None = None) -> set[Node]:
@@ -90,7 +98,7 @@ def read_in_another_form(state: Tensor, logits: Tensor) -> bool:
     """
     node = source = state.grad_fn
     met = reachable(logits.grad_fn, node)
-    while source is not None and source.name() in SELECTIONS and node in met:
+    while source is not None and is_selection(source) and node in met:
         source = source.next_functions[0][0]
         if source in met:
             return True
@@ -154,7 +162,7 @@ def arithmetic(logits: Tensor, nodes: Iterable[Node] = ()) -> str:
     """
     found: set[torch.dtype] = set()
     for node in nodes:
-        if node.name() not in SELECTIONS and "AccumulateGrad" not in node.name():
+        if not is_selection(node) and "AccumulateGrad" not in node.name():
             found.update(meta.dtype for meta in getattr(node, "_input_metadata", ()))
     others = [dtype_name(dtype) for dtype in found - {logits.dtype} if dtype.is_floating_point]
     name = dtype_name(logits.dtype)

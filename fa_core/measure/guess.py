@@ -16,7 +16,7 @@ from itertools import chain, pairwise, permutations, takewhile
 from torch import Tensor, nn
 
 from fa_core.errors import TapError
-from fa_core.measure.flow import ROOT, Call, Flow, behind, partly_read, path_to
+from fa_core.measure.flow import ROOT, Call, Flow, behind, dominators, partly_read, path_to
 from fa_core.measure.hooks import READS, match_modules, pattern_of, plain_logits
 from fa_core.measure.isolate import Inputs
 from fa_core.measure.stream import (
@@ -115,9 +115,19 @@ def _in_part(flow: Flow, merges: Merges, proof: Proof, hidden: Sequence[Tensor])
         inside = behind(flow, [end], {start}) & partly
         alike = [node for node in inside if flow.operations[node].size == h.numel() > other.numel()]
         is_token = (h.dim(), other.dim()) == (3, 2)
+        sizes = f"(h_{l} is {[*h.shape[1:]]}, h_{l + 1} {[*other.shape[1:]]})"
         if alike and not is_token and _changes(flow, merges, start, end):
-            sizes = f"h_{l} is {[*h.shape[1:]]}, h_{l + 1} {[*other.shape[1:]]}"
-            yield f"{name_of(flow, max(alike)) or _UNNAMED} in part ({sizes})"
+            yield f"{name_of(flow, max(alike)) or _UNNAMED} in part {sizes}"
+        path = path_to(dominators(flow, [start]), end) if h.numel() < other.numel() else ()
+        if any(_repeats(flow, node) for node in path if node > start):
+            yield f"what is repeated between two states {sizes}"
+
+
+def _repeats(flow: Flow, node: int) -> bool:
+    """Whether an operation gives more entries than the one that it reads has, without weights."""
+    one = flow.operations[node]
+    smaller = [read for read in one.reads if flow.operations[read].size < one.size]
+    return len(one.reads) == len(smaller) == 1 and not one.weighted
 
 
 def _ends_in_norm(merges: Merges, taps: Sequence[int], blocks: Iterable[_Block]) -> bool:

@@ -17,7 +17,7 @@ from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
 from fa_core.measure.batch_input import IGNORED
 from fa_core.measure.gradients import loss_gradient
-from fa_core.measure.graph import SELECTIONS
+from fa_core.measure.graph import is_selection
 from fa_core.measure.isolate import Inputs, RngState, tree_map
 from fa_core.measure.loss import Loss
 from fa_core.measure.norms import Signal, length, same
@@ -262,7 +262,7 @@ def _places(edge: Tensor | GradientEdge | None) -> list[_Place]:
     found: list[_Place] = [(start.node, start.output_nr)]
     shape = _shape(*found[0])
     for node, _ in found:
-        if node.name() not in SELECTIONS and not isinstance(node, BackwardCFunction):
+        if not is_selection(node) and not isinstance(node, BackwardCFunction):
             continue
         for source, output in node.next_functions:
             place = (source, output)

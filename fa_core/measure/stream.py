@@ -173,7 +173,7 @@ class Merges:
         operations, fork = self._flow.operations, self.above.get(node, ROOT)
         one = operations[node]
         # what divides may be repeated to the size of the other
-        reads = (operations[r].reads[0] if operations[r].name == "expand" else r for r in one.reads)
+        reads = map(self._flow.unrepeated, one.reads)
         least = min(reads, key=lambda read: operations[read].size, default=node)
         is_less = operations[least].size < one.size
         if "norm" in one.name:
