@@ -1,6 +1,5 @@
 """Explorers on the published audits, and on checkpoints that a fake worker measures."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -20,8 +19,6 @@ from fa_tui.terminal.abilities import Terminal
 
 COLOURFUL = Terminal(term="xterm-256color", unicode=True, colours=1 << 24)
 PLAIN = Terminal(term="vt100", unicode=False, colours=0)
-
-MakeApp = Callable[..., ExplorerApp]
 
 
 @pytest.fixture

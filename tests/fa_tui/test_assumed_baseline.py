@@ -1,9 +1,6 @@
 """A frozen baseline that a person assumes is told from a measured one wherever it can be read."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 
@@ -34,17 +31,17 @@ BOTH = FrozenBaseline(0.349, {"dfa": 0.1})
 
 
 @pytest.fixture
-def session(published_table: Path) -> Session:
+def session(published_table):
     return Session(scan([published_table]).rows, baseline=BOTH)
 
 
-def printed(capsys: pytest.CaptureFixture[str], *args: str | Path) -> str:
+def printed(capsys, *args):
     main([*map(str, args)])
     return capsys.readouterr().out
 
 
 @pytest.mark.parametrize("method", ["bp", "dfa", "state_bridge"])
-def test_the_detail_pane(session: Session, method: str) -> None:
+def test_the_detail_pane(session, method):
     index = next(index for index, row in enumerate(session.rows) if row.method == method)
     judged = session.flags[index], session.undecided[index]
     lines = RunPage(session.rows[index], 200, UNICODE).lines(USUAL, judged)
@@ -62,24 +59,20 @@ def test_the_detail_pane(session: Session, method: str) -> None:
     assert ("assumed" in text) == (method != "state_bridge")
 
 
-def test_the_comparison(session: Session) -> None:
+def test_the_comparison(session):
     rows = [row for row in session.rows if row.seed == 42 and row.method in ("bp", "state_bridge")]
     lines = compared_lines([row.report for row in rows])
     assert any(line.label == "judged numbers   ?: by an assumed frozen baseline" for line in lines)
 
 
-def test_of_an_audit_table_to_be_opened_again_it_is_said_that_it_is_left_out(
-    session: Session, tmp_path: Path
-) -> None:
+def test_of_an_audit_table_to_be_opened_again_it_is_said_that_it_is_left_out(session, tmp_path):
     note = write_data(tmp_path / "out.json", Shared(rows=session.rows), USUAL)
     assert note == ": without the assumed frozen baseline, as recorded"
     again = scan([tmp_path / "out.json"]).rows
     assert write_data(tmp_path / "again.json", Shared(rows=again), USUAL) == ""
 
 
-def test_show_tells_it_in_json_markdown_and_the_table(
-    published_table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_show_tells_it_in_json_markdown_and_the_table(published_table, capsys):
     show = ("show", published_table, "--frozen-baseline", "0.349,dfa=0.1", "--format")
     found = {row["key"]: row for row in json.loads(printed(capsys, *show, "json"))}
     bp, dfa, bridge = (found[f"{method}_s42"] for method in ("bp", "dfa", "state_bridge"))
@@ -100,9 +93,7 @@ def test_show_tells_it_in_json_markdown_and_the_table(
 
 
 @pytest.mark.parametrize("command", ["seeds", "sweep", "utility"])
-def test_every_analysis_command_says_it(
-    published_table: Path, capsys: pytest.CaptureFixture[str], command: str
-) -> None:
+def test_every_analysis_command_says_it(published_table, capsys, command):
     given = (command, published_table, "--frozen-baseline", "0.349")
     words = (
         "(d) is assumed, not measured, on 6 of 15 runs: against a frozen baseline of 0.349 (bp, ep)"
@@ -117,8 +108,8 @@ COMMANDS = ("show", "check", "seeds", "sweep", "utility", "timeline")
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_method_that_no_run_has_is_one_line_that_names_those_there_are(
-    published_table: Path, capsys: pytest.CaptureFixture[str], command: str
-) -> None:
+    published_table, capsys, command
+):
     assert (
         main([command, str(published_table), "--frozen-baseline", "dfa=0.3,state_brige=0.4"]) == 2
     )
@@ -127,14 +118,12 @@ def test_a_method_that_no_run_has_is_one_line_that_names_those_there_are(
     assert "no run of method 'state_brige'; did you mean state_bridge? known: bp, dfa" in err
 
 
-def test_of_no_runs_no_method_is_missed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_no_runs_no_method_is_missed(tmp_path, capsys):
     assert main(["show", str(tmp_path), "--frozen-baseline", "zz=0.4"]) == 3
     assert "nothing here" in capsys.readouterr().err
 
 
-def test_who_measures_keeps_what_was_measured_and_records_what_was_given(
-    published_table: Path,
-) -> None:
+def test_who_measures_keeps_what_was_measured_and_records_what_was_given(published_table):
     rows = scan([published_table]).rows
     given = [with_given_baseline(row, BOTH) for row in rows]
     reports = {row.key: row.report for row in given}
@@ -148,9 +137,7 @@ def test_who_measures_keeps_what_was_measured_and_records_what_was_given(
 
 
 @pytest.mark.parametrize("control", ["random_init_s42", "frozen_s42"])
-def test_controls_are_judged_by_a_baseline_only_where_they_are_named(
-    control: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_controls_are_judged_by_a_baseline_only_where_they_are_named(control, capsys):
     run, method = sample_runs() / "main" / control, control.removesuffix("_s42")
     show = ("show", str(run), "--frozen-baseline")
     assert main([*show, "0.349"]) == 0
@@ -159,9 +146,7 @@ def test_controls_are_judged_by_a_baseline_only_where_they_are_named(
     assert "(d) against a frozen baseline of 0.9 assumed" in capsys.readouterr().out
 
 
-def test_the_timeline_of_a_control_says_why_as_its_audit_does(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_timeline_of_a_control_says_why_as_its_audit_does(capsys):
     frozen = sample_runs() / "main" / "frozen_s42"
     for given in ([], ["--frozen-baseline", "0.349"]):
         out = " ".join(printed(capsys, "timeline", frozen, *given).split())
@@ -171,8 +156,8 @@ def test_the_timeline_of_a_control_says_why_as_its_audit_does(
 
 @pytest.mark.parametrize("assumed", [True, False])
 def test_the_long_view_and_the_report_mark_a_number_by_an_assumed_baseline(
-    published_table: Path, assumed: bool
-) -> None:
+    published_table, assumed
+):
     rows = scan([published_table]).rows
     session = Session(rows, baseline=BOTH if assumed else None)
     columns = {column.name: column for column in columns_of(session.runs)}
@@ -195,7 +180,7 @@ def test_the_long_view_and_the_report_mark_a_number_by_an_assumed_baseline(
     assert "All four were measured" not in table and table.count("& abc?d &") == 3 * assumed
 
 
-async def test_the_matrix_marks_a_number_by_an_assumed_baseline(published_table: Path) -> None:
+async def test_the_matrix_marks_a_number_by_an_assumed_baseline(published_table):
     app = ExplorerApp(
         Session(scan([published_table]).rows, baseline=BOTH), look=ViewState(show="margin")
     )
@@ -208,8 +193,8 @@ async def test_the_matrix_marks_a_number_by_an_assumed_baseline(published_table:
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("given", ["", " ", "0.3,", "=0.3", "ep=", "nan", "1.5", "-0.1"])
 def test_what_is_no_accuracy_is_one_line_and_never_no_baseline_or_one_for_all(
-    published_table: Path, capsys: pytest.CaptureFixture[str], command: str, given: str
-) -> None:
+    published_table, capsys, command, given
+):
     assert main([command, str(published_table), "--frozen-baseline", given]) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)

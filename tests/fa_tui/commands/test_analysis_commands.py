@@ -1,12 +1,7 @@
 """The analysis commands: the published figures as JSON, tables for reading, and words for what cannot be said."""
 
-from __future__ import annotations
-
 import json
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,24 +11,23 @@ from fa_core.analysis.utility import decision_utility
 from fa_core.formats import load_audits
 from fa_core.formats.audit_table import write_audit_table
 from fa_core.formats.rows import AuditRow
-from fa_core.formats.table import AuditTable
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_tui.cli import main
 
 
-def run(capsys: pytest.CaptureFixture[str], *args: str | Path) -> tuple[int, str, str]:
+def run(capsys, *args):
     code = main([str(arg) for arg in args])
     printed = capsys.readouterr()
     return code, printed.out, printed.err
 
 
-def run_json(capsys: pytest.CaptureFixture[str], *args: str | Path) -> Any:
+def run_json(capsys, *args):
     code, out, _ = run(capsys, *args, "--format", "json")
     assert code == 0
     return json.loads(out)
 
 
-def write_trace(path: Path, fires_b: int, epochs: int = 100) -> None:
+def write_trace(path, fires_b, epochs=100):
     g_L = {epoch: 1e-9 if epoch >= fires_b else 1e-3 for epoch in range(1, epochs + 1)}
     lines = [
         {
@@ -47,7 +41,7 @@ def write_trace(path: Path, fires_b: int, epochs: int = 100) -> None:
     path.write_text("\n".join(map(json.dumps, lines)) + "\n")
 
 
-ANALYSES: dict[str, Callable[[AuditTable], object]] = {
+ANALYSES = {
     "seeds": lambda runs: over_seeds(runs).to_dict(),
     "utility": lambda runs: decision_utility(runs).to_dict(),
     "sweep": lambda runs: [one.to_dict() for one in sensitivities(runs)],
@@ -55,9 +49,7 @@ ANALYSES: dict[str, Callable[[AuditTable], object]] = {
 
 
 @pytest.mark.parametrize("command", ANALYSES)
-def test_json_holds_the_analysis_unrounded(
-    command: str, published_table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_holds_the_analysis_unrounded(command, published_table, capsys):
     expected = ANALYSES[command](load_audits([published_table]))
     assert run_json(capsys, command, published_table) == json.loads(json.dumps(expected))
 
@@ -65,12 +57,7 @@ def test_json_holds_the_analysis_unrounded(
 @pytest.mark.parametrize(
     "given", ["", "audit_table_s42_s123_s456.json", "audit_cnn_3seed.json", "main"]
 )
-def test_the_sweep_is_one_table_in_120_columns(
-    sample_runs: Path,
-    given: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_sweep_is_one_table_in_120_columns(sample_runs, given, monkeypatch, capsys):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     for width in (120, 80):
         monkeypatch.setenv("COLUMNS", str(width))
@@ -82,9 +69,7 @@ def test_the_sweep_is_one_table_in_120_columns(
         assert (len(rows) > 1) == (grouped and width == 80), "columns that do not fit stand below"
 
 
-def test_an_axis_and_a_spread_are_told_without_the_noise_of_floats(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_axis_and_a_spread_are_told_without_the_noise_of_floats(tmp_path, capsys):
     path = tmp_path / "audit.json"
     report = DiagnosticReport(
         residual_norms=[1.0, 2.0], bp_grad_norms=[1e-3, 1e-3], headline_acc=0.7
@@ -111,9 +96,7 @@ def test_an_axis_and_a_spread_are_told_without_the_noise_of_floats(
     assert tuple(group["axes"]["lam"] for group in groups) == lams, "the data keep every digit"
 
 
-def test_what_a_filter_leaves_out_is_said_below_the_table(
-    published_table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_filter_leaves_out_is_said_below_the_table(published_table, capsys):
     given = (published_table, "--filter", "method:dfa seed:42")
     partly, healthy = (
         "- Only some runs of a method pass the filter: dfa 1 of 3.",
@@ -127,9 +110,7 @@ def test_what_a_filter_leaves_out_is_said_below_the_table(
         assert "filter" not in run(capsys, command, *given, "--format", "json")[1]
 
 
-def test_sweep_takes_the_groups_from_the_user(
-    published_table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_sweep_takes_the_groups_from_the_user(published_table, capsys):
     a, *_ = run_json(capsys, "sweep", published_table, "--healthy", "bp")
     assert (a["healthy"]["runs"], a["degenerate"]["runs"], a["neither"]) == (3, 9, ["ep"])
     a, *_ = run_json(capsys, "sweep", published_table, "--healthy", "none", "--degenerate", "DFA")
@@ -138,9 +119,7 @@ def test_sweep_takes_the_groups_from_the_user(
     assert code == 2 and "known: bp" in err
 
 
-def test_the_bound_on_growth_is_taken_over_epochs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_bound_on_growth_is_taken_over_epochs(tmp_path, capsys):
     log = [
         {"epoch": epoch, "h_L_norm": 9.0 * 60.0 ** (2 * epoch), "test_acc": 0.3}
         for epoch in (1, 2, 3)
@@ -159,18 +138,14 @@ def test_the_bound_on_growth_is_taken_over_epochs(
 
 
 @pytest.mark.parametrize("command", ["seeds", "sweep", "utility", "timeline"])
-def test_tables_name_what_is_missing(
-    command: str, published_cnn: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tables_name_what_is_missing(command, published_cnn, capsys):
     code, out, err = run(capsys, command, published_cnn)
     assert (code, err) == (0, "")
     assert "not measured" in out or "nothing to replay" in out
     assert "63.357×" not in out
 
 
-def test_timeline_prints_first_fires_and_savings(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_timeline_prints_first_fires_and_savings(tmp_path, capsys):
     for seed, epoch in ((42, 4), (123, 4), (456, 3)):
         write_trace(tmp_path / f"dfa_s{seed}.jsonl", epoch)
     found = run_json(capsys, "timeline", tmp_path, "--stop-on", "b")
@@ -180,13 +155,11 @@ def test_timeline_prints_first_fires_and_savings(
     assert code == 0 and "4/4/3" in out and "96%" in out
 
 
-def test_a_growing_trace_is_followed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_growing_trace_is_followed(tmp_path, capsys, monkeypatch):
     path = tmp_path / "dfa_s42.jsonl"
     write_trace(path, fires_b=50, epochs=10)
 
-    def grow_once(*watched: Path) -> Iterator[set[object]]:
+    def grow_once(*watched):
         assert watched == (tmp_path,)
         write_trace(path, fires_b=5, epochs=12)
         yield set()
@@ -200,9 +173,7 @@ def test_a_growing_trace_is_followed(
     assert [row[3] for row in rows] == ["–", "5"]
 
 
-def test_a_seed_or_method_nobody_has_is_a_usage_error(
-    published_table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_seed_or_method_nobody_has_is_a_usage_error(published_table, capsys):
     code, _, err = run(capsys, "seeds", published_table, "--seeds", "7")
     assert code == 2 and "present: 123, 42, 456" in err
     code, _, err = run(capsys, "seeds", published_table, "--seeds", "x")
@@ -214,12 +185,7 @@ def test_a_seed_or_method_nobody_has_is_a_usage_error(
 @pytest.mark.parametrize(
     "command", ["seeds", "sweep", "utility", "timeline", "report --out never.html"]
 )
-def test_nothing_to_analyse_is_an_error_and_prints_no_table(
-    command: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_nothing_to_analyse_is_an_error_and_prints_no_table(command, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
     code, out, err = run(capsys, *command.split(), "empty")
@@ -239,7 +205,7 @@ def test_a_report_names_every_file_of_before_that_it_wrote_over(tmp_path, sample
     assert named == set(files.split()) and len(named) > 1
 
 
-def test_pitfalls_explain_with_the_installed_versions(capsys: pytest.CaptureFixture[str]) -> None:
+def test_pitfalls_explain_with_the_installed_versions(capsys):
     import torch
 
     code, out, _ = run(capsys, "pitfalls", "norm-axis", "2", "half-flush")

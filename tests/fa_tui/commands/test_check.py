@@ -1,10 +1,6 @@
 """What `check` and `show` claim of runs: on what they are trustworthy, and what is no claim at all."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -16,24 +12,24 @@ from fa_tui.cli import main
 from fa_tui.session import Session
 from fa_tui.views.filters import Filter
 
-QUIET: dict[str, Any] = {"residual_norms": [1.0, 2.0], "bp_grad_norms": [1e-3, 1e-3]}
-ALL: dict[str, Any] = QUIET | {"credit": {"gamma": [0.4, 0.1]}}
-ONLY_A: dict[str, Any] = {"residual_norms": [1.0, 2.0]}
-DEEP: dict[str, Any] = {"headline_acc": 0.4, "frozen_baseline_acc": 0.3}
-FIRES: dict[str, Any] = {"residual_norms": [1.0, 100.0]}
-BOUND: dict[str, Any] = {"residual_norms": [30.0], "growth_bound": 8.2, "evidence": {"a": "bound"}}
-PROVEN: dict[str, Any] = {
+QUIET = {"residual_norms": [1.0, 2.0], "bp_grad_norms": [1e-3, 1e-3]}
+ALL = QUIET | {"credit": {"gamma": [0.4, 0.1]}}
+ONLY_A = {"residual_norms": [1.0, 2.0]}
+DEEP = {"headline_acc": 0.4, "frozen_baseline_acc": 0.3}
+FIRES = {"residual_norms": [1.0, 100.0]}
+BOUND = {"residual_norms": [30.0], "growth_bound": 8.2, "evidence": {"a": "bound"}}
+PROVEN = {
     "residual_norms": [30.0],
     "growth_bound": 82.0,
     "evidence": {"a": "bound"},
 }
-PROXY: dict[str, Any] = {"bp_grad_norms": [1e-3], "evidence": {"b": "proxy"}}
+PROXY = {"bp_grad_norms": [1e-3], "evidence": {"b": "proxy"}}
 FROM_A_RUN = {"frozen_baseline_from": "frozen_s1", "arch": "resmlp"}
-OPEN: dict[str, Any] = {"cross_batch_stability": 0.25, "intervals": {"stability": [0.1, 0.4]}}
-NOTHING: dict[str, Any] = {"notes": "not measured", "headline_acc": 0.4}
+OPEN = {"cross_batch_stability": 0.25, "intervals": {"stability": [0.1, 0.4]}}
+NOTHING = {"notes": "not measured", "headline_acc": 0.4}
 
 
-def written(folder: Path, **reports: dict[str, Any]) -> str:
+def written(folder, **reports):
     path = folder / "table.json"
     known = {f"{key}_s1": {"method_name": key, **fields} for key, fields in reports.items()}
     path.write_text(json.dumps({"reports": known}))
@@ -117,20 +113,13 @@ def written(folder: Path, **reports: dict[str, Any]) -> str:
     ],
 )
 def test_check_says_on_what_it_judges_and_exits_by_it(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    reports: dict[str, Any],
-    options: str,
-    code: int,
-    says: str,
-) -> None:
+    tmp_path, capsys, reports, options, code, says
+):
     assert main(["check", written(tmp_path, **reports), *options.split()]) == code
     assert says in capsys.readouterr().out
 
 
-def test_a_control_is_what_the_record_calls_so_under_either_reading(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_control_is_what_the_record_calls_so_under_either_reading(tmp_path, capsys):
     path = written(tmp_path, frozen_mine=FIRES | {"method_name": "frozen"})
     (row,) = load_audits([path]).rows()
     assert (row.method, row.is_control, row.report.claim) == ("frozen_mine", True, "control")
@@ -139,9 +128,7 @@ def test_a_control_is_what_the_record_calls_so_under_either_reading(
         assert "nothing was judged" in capsys.readouterr().out
 
 
-def test_weights_that_changed_are_not_hidden_by_a_later_record_that_finds_none(
-    tmp_path: Path,
-) -> None:
+def test_weights_that_changed_are_not_hidden_by_a_later_record_that_finds_none(tmp_path):
     facts = {"checkpoint": "/gone/x.pt", "hashes": {"weights": "sha256:0"}}
     tables = []
     for name in "ab":
@@ -152,7 +139,7 @@ def test_weights_that_changed_are_not_hidden_by_a_later_record_that_finds_none(
     assert main(["check", *tables]) == 4
 
 
-def test_controls_claim_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_controls_claim_nothing(tmp_path, capsys):
     path = written(tmp_path, bp=QUIET, frozen=FIRES, random_init=QUIET)
     assert main(["show", path]) == 0
     table = capsys.readouterr().out
@@ -181,9 +168,7 @@ def test_controls_claim_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[st
     )
 
 
-def test_a_recorded_verdict_is_explained_by_the_thresholds_it_was_judged_at(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_recorded_verdict_is_explained_by_the_thresholds_it_was_judged_at(tmp_path, capsys):
     loose = DiagnosticReport(
         **QUIET | {"bp_grad_norms": [1e-3, 1e-9]}, thresholds=DiagnosticThresholds(1e-10)
     )
@@ -216,15 +201,15 @@ at_least = 2.0
 
 
 @pytest.fixture
-def claims(tmp_path: Path) -> Path:
+def claims(tmp_path):
     path = tmp_path / "claims.toml"
     path.write_text(CLAIMS)
     return path
 
 
 def test_a_line_each_claim_and_one_that_does_not_hold_is_exit_code_1(
-    published_table: Path, claims: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    published_table, claims, capsys
+):
     code = main(["check", str(published_table), "--methods", "bp,ep", "--claims", str(claims)])
     lines = capsys.readouterr().out.splitlines()
     assert code == 1
@@ -237,9 +222,7 @@ def test_a_line_each_claim_and_one_that_does_not_hold_is_exit_code_1(
 @pytest.mark.parametrize(
     ("metric", "limit", "code"), [("margin", 2.0, 4), ("acc", 0.99, 1), ("acc", 0.1, 0)]
 )
-def test_a_claim_alone_decides_the_exit_code(
-    published_table: Path, tmp_path: Path, metric: str, limit: float, code: int
-) -> None:
+def test_a_claim_alone_decides_the_exit_code(published_table, tmp_path, metric, limit, code):
     claims = tmp_path / "claims.toml"
     claims.write_text(f"[[claim]]\nmethod = 'bp'\nmetric = '{metric}'\nat_least = {limit}\n")
     given = ["check", str(published_table), "--claims", str(claims)]
@@ -259,21 +242,15 @@ def test_a_claim_alone_decides_the_exit_code(
     ],
 )
 def test_a_claim_about_what_no_run_has_is_exit_code_2(
-    published_table: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    fields: str,
-    said: str,
-) -> None:
+    published_table, tmp_path, capsys, fields, said
+):
     claims = tmp_path / "claims.toml"
     claims.write_text(f"[[claim]]\nmetric = 'growth'\nat_most = 5.0\n{fields}")
     assert main(["check", str(published_table), "--claims", str(claims)]) == 2
     assert said in capsys.readouterr().err
 
 
-def test_json_holds_the_exit_code_every_run_and_every_claim(
-    published_table: Path, claims: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_holds_the_exit_code_every_run_and_every_claim(published_table, claims, capsys):
     code = main(["check", str(published_table), "--claims", str(claims), "--format", "json"])
     found = json.loads(capsys.readouterr().out)
     assert found["exit_code"] == code == 1
@@ -282,9 +259,7 @@ def test_json_holds_the_exit_code_every_run_and_every_claim(
     assert [claim["outcome"] for claim in found["claims"]][:2] == ["holds", "fails"]
 
 
-def test_junit_has_a_case_for_every_run_and_claim(
-    published_table: Path, claims: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_junit_has_a_case_for_every_run_and_claim(published_table, claims, capsys):
     main(["check", str(published_table), "--claims", str(claims), "--format", "junit"])
     suites = ElementTree.fromstring(capsys.readouterr().out)
     assert suites.get("tests") == "18" and len(suites.findall(".//testcase")) == 18
@@ -293,9 +268,7 @@ def test_junit_has_a_case_for_every_run_and_claim(
     assert {failure.get("type") for failure in failures} == {"failed", "undecided"}
 
 
-def test_a_file_that_cannot_be_read_is_an_error_in_every_form(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_cannot_be_read_is_an_error_in_every_form(tmp_path, capsys):
     written(tmp_path, bp=QUIET)
     (tmp_path / "broken.json").write_text('{"reports": ')
     (tmp_path / "broken.json").rename(tmp_path / "audit.json")
@@ -309,9 +282,7 @@ def test_a_file_that_cannot_be_read_is_an_error_in_every_form(
     assert json.loads(capsys.readouterr().out)["problems"]
 
 
-def test_github_annotations_escape_names_from_files(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_github_annotations_escape_names_from_files(tmp_path, capsys):
     report = {"residual_norms": [1, 900, 900], "method_name": "50%,title=x::error::y"}
     (tmp_path / "a.json").write_text(json.dumps({"reports": {"x": report}}))
     assert main(["check", str(tmp_path), "--format", "github"]) == 1
@@ -321,14 +292,12 @@ def test_github_annotations_escape_names_from_files(
     assert "50%25" in message
 
 
-def test_strict_json_is_json_and_names_what_is_not_finite(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_strict_json_is_json_and_names_what_is_not_finite(tmp_path, capsys):
     (tmp_path / "a.json").write_text(
         '{"method_name": "x", "residual_norms": [1, Infinity], "bp_grad_norms": [1, 0.1]}'
     )
 
-    def refuse(word: str) -> float:
+    def refuse(word):
         raise AssertionError(word)
 
     main(["show", str(tmp_path), "--format", "json", "--strict-json"])
