@@ -10,7 +10,6 @@ from fa_core.formats.rows import with_given_baseline
 from fa_core.formats.table import AuditTable
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.report_facts import DiagnosticThresholds
-from fa_core.reporting.blocks import Grid
 from fa_core.reporting.paper_table import paper_table
 from fa_core.reporting.sections.runs import beyond_table
 from fa_tui.app import ExplorerApp
@@ -169,7 +168,6 @@ def test_the_long_view_and_the_report_mark_a_number_by_an_assumed_baseline(
     assert not any("?" in text for text in said["state_bridge_s42"])
     assert all("?" not in columns["acc"].text(session, i) for i in range(len(rows)))
     (grid,) = beyond_table(session.runs.table, USUAL)
-    assert isinstance(grid, Grid)
     rooms = {row[0]: row[4] for row in grid.rows}
     assert [rooms[name].startswith("?") for name in ("bp_s42", "state_bridge_s42")] == [
         assumed,

@@ -27,7 +27,6 @@ async def test_marked_runs_come_first_and_a_slider_rejudges_every_column(app):
         await pilot.press("escape", "escape")
         await pilot.pause()
         assert app.explorer.page.id == "Matrix"
-        assert app.explorer.sliders is not None
         assert app.session.thresholds.h_norm_explosion_ratio == 5.0
         assert "11 of 15 need walk-back" in screen_text(app)
 

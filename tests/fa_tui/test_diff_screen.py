@@ -42,7 +42,6 @@ async def test_only_what_changed_is_listed_and_enter_goes_there(published_table,
         await pilot.press("enter")
         await until(pilot, lambda: app.explorer.page.id == "Matrix")
         row = app.explorer.row
-        assert row is not None
         assert (app.session.rows[row].method, app.session.rows[row].seed) == ("dfa", 42)
 
 

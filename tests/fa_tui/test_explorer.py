@@ -48,7 +48,7 @@ async def test_a_click_moves_the_cursor_and_the_wheel_scrolls(app):
         offset = matrix.frozen_width + matrix.width_of(0) + 2
         await pilot.click(matrix, offset=(offset, 3))
         assert (matrix.line, matrix.column) == (2, 1)
-        assert app.session.rows[matrix.row or 0].key == "state_bridge_s123"
+        assert app.session.rows[matrix.row].key == "state_bridge_s123"
 
 
 async def test_headings_are_never_under_the_cursor(two_sources):
@@ -139,7 +139,7 @@ async def test_hundreds_of_methods_and_seeds_scroll_both_ways_and_paint_only_wha
         matrix = app.explorer.matrix
         await pilot.press("end", *["right"] * 24)
         await pilot.pause()
-        assert app.session.rows[matrix.row or 0].key == "m49_s24"
+        assert app.session.rows[matrix.row].key == "m49_s24"
         assert "m49" in screen_text(app)
         assert len(list(matrix.visible_lines())) < 40
         shown = matrix._whole_columns(matrix.view.width - matrix.frozen_width)
@@ -167,7 +167,7 @@ async def test_what_flipped_stays_highlighted_until_the_next_step_and_is_walked(
         await shows(pilot, "  +a → ✗ ep s123")
         assert "✗a--·◂" in screen_text(app)
         await pilot.press("n")
-        assert app.session.rows[app.explorer.row or 0].key == "ep_s123"
+        assert app.session.rows[app.explorer.row].key == "ep_s123"
         await shows(pilot, "1 of 1 flipped: +a ep s123, needs walk-back")
         await pilot.press("left")
         await until(pilot, lambda: "◂" not in screen_text(app))
@@ -200,7 +200,6 @@ async def test_the_cursor_starts_on_a_run_and_may_rest_on_an_empty_cell():
 
 async def test_a_drag_reports_all_that_flipped_since_it_began(app):
     async with running(app) as pilot:
-        assert app.explorer.sliders is not None
         slider = app.explorer.sliders.sliders["a"]
         await pilot.mouse_down("#slider-a", offset=(50, 0))
         for column in (40, 38, 36):

@@ -30,7 +30,7 @@ async def test_the_long_view_sorts_by_the_column_under_the_cursor_and_goes_to_th
     async with running(app) as pilot:
         await pilot.press("down", "t")
         await pilot.pause()
-        assert app.session.rows[app.explorer.row or 0].key == "dfa_s42"
+        assert app.session.rows[app.explorer.row].key == "dfa_s42"
         await pilot.press("s")
         table = app.explorer.page.view
         growths = [app.session.rows[row].report.max_per_block_growth for row in table._shown]

@@ -78,9 +78,7 @@ async def test_the_next_explorer_offers_what_was_typed(folder):
     async with running(app, (80, 24)) as pilot:
         await pilot.press("m")
         await until(pilot, lambda: isinstance(app.screen, EntryScreen))
-        screen = app.screen
-        assert isinstance(screen, EntryScreen)
-        assert screen.entry.value == "digits"
+        assert app.screen.entry.value == "digits"
         await pilot.press("escape")
         await until(pilot, lambda: not isinstance(app.screen, EntryScreen))
         assert app.jobs.listed() == []

@@ -111,7 +111,6 @@ async def test_a_line_is_a_method_whose_seeds_are_drawn_and_a_threshold_moves_bo
         assert screen.table.text[2][:3] == ["dfa", "1/2", "2/2"]
         await pilot.press("escape", "5")
         await settled(pilot, screen)
-        assert screen.canvas.chart is not None
         assert screen.canvas.chart.curves[0].points[0] == (1.0, 1.0)
 
 
@@ -148,7 +147,7 @@ async def test_a_growing_trace_and_a_new_run_are_followed_on_the_same_line(app):
         await pilot.press("home")
         await settled(pilot, screen)
         assert "△ s3   last line incomplete" in screen_text(app).splitlines()[0]
-        assert screen.canvas.chart is not None and screen.canvas.chart.x.hi == 25.0
+        assert screen.canvas.chart.x.hi == 25.0
 
 
 async def test_what_is_not_recorded_not_judged_or_skipped_is_said(tmp_path):
@@ -197,7 +196,6 @@ async def test_a_methods_baseline_replaces_the_one_of_its_audit():
         screen = await _open(pilot, "home", "4")
         baselines = []
         for _ in range(2):
-            assert screen.canvas.chart is not None
             baselines += [round(limit - 0.02, 6) for limit, _ in screen.canvas.chart.limits]
             await pilot.press("down")
             await settled(pilot, screen)
