@@ -6,7 +6,6 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.formats import Trace, TraceEpoch, scan
-from fa_core.formats.rows import AuditRow
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.report_facts import DiagnosticThresholds
@@ -16,6 +15,7 @@ from fa_tui.views.looks import look_at
 from fa_tui.views.scale import Scale
 from fa_tui.widgets.epoch_chart import LOSS, SHOWN, epoch_chart, fire_point, points_of, scale_of
 from tests.fa_core.analysis.runs import timeline
+from tests.fa_core.rows import row_of
 from tests.fa_tui.looks import app_on, opened, running, settled
 from tests.fa_tui.looks import below_tabs as screen_text
 from tests.fa_tui.scenes import epochs as epochs_of
@@ -122,7 +122,7 @@ async def test_the_run_under_the_cursor_of_the_matrix_is_on_the_chosen_line(app)
 
 
 async def test_the_runs_are_those_in_scope_and_a_scope_without_a_trace_says_so(app):
-    lone = AuditRow(source="audits.json", key="dfa_s1", method="dfa", seed=1)
+    lone = row_of("dfa_s1", "audits.json")
     app = app_on(Session([*epochs_of().rows, lone], traces=four_traces()))
     async with running(app, (80, 24)) as pilot:
         await pilot.press("slash", *"source:audits", "enter")
@@ -187,10 +187,7 @@ async def test_one_epoch_has_one_number_on_its_axis():
 async def test_a_methods_baseline_replaces_the_one_of_its_audit():
     runs = [trace("dfa", 42, 1.0, epochs=3), trace("bp", 42, 1.0, epochs=3)]
     report = DiagnosticReport(bp_grad_norms=[0.1], headline_acc=0.5, frozen_baseline_acc=0.3)
-    rows = [
-        AuditRow(source=one.source, key=one.key, method=one.method, seed=42, report=report)
-        for one in runs
-    ]
+    rows = [row_of(one.key, one.source, report=report) for one in runs]
     session = Session(rows, traces=runs, baseline=FrozenBaseline(0.2, {"dfa": 0.1}))
     async with running(app_on(session)) as pilot:
         screen = await _open(pilot, "home", "4")

@@ -5,7 +5,6 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.reporting.records import record
 from fa_tui.app import ExplorerApp
@@ -15,6 +14,7 @@ from fa_tui.views.columns import ordered
 from fa_tui.views.filters import Filter
 from fa_tui.views.glyphs import ASCII, UNICODE
 from fa_tui.widgets.detail import RunPage
+from tests.fa_core.rows import row_of
 from tests.fa_tui.conftest import COLOURFUL, PLAIN
 from tests.fa_tui.looks import cell_at_cursor, running, screen_text
 
@@ -36,13 +36,7 @@ FIRES = {**PASSES, "residual_norms": [1.0, 90.0], "intervals": {"growth": [80.0,
 
 def rows_of(**reports):
     return [
-        AuditRow(
-            source="audit.json",
-            key=key,
-            method=key,
-            seed=1,
-            report=DiagnosticReport.from_dict(report),
-        )
+        row_of(key, "audit.json", seed=1, report=DiagnosticReport.from_dict(report))
         for key, report in reports.items()
     ]
 
@@ -100,7 +94,7 @@ async def test_the_interval_of_the_run_under_the_cursor_is_on_the_track_and_stay
 @pytest.mark.parametrize("width", [31, 43, 60, 90])
 def test_the_detail_pane_breaks_no_interval_and_cuts_nothing(width, glyphs):
     report = replace(DiagnosticReport.from_dict(DOUBTFUL), batch_size=64)
-    row = AuditRow(source="a.json", key="bp", method="bp", report=report)
+    row = row_of("bp", "a.json", report=report)
     page = RunPage(row, width, glyphs)
     judged = Session([row])
     shown = page.lines(judged.thresholds, (judged.flags[0], judged.undecided[0]))

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core.analysis.seeds import over_seeds
-from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.reporting.sections.analyses import fires_on, seeds_blocks
 from tests.fa_core.analysis.runs import row, seeds_of, table
+from tests.fa_core.rows import row_of
 
 
 def group_of(*rows):
@@ -80,7 +80,7 @@ def test_seeds_of_one_method_agree_in_source_kind_network_and_data(one, two, axe
     rows = []
     for seed, facts in enumerate((one, two, one)):
         report = DiagnosticReport(method_name="dfa", seed=seed, **facts)
-        rows.append(AuditRow(source=f"{seed}.json", key="", method="dfa", seed=seed, report=report))
+        rows.append(row_of("dfa", f"{seed}.json", seed=seed, report=report))
     found = over_seeds(table(*rows)).groups
     assert tuple(group.axes for group in found) == axes
     assert [group.seeds for group in found] == ([(0, 2), (1,)] if len(axes) > 1 else [(0, 1, 2)])

@@ -10,9 +10,9 @@ from fa_core.analysis.threshold_sweep import sensitivities
 from fa_core.analysis.utility import decision_utility
 from fa_core.formats import load_audits
 from fa_core.formats.audit_table import write_audit_table
-from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_tui.cli import main
+from tests.fa_core.rows import row_of
 
 
 def run(capsys, *args):
@@ -76,14 +76,7 @@ def test_an_axis_and_a_spread_are_told_without_the_noise_of_floats(tmp_path, cap
     )
     lams = (0.1 + 0.2, 0.1234567)
     rows = [
-        AuditRow(
-            source="a",
-            key=f"{lam}_{seed}",
-            method="dfa",
-            seed=seed,
-            report=report,
-            axes={"lam": lam},
-        )
+        row_of("dfa", "a", seed=seed, report=report, axes={"lam": lam})
         for lam in lams
         for seed in (1, 2, 3)
     ]

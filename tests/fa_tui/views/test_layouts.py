@@ -6,7 +6,6 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.errors import UsageError
-from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.session import Session
@@ -42,7 +41,7 @@ def test_every_column_can_be_sorted_by_in_both_directions(session):
 def test_seeds_are_sorted_as_numbers_and_what_is_not_measured_or_nan_goes_last_both_ways():
     numbers = [DiagnosticReport(cross_batch_stability=value) for value in (0.5, math.nan, 0.1)]
     rows = [
-        AuditRow(source="a", key=str(seed), method="bp", seed=seed, report=report)
+        row_of("bp", "a", seed=seed, report=report)
         for seed, report in zip((1000, 7, None), numbers, strict=True)
     ]
     session = Session(rows)

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.provenance import ReferencePrecision
 from fa_core.report.report_facts import DiagnosticThresholds
@@ -17,6 +16,7 @@ from fa_tui.session import Session
 from fa_tui.views.glyphs import ASCII, UNICODE
 from fa_tui.views.text import width_of
 from fa_tui.widgets.detail import DetailPane, RunPage
+from tests.fa_core.rows import row_of
 from tests.fa_core.strategies import reports, thresholds
 from tests.fa_tui.looks import Stage
 from tests.fa_tui.odd_names import ODD_NAMES
@@ -28,13 +28,7 @@ T = DiagnosticThresholds()
 @pytest.fixture(scope="module")
 def dfa(published_table):
     data = json.loads(published_table.read_bytes())["reports"]["dfa_s42"]
-    return AuditRow(
-        source="audit.json",
-        key="dfa_s42",
-        method="dfa",
-        seed=42,
-        report=DiagnosticReport.from_dict(data),
-    )
+    return row_of("dfa_s42", "audit.json", report=DiagnosticReport.from_dict(data))
 
 
 def lines_of(page, row, thresholds=T):
@@ -49,7 +43,7 @@ def text(row, width=70, glyphs=UNICODE, thresholds=T):
 
 
 def run(report, **fields):
-    return AuditRow(source="s", key="k", method="m", report=report, **fields)
+    return row_of("m", "s", report=report, **fields)
 
 
 def test_verdict_diagnostics_layers_and_source_of_a_published_run(dfa):
@@ -196,7 +190,7 @@ def test_a_threshold_that_is_all_but_reached_is_not_times_one():
 
 
 def test_axes_stand_in_the_title_by_their_signs():
-    row = AuditRow(source="s", key="k", method="dfa", seed=7, axes={"lam": 0.01, "arch": "vit"})
+    row = row_of("dfa_s7", "s", axes={"lam": 0.01, "arch": "vit"})
     assert text(row).splitlines()[0].startswith("dfa  seed 7  arch=vit λ=0.01")
 
 
@@ -293,7 +287,7 @@ def test_at_eighty_columns_diagnostics_and_both_sparklines_take_seven_lines(dfa)
 
 
 def test_a_long_path_shows_its_end():
-    row = AuditRow(source="/a" * 80 + "/audit.json", key="k", method="m", report=DiagnosticReport())
+    row = row_of("m", "/a" * 80 + "/audit.json")
     (line,) = [line for line in text(row, 40).splitlines() if line.startswith("source")]
     assert line.endswith("/a/audit.json") and "…" in line and len(line) == 40
 
