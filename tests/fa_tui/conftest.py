@@ -14,6 +14,7 @@ from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import Setup
 from fa_tui.session import Session
 from fa_tui.settings import Loaded, Settings
+from fa_tui.terminal import abilities
 from fa_tui.terminal.abilities import Terminal
 from tests.fa_core.rows import row_of
 
@@ -61,6 +62,15 @@ def measuring_app(tmp_path, monkeypatch):
         )
 
     return make
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """The explorers that commands start on a terminal, which do not run."""
+    apps = []
+    monkeypatch.setattr(abilities, "on_a_terminal", lambda: True)
+    monkeypatch.setattr(ExplorerApp, "run", lambda app: apps.append(app) or 0)
+    return apps
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.reporting.paper_table import paper_table
 from fa_core.reporting.sections.runs import beyond_table
 from fa_tui.app import ExplorerApp
-from fa_tui.cli import main
 from fa_tui.samples import sample_runs
 from fa_tui.session import Session
 from fa_tui.share import Shared, write_data
@@ -23,6 +22,7 @@ from fa_tui.views.filters import ViewState
 from fa_tui.views.glyphs import UNICODE
 from fa_tui.widgets.detail import RunPage
 from tests.fa_tui.looks import running, screen_text, shows
+from tests.fa_tui.printing import complaint, printed, refusal
 
 USUAL = DiagnosticThresholds()
 BOTH = FrozenBaseline(0.349, {"dfa": 0.1})
@@ -32,11 +32,6 @@ BOTH = FrozenBaseline(0.349, {"dfa": 0.1})
 @pytest.fixture
 def session(published_table):
     return Session(scan([published_table]).rows, baseline=BOTH)
-
-
-def printed(capsys, *args):
-    main([*map(str, args)])
-    return capsys.readouterr().out
 
 
 @pytest.mark.parametrize("method", ["bp", "dfa", "state_bridge"])
@@ -109,17 +104,15 @@ COMMANDS = ("show", "check", "seeds", "sweep", "utility", "timeline")
 def test_a_method_that_no_run_has_is_one_line_that_names_those_there_are(
     published_table, capsys, command
 ):
-    assert (
-        main([command, str(published_table), "--frozen-baseline", "dfa=0.3,state_brige=0.4"]) == 2
-    )
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
-    assert "no run of method 'state_brige'; did you mean state_bridge? known: bp, dfa" in err
+    said = "no run of method 'state_brige'; did you mean state_bridge? known: bp, dfa"
+    given = ("--frozen-baseline", "dfa=0.3,state_brige=0.4")
+    assert said in refusal(capsys, command, published_table, *given)
 
 
 def test_of_no_runs_no_method_is_missed(tmp_path, capsys):
-    assert main(["show", str(tmp_path), "--frozen-baseline", "zz=0.4"]) == 3
-    assert "nothing here" in capsys.readouterr().err
+    assert "nothing here" in complaint(
+        capsys, "show", tmp_path, "--frozen-baseline", "zz=0.4", code=3
+    )
 
 
 def test_who_measures_keeps_what_was_measured_and_records_what_was_given(published_table):
@@ -139,10 +132,10 @@ def test_who_measures_keeps_what_was_measured_and_records_what_was_given(publish
 def test_controls_are_judged_by_a_baseline_only_where_they_are_named(control, capsys):
     run, method = sample_runs() / "main" / control, control.removesuffix("_s42")
     show = ("show", str(run), "--frozen-baseline")
-    assert main([*show, "0.349"]) == 0
-    assert "assumed" not in capsys.readouterr().out
-    assert main([*show, f"0.349,{method}=0.9"]) == 0
-    assert "(d) against a frozen baseline of 0.9 assumed" in capsys.readouterr().out
+    assert "assumed" not in printed(capsys, *show, "0.349")
+    assert "(d) against a frozen baseline of 0.9 assumed" in printed(
+        capsys, *show, f"0.349,{method}=0.9"
+    )
 
 
 def test_the_timeline_of_a_control_says_why_as_its_audit_does(capsys):
@@ -193,8 +186,6 @@ async def test_the_matrix_marks_a_number_by_an_assumed_baseline(published_table)
 def test_what_is_no_accuracy_is_one_line_and_never_no_baseline_or_one_for_all(
     published_table, capsys, command, given
 ):
-    assert main([command, str(published_table), "--frozen-baseline", given]) == 2
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
+    err = refusal(capsys, command, published_table, "--frozen-baseline", given)
     said = "outside [0, 1]" if given in ("1.5", "-0.1") else "write 0.349 or METHOD=0.349"
     assert "--frozen-baseline" in err and said in err

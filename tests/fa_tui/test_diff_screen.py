@@ -9,6 +9,7 @@ from fa_tui.cli import main
 from fa_tui.screens import dialogs
 from fa_tui.session import Session
 from tests.fa_tui.looks import running, shows
+from tests.fa_tui.printing import printed
 
 from .looks import app_on, screen_text
 from .waiting import until
@@ -95,8 +96,9 @@ async def test_two_records_of_one_measurement_are_compared_and_show_says_which_i
     assert said in capsys.readouterr().err
     # a third record does not hide it
     (tmp_path / "c.json").write_bytes((tmp_path / "b.json").read_bytes())
-    assert main(["check", str(tmp_path), "--format", "json"]) == 4
-    assert "two records of it are not alike" in capsys.readouterr().out
+    assert "two records of it are not alike" in printed(
+        capsys, "check", tmp_path, "--format", "json", code=4
+    )
 
 
 async def test_the_two_are_chosen_from_a_list_and_exported(published_table, changed, tmp_path):

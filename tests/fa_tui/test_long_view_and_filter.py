@@ -1,6 +1,5 @@
 """The long view of the runs, and the filter that both views are under."""
 
-import json
 import re
 
 import msgspec
@@ -10,11 +9,11 @@ from textual.widgets import Input
 from fa_core.formats import scan
 from fa_tui import later
 from fa_tui.app import ExplorerApp
-from fa_tui.cli import main
 from fa_tui.follow import Reading
 from fa_tui.session import Session
 from fa_tui.widgets import filter_line, matrix
 from tests.fa_tui.looks import app_on, running, screen_text, set_a_to, shows
+from tests.fa_tui.printing import printed_json
 from tests.fa_tui.waiting import until
 
 METHODS = ["bp", "dfa", "state_bridge", "credit_bridge", "ep"]
@@ -71,8 +70,7 @@ async def test_the_copied_command_prints_the_runs_that_are_on_screen_in_their_or
         command = app.explorer.page.shared().command
     assert command[0] == "show"
     capsys.readouterr()
-    assert main([*command, "--format", "json"]) == 0
-    assert [(row["key"], row["verdict"]) for row in json.loads(capsys.readouterr().out)] == shown
+    assert [(row["key"], row["verdict"]) for row in printed_json(capsys, *command)] == shown
     assert [key for key, _ in shown] == ["dfa_s456", "dfa_s42", "dfa_s123", "ep_s123", "ep_s456"]
 
 

@@ -13,6 +13,7 @@ from fa_tui.cli import main
 from fa_tui.jobs.measuring import Setup
 from fa_tui.terminal import abilities
 from tests.fa_core.rows import row_of
+from tests.fa_tui.printing import complaint
 
 
 @pytest.fixture
@@ -109,6 +110,8 @@ def test_where_to_measure_reaches_the_explorer(handed):
 
 
 def test_a_place_that_cannot_be_meant_is_refused_before_the_explorer_opens(handed, capsys):
-    assert main(["open", "runs", "--address", "auto"]) == 2
-    assert capsys.readouterr().err == "fa-tui: --address is of a Ray cluster; add --engine ray\n"
+    assert (
+        complaint(capsys, "open", "runs", "--address", "auto")
+        == "fa-tui: --address is of a Ray cluster; add --engine ray\n"
+    )
     assert not handed

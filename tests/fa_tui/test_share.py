@@ -27,6 +27,7 @@ from fa_tui.views.epochs import traces_of
 from fa_tui.views.filters import Filter
 from tests.fa_core.rows import row_of
 from tests.fa_tui.looks import app_on, opened, running
+from tests.fa_tui.printing import printed_json
 
 STRICT = DiagnosticThresholds(h_norm_explosion_ratio=5)
 
@@ -97,8 +98,7 @@ def test_a_name_that_cannot_be_is_refused_while_it_is_typed(tmp_path, monkeypatc
 )
 def test_the_command_prints_the_same_verdicts(published_table, rows, capsys, thresholds, baseline):
     command = command_line("show", [published_table], [], thresholds, baseline)
-    assert main([*command, "--format", "json"]) == 0
-    shown = [record["verdict"] for record in json.loads(capsys.readouterr().out)]
+    shown = [record["verdict"] for record in printed_json(capsys, *command)]
     assumed = [row.judged_by(baseline) if baseline else row for row in rows]
     assert shown == [row.report.with_thresholds(thresholds).words for row in assumed]
 

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.reporting.records import record
 from fa_tui.app import ExplorerApp
-from fa_tui.cli import main
 from fa_tui.session import Session
 from fa_tui.views.columns import ordered
 from fa_tui.views.filters import Filter
@@ -17,6 +16,7 @@ from fa_tui.widgets.detail import RunPage
 from tests.fa_core.rows import row_of
 from tests.fa_tui.conftest import COLOURFUL, PLAIN
 from tests.fa_tui.looks import cell_at_cursor, running, screen_text
+from tests.fa_tui.printing import printed, printed_json
 
 PASSES = {
     "residual_norms": [1.0, 2.0],
@@ -115,13 +115,8 @@ def test_orders_and_filters_that_follow_the_thresholds():
 
 def test_show_gives_the_intervals(tmp_path, capsys):
     path = written(tmp_path, bp=DOUBTFUL, ep=PASSES)
-
-    def shown(form):
-        assert main(["show", path, "--format", form]) == 0
-        return capsys.readouterr().out
-
-    assert "bp: (c) undecided: the 95% interval holds 0.3" in shown("table")
-    bp, ep = json.loads(shown("json"))
+    assert "bp: (c) undecided: the 95% interval holds 0.3" in printed(capsys, "show", path)
+    bp, ep = printed_json(capsys, "show", path)
     assert bp["intervals"]["stability"] == [0.1, 0.4] and "intervals" not in ep
     assert bp["intervals"]["margin_pp"] == pytest.approx([5.0, 7.0])
 

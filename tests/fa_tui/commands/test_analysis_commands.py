@@ -13,18 +13,13 @@ from fa_core.formats.audit_table import write_audit_table
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_tui.cli import main
 from tests.fa_core.rows import row_of
+from tests.fa_tui.printing import printed_json
 
 
 def run(capsys, *args):
     code = main([str(arg) for arg in args])
     printed = capsys.readouterr()
     return code, printed.out, printed.err
-
-
-def run_json(capsys, *args):
-    code, out, _ = run(capsys, *args, "--format", "json")
-    assert code == 0
-    return json.loads(out)
 
 
 def write_trace(path, fires_b, epochs=100):
@@ -51,7 +46,7 @@ ANALYSES = {
 @pytest.mark.parametrize("command", ANALYSES)
 def test_json_holds_the_analysis_unrounded(command, published_table, capsys):
     expected = ANALYSES[command](load_audits([published_table]))
-    assert run_json(capsys, command, published_table) == json.loads(json.dumps(expected))
+    assert printed_json(capsys, command, published_table) == json.loads(json.dumps(expected))
 
 
 @pytest.mark.parametrize(
@@ -84,7 +79,7 @@ def test_an_axis_and_a_spread_are_told_without_the_noise_of_floats(tmp_path, cap
     _, out, _ = run(capsys, "seeds", path)
     assert "0.700 ± 0.000" in out and "dfa λ=0.1234567 " in out
     assert "0.300000" not in out and "0.70000" not in out
-    groups = run_json(capsys, "seeds", path)["groups"]
+    groups = printed_json(capsys, "seeds", path)["groups"]
     assert groups[0]["stats"]["headline_acc"]["std"] > 0, "there is noise to leave out"
     assert tuple(group["axes"]["lam"] for group in groups) == lams, "the data keep every digit"
 
@@ -104,9 +99,11 @@ def test_what_a_filter_leaves_out_is_said_below_the_table(published_table, capsy
 
 
 def test_sweep_takes_the_groups_from_the_user(published_table, capsys):
-    a, *_ = run_json(capsys, "sweep", published_table, "--healthy", "bp")
+    a, *_ = printed_json(capsys, "sweep", published_table, "--healthy", "bp")
     assert (a["healthy"]["runs"], a["degenerate"]["runs"], a["neither"]) == (3, 9, ["ep"])
-    a, *_ = run_json(capsys, "sweep", published_table, "--healthy", "none", "--degenerate", "DFA")
+    a, *_ = printed_json(
+        capsys, "sweep", published_table, "--healthy", "none", "--degenerate", "DFA"
+    )
     assert (a["healthy"]["runs"], a["degenerate"]["runs"]) == (0, 3)
     code, _, err = run(capsys, "sweep", published_table, "--healthy", "pb")
     assert code == 2 and "known: bp" in err
@@ -121,7 +118,7 @@ def test_the_bound_on_growth_is_taken_over_epochs(tmp_path, capsys):
         path = tmp_path / f"dfa_pen_lam{lam}_s42.json"
         path.write_text(json.dumps({"lam": lam, "seed": 42, "final_test_acc": 0.3, "log": entries}))
     given = (tmp_path, "--h0", "9", "--blocks", "4")
-    plain, penalised = run_json(capsys, "timeline", *given)["runs"]
+    plain, penalised = printed_json(capsys, "timeline", *given)["runs"]
     assert (plain["first_fire"]["a"], plain["evidence"]["a"]) == (2, "bound")
     assert penalised["first_fire"]["a"] is None
     out = run(capsys, "timeline", *given)[1]
@@ -141,7 +138,7 @@ def test_tables_name_what_is_missing(command, published_cnn, capsys):
 def test_timeline_prints_first_fires_and_savings(tmp_path, capsys):
     for seed, epoch in ((42, 4), (123, 4), (456, 3)):
         write_trace(tmp_path / f"dfa_s{seed}.jsonl", epoch)
-    found = run_json(capsys, "timeline", tmp_path, "--stop-on", "b")
+    found = printed_json(capsys, "timeline", tmp_path, "--stop-on", "b")
     (method,) = found["methods"]
     assert (method["seeds"], method["first_fire"]["b"]) == ([42, 123, 456], [4, 4, 3])
     code, out, _ = run(capsys, "timeline", tmp_path)

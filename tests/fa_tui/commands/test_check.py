@@ -11,6 +11,7 @@ from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.cli import main
 from fa_tui.session import Session
 from fa_tui.views.filters import Filter
+from tests.fa_tui.printing import complaint, printed, printed_json
 
 QUIET = {"residual_norms": [1.0, 2.0], "bp_grad_norms": [1e-3, 1e-3]}
 ALL = QUIET | {"credit": {"gamma": [0.4, 0.1]}}
@@ -115,8 +116,9 @@ def written(folder, **reports):
 def test_check_says_on_what_it_judges_and_exits_by_it(
     tmp_path, capsys, reports, options, code, says
 ):
-    assert main(["check", written(tmp_path, **reports), *options.split()]) == code
-    assert says in capsys.readouterr().out
+    assert says in printed(
+        capsys, "check", written(tmp_path, **reports), *options.split(), code=code
+    )
 
 
 def test_a_control_is_what_the_record_calls_so_under_either_reading(tmp_path, capsys):
@@ -124,8 +126,9 @@ def test_a_control_is_what_the_record_calls_so_under_either_reading(tmp_path, ca
     (row,) = load_audits([path]).rows()
     assert (row.method, row.is_control, row.report.claim) == ("frozen_mine", True, "control")
     for protocol in ("v1", "v2"):
-        assert main(["check", path, "--protocol", protocol]) == 4
-        assert "nothing was judged" in capsys.readouterr().out
+        assert "nothing was judged" in printed(
+            capsys, "check", path, "--protocol", protocol, code=4
+        )
 
 
 def test_weights_that_changed_are_not_hidden_by_a_later_record_that_finds_none(tmp_path):
@@ -141,8 +144,7 @@ def test_weights_that_changed_are_not_hidden_by_a_later_record_that_finds_none(t
 
 def test_controls_claim_nothing(tmp_path, capsys):
     path = written(tmp_path, bp=QUIET, frozen=FIRES, random_init=QUIET)
-    assert main(["show", path]) == 0
-    table = capsys.readouterr().out
+    table = printed(capsys, "show", path)
     assert (
         table.count("▫") == 3
         and "3 runs: 1 trustworthy on a, b, 0 need walk-back, 2 controls" in table
@@ -246,8 +248,7 @@ def test_a_claim_about_what_no_run_has_is_exit_code_2(
 ):
     claims = tmp_path / "claims.toml"
     claims.write_text(f"[[claim]]\nmetric = 'growth'\nat_most = 5.0\n{fields}")
-    assert main(["check", str(published_table), "--claims", str(claims)]) == 2
-    assert said in capsys.readouterr().err
+    assert said in complaint(capsys, "check", published_table, "--claims", claims)
 
 
 def test_json_holds_the_exit_code_every_run_and_every_claim(published_table, claims, capsys):
@@ -273,20 +274,16 @@ def test_a_file_that_cannot_be_read_is_an_error_in_every_form(tmp_path, capsys):
     (tmp_path / "broken.json").write_text('{"reports": ')
     (tmp_path / "broken.json").rename(tmp_path / "audit.json")
     given = ["check", str(tmp_path), str(tmp_path / "audit.json")]
-    assert main([*given, "--format", "junit"]) == 3
-    suites = ElementTree.fromstring(capsys.readouterr().out)
+    suites = ElementTree.fromstring(printed(capsys, *given, "--format", "junit", code=3))
     assert [error.get("message") for error in suites.findall(".//error")]
-    assert main([*given, "--format", "github"]) == 3
-    assert capsys.readouterr().out.startswith("::error file=")
-    assert main([*given, "--format", "json"]) == 3
-    assert json.loads(capsys.readouterr().out)["problems"]
+    assert printed(capsys, *given, "--format", "github", code=3).startswith("::error file=")
+    assert printed_json(capsys, *given, code=3)["problems"]
 
 
 def test_github_annotations_escape_names_from_files(tmp_path, capsys):
     report = {"residual_norms": [1, 900, 900], "method_name": "50%,title=x::error::y"}
     (tmp_path / "a.json").write_text(json.dumps({"reports": {"x": report}}))
-    assert main(["check", str(tmp_path), "--format", "github"]) == 1
-    first = capsys.readouterr().out.splitlines()[0]
+    first = printed(capsys, "check", tmp_path, "--format", "github", code=1).splitlines()[0]
     head, _, message = first.partition("::")[2].partition("::")
     assert head.count("title=") == 2 and "%2Ctitle=x%3A%3Aerror%3A%3Ay" in head
     assert "50%25" in message
