@@ -11,15 +11,8 @@ from fa_core.analysis.utility import decision_utility
 from fa_core.formats import load_audits
 from fa_core.formats.audit_table import write_audit_table
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_tui.cli import main
 from tests.fa_core.rows import row_of
-from tests.fa_tui.printing import printed_json
-
-
-def run(capsys, *args):
-    code = main([str(arg) for arg in args])
-    printed = capsys.readouterr()
-    return code, printed.out, printed.err
+from tests.fa_tui.printing import complaint, printed, printed_json, ran
 
 
 def write_trace(path, fires_b, epochs=100):
@@ -56,7 +49,7 @@ def test_the_sweep_is_one_table_in_120_columns(sample_runs, given, monkeypatch, 
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     for width in (120, 80):
         monkeypatch.setenv("COLUMNS", str(width))
-        _, out, _ = run(capsys, "sweep", sample_runs / given)
+        out = printed(capsys, "sweep", sample_runs / given)
         lines = re.sub(r"\x1b\[[0-9;]*m", "", out).splitlines()
         assert max(map(len, lines)) <= width
         rows = [line for line in lines if line.startswith("(b) ‖g_L‖ < 1e-7")]
@@ -76,7 +69,7 @@ def test_an_axis_and_a_spread_are_told_without_the_noise_of_floats(tmp_path, cap
         for seed in (1, 2, 3)
     ]
     write_audit_table(path, rows)
-    _, out, _ = run(capsys, "seeds", path)
+    out = printed(capsys, "seeds", path)
     assert "0.700 ± 0.000" in out and "dfa λ=0.1234567 " in out
     assert "0.300000" not in out and "0.70000" not in out
     groups = printed_json(capsys, "seeds", path)["groups"]
@@ -91,11 +84,11 @@ def test_what_a_filter_leaves_out_is_said_below_the_table(published_table, capsy
         "leaves out every healthy run",
     )
     for command in ("sweep", "utility", "seeds"):
-        out = run(capsys, command, *given)[1]
+        out = printed(capsys, command, *given)
         assert partly in out
         assert (healthy in out) == (command == "sweep")
-        assert "filter" not in run(capsys, command, published_table)[1]
-        assert "filter" not in run(capsys, command, *given, "--format", "json")[1]
+        assert "filter" not in printed(capsys, command, published_table)
+        assert "filter" not in printed(capsys, command, *given, "--format", "json")
 
 
 def test_sweep_takes_the_groups_from_the_user(published_table, capsys):
@@ -105,8 +98,7 @@ def test_sweep_takes_the_groups_from_the_user(published_table, capsys):
         capsys, "sweep", published_table, "--healthy", "none", "--degenerate", "DFA"
     )
     assert (a["healthy"]["runs"], a["degenerate"]["runs"]) == (0, 3)
-    code, _, err = run(capsys, "sweep", published_table, "--healthy", "pb")
-    assert code == 2 and "known: bp" in err
+    assert "known: bp" in complaint(capsys, "sweep", published_table, "--healthy", "pb")
 
 
 def test_the_bound_on_growth_is_taken_over_epochs(tmp_path, capsys):
@@ -121,7 +113,7 @@ def test_the_bound_on_growth_is_taken_over_epochs(tmp_path, capsys):
     plain, penalised = printed_json(capsys, "timeline", *given)["runs"]
     assert (plain["first_fire"]["a"], plain["evidence"]["a"]) == (2, "bound")
     assert penalised["first_fire"]["a"] is None
-    out = run(capsys, "timeline", *given)[1]
+    out = printed(capsys, "timeline", *given)
     assert "~ bound" in out and "– bound" not in out, (
         "a lower bound never shows that (a) does not fire"
     )
@@ -129,8 +121,8 @@ def test_the_bound_on_growth_is_taken_over_epochs(tmp_path, capsys):
 
 @pytest.mark.parametrize("command", ["seeds", "sweep", "utility", "timeline"])
 def test_tables_name_what_is_missing(command, published_cnn, capsys):
-    code, out, err = run(capsys, command, published_cnn)
-    assert (code, err) == (0, "")
+    out, err = ran(capsys, (command, published_cnn), 0)
+    assert err == ""
     assert "not measured" in out or "nothing to replay" in out
     assert "63.357×" not in out
 
@@ -141,8 +133,8 @@ def test_timeline_prints_first_fires_and_savings(tmp_path, capsys):
     found = printed_json(capsys, "timeline", tmp_path, "--stop-on", "b")
     (method,) = found["methods"]
     assert (method["seeds"], method["first_fire"]["b"]) == ([42, 123, 456], [4, 4, 3])
-    code, out, _ = run(capsys, "timeline", tmp_path)
-    assert code == 0 and "4/4/3" in out and "96%" in out
+    out = printed(capsys, "timeline", tmp_path)
+    assert "4/4/3" in out and "96%" in out
 
 
 def test_a_growing_trace_is_followed(tmp_path, capsys, monkeypatch):
@@ -156,20 +148,17 @@ def test_a_growing_trace_is_followed(tmp_path, capsys, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("fa_tui.commands.analyses.watch", grow_once)
-    code, out, err = run(capsys, "timeline", tmp_path, "--follow")
-    assert (code, err) == (0, "")
+    out, err = ran(capsys, ("timeline", tmp_path, "--follow"), 0)
+    assert err == ""
     rows = [line.split() for line in out.splitlines() if line.strip().startswith("dfa_s42")]
     assert [row[1] for row in rows] == ["10", "12"]
     assert [row[3] for row in rows] == ["–", "5"]
 
 
 def test_a_seed_or_method_nobody_has_is_a_usage_error(published_table, capsys):
-    code, _, err = run(capsys, "seeds", published_table, "--seeds", "7")
-    assert code == 2 and "present: 123, 42, 456" in err
-    code, _, err = run(capsys, "seeds", published_table, "--seeds", "x")
-    assert code == 2 and "whole number" in err
-    code, _, err = run(capsys, "seeds", published_table, "--methods", "xyz")
-    assert code == 2 and "--methods" in err
+    assert "present: 123, 42, 456" in complaint(capsys, "seeds", published_table, "--seeds", "7")
+    assert "whole number" in complaint(capsys, "seeds", published_table, "--seeds", "x")
+    assert "--methods" in complaint(capsys, "seeds", published_table, "--methods", "xyz")
 
 
 @pytest.mark.parametrize(
@@ -178,8 +167,8 @@ def test_a_seed_or_method_nobody_has_is_a_usage_error(published_table, capsys):
 def test_nothing_to_analyse_is_an_error_and_prints_no_table(command, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
-    code, out, err = run(capsys, *command.split(), "empty")
-    assert (code, out) == (3, "")
+    out, err = ran(capsys, (*command.split(), "empty"), 3)
+    assert out == ""
     assert "Traceback" not in err and err.count("\n") <= 2
     assert not (tmp_path / "never.html").exists()
 
@@ -188,9 +177,9 @@ def test_a_report_names_every_file_of_before_that_it_wrote_over(tmp_path, sample
     out = tmp_path / "r.md"
     (tmp_path / "r-other.svg").touch()
     table = sample_runs / "audit_table_s42_s123_s456.json"
-    _, files, said = run(capsys, "report", table, "--out", out)
+    files, said = ran(capsys, ("report", table, "--out", out), 0)
     assert "written over" not in said
-    _, _, said = run(capsys, "report", table, "--out", out)
+    said = complaint(capsys, "report", table, "--out", out, code=0)
     named = {line.split()[1] for line in said.splitlines() if "written over" in line}
     assert named == set(files.split()) and len(named) > 1
 
@@ -198,8 +187,7 @@ def test_a_report_names_every_file_of_before_that_it_wrote_over(tmp_path, sample
 def test_pitfalls_explain_with_the_installed_versions(capsys):
     import torch
 
-    code, out, _ = run(capsys, "pitfalls", "norm-axis", "2", "half-flush")
-    assert code == 0
+    out = printed(capsys, "pitfalls", "norm-axis", "2", "half-flush")
     assert "1.142857" in out and "[5, 10]" in out and "0.0181" in out
     assert f"torch {torch.__version__}" in out
     assert [line[:2] for line in out.splitlines() if line[:1].isdigit()] == ["1.", "2.", "3."]

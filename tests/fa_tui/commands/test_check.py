@@ -212,9 +212,8 @@ def claims(tmp_path):
 def test_a_line_each_claim_and_one_that_does_not_hold_is_exit_code_1(
     published_table, claims, capsys
 ):
-    code = main(["check", str(published_table), "--methods", "bp,ep", "--claims", str(claims)])
-    lines = capsys.readouterr().out.splitlines()
-    assert code == 1
+    given = ("check", published_table, "--methods", "bp,ep", "--claims", claims)
+    lines = printed(capsys, *given, code=1).splitlines()
     assert lines[-4] == "DFA explodes: growth of dfa ≥ 100: not measured: no such run"
     assert "acc of bp ≥ 0.99: holds on 0 of 3; fails on s42, s123, s456 (" in lines[-3]
     assert "margin of ep ≥ 2: holds on 0 of 3; not measured on s42, s123, s456 (" in lines[-2]
@@ -252,17 +251,16 @@ def test_a_claim_about_what_no_run_has_is_exit_code_2(
 
 
 def test_json_holds_the_exit_code_every_run_and_every_claim(published_table, claims, capsys):
-    code = main(["check", str(published_table), "--claims", str(claims), "--format", "json"])
-    found = json.loads(capsys.readouterr().out)
-    assert found["exit_code"] == code == 1
+    found = printed_json(capsys, "check", published_table, "--claims", claims, code=1)
+    assert found["exit_code"] == 1
     assert len(found["runs"]) == 15
     assert {run["outcome"] for run in found["runs"] if run["method"] == "dfa"} == {"failed"}
     assert [claim["outcome"] for claim in found["claims"]][:2] == ["holds", "fails"]
 
 
 def test_junit_has_a_case_for_every_run_and_claim(published_table, claims, capsys):
-    main(["check", str(published_table), "--claims", str(claims), "--format", "junit"])
-    suites = ElementTree.fromstring(capsys.readouterr().out)
+    given = ("check", published_table, "--claims", claims, "--format", "junit")
+    suites = ElementTree.fromstring(printed(capsys, *given, code=1))
     assert suites.get("tests") == "18" and len(suites.findall(".//testcase")) == 18
     failures = suites.findall(".//failure")
     assert suites.get("failures") == str(len(failures)) == "11"
@@ -297,8 +295,7 @@ def test_strict_json_is_json_and_names_what_is_not_finite(tmp_path, capsys):
     def refuse(word):
         raise AssertionError(word)
 
-    main(["show", str(tmp_path), "--format", "json", "--strict-json"])
-    (run,) = json.loads(capsys.readouterr().out, parse_constant=refuse)
+    text = printed(capsys, "show", tmp_path, "--format", "json", "--strict-json")
+    (run,) = json.loads(text, parse_constant=refuse)
     assert run["h_L"] is None and run["not_finite"]["h_L"] == "inf"
-    main(["show", str(tmp_path), "--format", "json"])
-    assert "Infinity" in capsys.readouterr().out
+    assert "Infinity" in printed(capsys, "show", tmp_path, "--format", "json")

@@ -87,8 +87,7 @@ def test_runs_that_came_or_went_are_listed(old, tmp_path, capsys):
 
 def test_json_has_both_sides_with_every_digit(old, tmp_path, capsys):
     new = written(tmp_path / "new.json", dfa_s42=DFA | {"headline_acc": 0.3107}, bp_s42=BP)
-    main(["diff", old, new, "--format", "json"])
-    runs = json.loads(capsys.readouterr().out)["runs"]
+    runs = printed_json(capsys, "diff", old, new, code=1)["runs"]
     (dfa,) = [run for run in runs if run["method"] == "dfa"]
     assert dfa["numbers"]["headline_acc"] == [0.31, 0.3107]
     assert (dfa["before"]["flags"], dfa["after"]["flags"]) == ("abd", "abd")
