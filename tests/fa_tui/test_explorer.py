@@ -85,9 +85,6 @@ async def test_numbers_come_with_a_legend(app):
         app.explorer.matrix.show_quantity(QUANTITIES[7])
         await pilot.pause()
         assert app.explorer.status.text == " deep Γ was measured on no run here"
-        app.explorer.matrix.show_quantity(QUANTITIES[8])
-        await pilot.pause()
-        assert app.explorer.status.text == " null Γ was measured on no run here"
         await pilot.press("v", "v")
         await pilot.pause()
         assert "a fires" in app.explorer.status.text
