@@ -31,16 +31,6 @@ def test_mean_and_std_equal_the_textbook_ones(values):
     assert (stat.n, stat.min, stat.max) == (len(values), min(values), max(values))
 
 
-def test_the_published_penalty_case_fires_at_one_lambda_and_passes_at_the_other():
-    strong = seeds_of("dfa", 0.3625, 0.363, 0.3635, of="acc", baseline=0.349, axes={"lam": 1e-2})
-    weak = row(acc=0.3721, baseline=0.349, axes={"lam": 1e-3})
-    analysis = over_seeds(table(*strong, weak))
-    by_lam = {group.axes["lam"]: group for group in analysis.groups}
-    assert (by_lam[1e-2].fired["d"], by_lam[1e-2].verdict) == (3, "walk-back")
-    assert (by_lam[1e-3].fired["d"], by_lam[1e-3].verdict) == (0, "trustworthy")
-    assert by_lam[1e-3].stats["margin_pp"].mean == pytest.approx(2.31)
-
-
 def test_the_same_runs_in_two_files_are_not_averaged_together():
     files = ("mlp.json", 2.0), ("cnn.json", 4.0)
     runs = table(*(row(seed=s, growth=v, source=file) for file, v in files for s in (1, 2)))
