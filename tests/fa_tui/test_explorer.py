@@ -144,7 +144,7 @@ async def test_hundreds_of_methods_and_seeds_scroll_both_ways_and_paint_only_wha
 
 
 @pytest.fixture
-def two_sources(sample_runs, published_table, published_cnn):
+def two_sources(published_table, published_cnn):
     return Session(scan([published_table, published_cnn]).rows)
 
 

@@ -91,21 +91,7 @@ def test_a_measurement_that_is_recorded_twice_and_not_alike_is_a_problem(handed,
 
 def test_where_to_measure_reaches_the_explorer(handed):
     pytest.importorskip("ray")
-    assert (
-        main(
-            [
-                "open",
-                "runs",
-                "--engine",
-                "ray",
-                "--address",
-                "head:6379",
-                "--jobs",
-                "2",
-            ]
-        )
-        == 0
-    )
+    assert main(["open", "runs", "--engine", "ray", "--address", "head:6379", "--jobs", "2"]) == 0
     assert handed["setup"].execution == Execution(engine="ray", address="head:6379", jobs=2)
 
 

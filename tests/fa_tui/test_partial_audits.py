@@ -12,7 +12,7 @@ from fa_tui.settings import settings_file
 from tests.fa_tui.looks import running
 from tests.fa_tui.printing import complaint, printed, printed_json
 
-GIVEN = ("--h0", "8.7", "--depth", "4", "--frozen-baseline", "0.349")
+GIVEN = ["--h0", "8.7", "--depth", "4", "--frozen-baseline", "0.349"]
 
 
 @pytest.fixture

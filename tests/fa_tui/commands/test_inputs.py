@@ -55,17 +55,8 @@ def test_a_filter_that_no_run_passes_is_wrong_usage_and_writes_nothing(
 
 
 def test_no_run_of_a_method_and_a_seed_is_wrong_usage_too(published_table, capsys):
-    assert "--methods dfa --seeds 42 --filter method:bp: no run passes it" in complaint(
-        capsys,
-        "check",
-        published_table,
-        "--methods",
-        "dfa",
-        "--seeds",
-        "42",
-        "--filter",
-        "method:bp",
-    )
-    assert main(["show", str(published_table), "--filter", "method:no_such"]) == 0, (
-        "an answer for show"
-    )
+    asked = "--methods dfa --seeds 42 --filter method:bp"
+    said = complaint(capsys, "check", published_table, *asked.split())
+    assert f"{asked}: no run passes it" in said
+    show = ["show", str(published_table), "--filter", "method:no_such"]
+    assert main(show) == 0, "an answer for show"
