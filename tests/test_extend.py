@@ -1,13 +1,9 @@
 """docs/extend.md: its examples, installed as a package would be, and what happens where a plugin is broken."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import sys
-from collections.abc import Iterator
 from functools import lru_cache
-from pathlib import Path
 
 import pytest
 import torch
@@ -16,7 +12,7 @@ from fa_core.audit.jobs import Job, JobProgress, MeasureOptions, check_options
 from fa_core.audit.measuring import measure_run
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.formats import load_audits, scan
-from fa_core.zoo.data import DataSet, load_data
+from fa_core.zoo.data import load_data
 from fa_core.zoo.methods import make_method
 from fa_core.zoo.models import build
 from fa_core.zoo.models.named import network_of
@@ -30,7 +26,7 @@ PAGE = "".join(page.read_text(encoding="utf-8") for page in PAGES)
 EXAMPLES = dict(re.findall(r"```python\n# my_lab/(\w+\.py)\n(.*?)```", PAGE, re.DOTALL))
 
 
-def install(site: Path, points: str, modules: dict[str, str], package: str) -> None:
+def install(site, points, modules, package):
     """A distribution as pip leaves it in a folder of packages."""
     (site / package).mkdir(parents=True)
     (site / package / "__init__.py").write_text("")
@@ -45,7 +41,7 @@ def install(site: Path, points: str, modules: dict[str, str], package: str) -> N
     formats.plugin_readers = lru_cache(READERS)
 
 
-def forget_labs() -> None:
+def forget_labs():
     """Forget the packages of an earlier test, this file's or another's."""
     for name in [name for name in sys.modules if name.partition(".")[0] in ("my_lab", "bad_lab")]:
         del sys.modules[name]
@@ -53,7 +49,7 @@ def forget_labs() -> None:
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def site(tmp_path, monkeypatch):
     """An empty folder of packages on the path."""
     forget_labs()
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
@@ -63,48 +59,46 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
-def my_lab(site: Path) -> Path:
+def my_lab(site):
     """The package that the page describes."""
     toml = re.search(r"```toml\n(.*?)```", PAGE, re.DOTALL)
-    assert toml is not None
     points = re.sub(r'\[project\.entry-points\."([\w.]+)"\]', r"[\1]", toml[1]).replace('"', "")
     install(site, points, EXAMPLES, "my_lab")
     return site
 
 
-def test_an_example_is_thirty_lines_at_most() -> None:
+def test_an_example_is_thirty_lines_at_most():
     assert set(EXAMPLES) == {"signs.py", "nets.py", "task.py", "table.py"}
     for name, text in EXAMPLES.items():
         assert len([line for line in text.splitlines() if line.strip()]) <= 30, name
 
 
 @pytest.mark.usefixtures("my_lab")
-def test_the_method_trains_and_gives_credit() -> None:
+def test_the_method_trains_and_gives_credit():
     net = build("resmlp", input_dim=16, d=8, L=2, seed=0)
     method = make_method("signs", net, seed=1)
     loss, info = method.loss(net, torch.randn(8, 16), torch.arange(8))
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     credit = method.credit(net, info.stream, info.logits, info.y)
     assert [tuple(a.shape) for a in credit if a is not None] == [(8, 8)] * 3
 
 
 @pytest.mark.usefixtures("my_lab")
-def test_the_network_is_built_with_its_arguments() -> None:
+def test_the_network_is_built_with_its_arguments():
     assert len(network_of("my_net(depth=3, width=8)").blocks) == 3
     check_options(MeasureOptions(model="my_net(depth=3)", data="my_task:0.5"))
 
 
 @pytest.mark.usefixtures("my_lab")
-def test_the_data_are_loaded_only_where_they_were_typed() -> None:
+def test_the_data_are_loaded_only_where_they_were_typed():
     data = load_data("my_task:0.5", allow_code=True)
-    assert isinstance(data, DataSet)
     assert (data.input_shape, data.num_classes, len(data.test_y)) == ((16,), 10, 1500)
     with pytest.raises(UsageError, match="code named by a file is never run"):
         load_data("my_task:0.5")
 
 
 @pytest.mark.usefixtures("my_lab")
-def test_network_and_data_are_measured(tmp_path: Path) -> None:
+def test_network_and_data_are_measured(tmp_path):
     torch.save(network_of("my_net(depth=3)").state_dict(), tmp_path / "bp_s1.pt")
     options = MeasureOptions(model="my_net(depth=3)", data="my_task:0.5")
     report = measure_run(
@@ -114,7 +108,7 @@ def test_network_and_data_are_measured(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("my_lab")
-def test_the_format_is_read_named_and_in_a_folder(tmp_path: Path) -> None:
+def test_the_format_is_read_named_and_in_a_folder(tmp_path):
     table = tmp_path / "runs" / "all.txt"
     table.parent.mkdir()
     table.write_text("run;seed;accuracy;norms;gradients\ndfa;42;0.31;1 2 300;1e-3 1e-4 1e-9\n")
@@ -126,7 +120,7 @@ def test_the_format_is_read_named_and_in_a_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("my_lab")
-def test_a_file_that_the_format_cannot_read_is_one_line(tmp_path: Path) -> None:
+def test_a_file_that_the_format_cannot_read_is_one_line(tmp_path):
     (tmp_path / "all.txt").write_text("run;seed;accuracy;norms;gradients\ndfa;x;0.31;1;1\n")
     with pytest.raises(
         UnreadableInput, match=r"all\.txt: a plugin could not read it \(invalid literal"
@@ -141,9 +135,7 @@ BROKEN = "[fa_core.models]\nnet = bad_lab:net\n[fa_core.data]\ntask = bad_lab:ta
 READER = "[fa_core.formats]\nform = bad_lab:form\n"
 
 
-def test_a_broken_plugin_is_one_line_when_it_is_asked_for_and_none_before(
-    site: Path, tmp_path: Path
-) -> None:
+def test_a_broken_plugin_is_one_line_when_it_is_asked_for_and_none_before(site, tmp_path):
     install(site, BROKEN + READER, {"__init__.py": "raise OSError('no licence')"}, "bad_lab")
     said = r"does not import \(OSError: no licence\)"
     with pytest.raises(UsageError, match=rf"entry point net = bad_lab:net: {said}"):
@@ -161,7 +153,7 @@ def test_a_broken_plugin_is_one_line_when_it_is_asked_for_and_none_before(
     assert problem.message.count("\n") == 0
 
 
-def test_an_unknown_name_lists_what_plugins_bring(my_lab: Path) -> None:
+def test_an_unknown_name_lists_what_plugins_bring(my_lab):
     with pytest.raises(FaError, match=r"did you mean my_net\?"):
         check_options(MeasureOptions(model="my_nt"))
     with pytest.raises(FaError, match=r"did you mean my_task\?"):

@@ -178,7 +178,7 @@ class Merges:
         is_less = operations[least].size < one.size
         if "norm" in one.name:
             return not is_less
-        if fork in (ROOT, least) or not is_less or not is_scaling(one):
+        if self._flow.origin(fork) in (ROOT, least) or not is_less or not is_scaling(one):
             return False
         # gains may lie on what is divided, no gate on what divides
         by = behind(self._flow, [least], {fork}) - {fork}

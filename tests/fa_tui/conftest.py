@@ -1,6 +1,5 @@
 """Explorers on the published audits, and on checkpoints that a fake worker measures."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -11,17 +10,16 @@ from fa_core.audit.devices import Execution
 from fa_core.audit.jobs import MeasureOptions
 from fa_core.audit.worker import MEASURE
 from fa_core.formats import scan
-from fa_core.formats.rows import AuditRow
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import Setup
 from fa_tui.session import Session
 from fa_tui.settings import Loaded, Settings
+from fa_tui.terminal import abilities
 from fa_tui.terminal.abilities import Terminal
+from tests.fa_core.rows import row_of
 
 COLOURFUL = Terminal(term="xterm-256color", unicode=True, colours=1 << 24)
 PLAIN = Terminal(term="vt100", unicode=False, colours=0)
-
-MakeApp = Callable[..., ExplorerApp]
 
 
 @pytest.fixture
@@ -50,16 +48,7 @@ def measuring_app(tmp_path, monkeypatch):
     monkeypatch.setenv(MEASURE, "faults:measure_shown")
 
     def make(*names, **different):
-        rows = [
-            AuditRow(
-                source=str(tmp_path / name),
-                key=name,
-                method=name,
-                seed=42,
-                checkpoint=str(tmp_path / name),
-            )
-            for name in names
-        ]
+        rows = [row_of(name, tmp_path / name, ..., seed=42) for name in names]
         options = MeasureOptions(data="synthetic")
         setup = Setup(Execution(device="cpu"), options)
         setup = msgspec.structs.replace(setup, **different)
@@ -73,6 +62,15 @@ def measuring_app(tmp_path, monkeypatch):
         )
 
     return make
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """The explorers that commands start on a terminal, which do not run."""
+    apps = []
+    monkeypatch.setattr(abilities, "on_a_terminal", lambda: True)
+    monkeypatch.setattr(ExplorerApp, "run", lambda app: apps.append(app) or 0)
+    return apps
 
 
 @pytest.fixture

@@ -53,7 +53,6 @@ def stepped(session, **changes):
 async def opened(pilot, *keys):
     """Press keys, the first of which opens a page; wait until that shows what they ask for."""
     app = pilot.app
-    assert isinstance(app, ExplorerApp)
     await until(pilot, lambda: app.explorer.takes_keys)
     before = app.explorer.page
     await pilot.press(keys[0])
@@ -68,7 +67,6 @@ async def opened(pilot, *keys):
 async def settled(pilot, page=None):
     """Wait until everything that was asked for is shown."""
     app = pilot.app
-    assert isinstance(app, ExplorerApp)
     await pilot.pause()
     await until(pilot, lambda: not is_due(app))
     await pilot.pause()

@@ -22,6 +22,7 @@ from fa_tui.screens.help import ProblemsScreen
 from fa_tui.screens.questions import SureScreen
 from fa_tui.session import Session
 from tests.conftest import REPOSITORY
+from tests.fa_core.rows import row_of
 from tests.fa_tui.looks import is_due, screen_text
 from tests.fa_tui.waiting import until
 
@@ -91,11 +92,9 @@ def unmeasured():
 def many():
     """Sixty methods with eight seeds each."""
     rows = [
-        AuditRow(
-            source="many.json",
-            key=f"variant_{method:02}_s{seed}",
-            method=f"variant_{method:02}",
-            seed=seed,
+        row_of(
+            f"variant_{method:02}_s{seed}",
+            "many.json",
             report=DiagnosticReport(
                 residual_norms=[1.0, 1.5, 2.0 * 1.1 ** (method + seed)],
                 bp_grad_norms=[1e-3, 1e-3, 1e-3 / 1.4 ** (method + seed)],

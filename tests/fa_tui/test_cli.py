@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fa_tui.cli import main
+from tests.fa_tui.printing import complaint, printed, printed_json, refusal
 
 
 def run(*args):
@@ -20,33 +21,29 @@ def run(*args):
     )
 
 
-def show_json(capsys, *args):
-    assert main(["show", *map(str, args), "--format", "json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
-    assert isinstance(rows, list)
-    return rows
-
-
 @pytest.mark.parametrize("option", ["--h-norm-explosion-ratio", "--g-norm-floor"])
 @pytest.mark.parametrize("number", ["-3", "-inf"])
 def test_a_threshold_that_no_number_can_be_below_is_refused(
     published_table, capsys, option, number
 ):
-    assert main(["show", str(published_table), option, number]) == 2
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1) and "is never negative" in err
+    assert "is never negative" in refusal(capsys, "show", published_table, option, number)
 
 
 def test_a_margin_and_a_cosine_may_be_negative(published_table, capsys):
-    rows = show_json(
-        capsys, published_table, "--frozen-acc-margin-pp", "-30", "--stability-drift-ceiling", "-1"
+    rows = printed_json(
+        capsys,
+        "show",
+        published_table,
+        "--frozen-acc-margin-pp",
+        "-30",
+        "--stability-drift-ceiling",
+        "-1",
     )
     assert {"c"} <= set(rows[0]["flags"]) and not any("d" in row["flags"] for row in rows)
 
 
 def test_below_the_table_stands_why_b_fired_on_each_run(sample_runs, capsys):
-    assert main(["show", str(sample_runs / "floor")]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = printed(capsys, "show", sample_runs / "floor").splitlines()
     fired, references = zip(
         *(line.split("; the reference is exact ") for line in lines if "(b) fires" in line),
         strict=True,
@@ -59,12 +56,14 @@ def test_below_the_table_stands_why_b_fired_on_each_run(sample_runs, capsys):
 
 
 def test_runs_whose_cause_cannot_be_told_share_one_line(published_table, published_cnn, capsys):
-    assert main(["show", str(published_table)]) == 0
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if "(b) fires" in line]
+    (line,) = [
+        line
+        for line in printed(capsys, "show", published_table).splitlines()
+        if "(b) fires" in line
+    ]
     assert line.count("seed") == 4 and " and 5 more: " in line
     assert line.endswith("(b) fires: undetermined (B and ‖e_T‖ not recorded)")
-    assert main(["show", str(published_cnn)]) == 0
-    assert "(b) fires" not in capsys.readouterr().out
+    assert "(b) fires" not in printed(capsys, "show", published_cnn)
 
 
 @pytest.mark.parametrize("command", ["check", "seeds", "utility", "sweep"])
@@ -83,24 +82,20 @@ def test_a_file_without_an_audit_is_one_line_that_says_so(
     command, name, content, hint, tmp_path, capsys
 ):
     (tmp_path / name).write_text(content)
-    assert main([command, str(tmp_path / name)]) == 3
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1) and name in err and hint in err
+    err = refusal(capsys, command, tmp_path / name, code=3)
+    assert name in err and hint in err
 
 
 def test_show_says_which_command_reads_traces(tmp_path, capsys):
     (tmp_path / "trace_dfa_s7.jsonl").write_text(
         '{"epoch": 1, "test_acc": 0.3, "residual_norms": [1, 2]}\n'
     )
-    assert show_json(capsys, tmp_path) == []
-    assert main(["show", str(tmp_path)]) == 0
-    assert "`fa-tui timeline` reads traces" in capsys.readouterr().err
+    assert printed_json(capsys, "show", tmp_path) == []
+    assert "`fa-tui timeline` reads traces" in complaint(capsys, "show", tmp_path, code=0)
 
 
 def test_a_missing_path_is_one_line_and_exit_3_and_debug_asks_for_the_traceback(tmp_path, capsys):
-    assert main(["show", str(tmp_path / "absent.json")]) == 3
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1) and "absent.json" in err
+    assert "absent.json" in refusal(capsys, "show", tmp_path / "absent.json", code=3)
     done = run("show", tmp_path / "absent.json", "--debug")
     assert done.returncode != 0 and "Traceback" in done.stderr
 
@@ -110,9 +105,8 @@ LONG = "x" * 5000
 
 @pytest.mark.parametrize("command", ["", "open", "show", "check", "verify", "seeds", "timeline"])
 def test_an_empty_path_is_not_the_current_folder(command, capsys):
-    assert main([*filter(None, [command]), ""]) == 2
     assert (
-        capsys.readouterr().err
+        complaint(capsys, *filter(None, [command]), "")
         == "fa-tui: an empty path; is a variable unset? the current folder is .\n"
     )
 
@@ -139,8 +133,7 @@ def test_values_that_cannot_be_meant_are_one_line(
         "def load():\n    raise RuntimeError('boom\\nagain')\n"
     )
     given = {"RUN": str(sample_runs / "main" / "bp_s42"), "OUT": str(tmp_path / "out")}
-    assert main([given.get(arg, arg) for arg in args]) == code
-    said = capsys.readouterr().err.splitlines()
+    said = complaint(capsys, *[given.get(arg, arg) for arg in args], code=code).splitlines()
     begun = [line for line in said if line.endswith("to measure") or ": starting" in line]
     assert [line for line in said if line not in begun] == said[-1:]
     assert "internal error" not in said[-1]
@@ -157,8 +150,7 @@ def test_a_misspelt_command_is_no_path_and_a_wrong_option_says_where_help_is(cap
     assert main(["shwo", "x.json"]) == 2
     said = "fa-tui: no command or path 'shwo'; did you mean `fa-tui show`?\n"
     assert capsys.readouterr().err == said
-    assert main(["show", "--fromat", "json"]) == 2
-    err = capsys.readouterr().err
+    err = complaint(capsys, "show", "--fromat", "json")
     assert err.count("\n") == 1 and "--format" in err and "fa-tui show --help" in err
 
 
@@ -192,14 +184,15 @@ def test_what_is_not_needed_is_not_imported(published_table, code):
     ],
 )
 def test_a_list_with_blanks_is_refused_with_commas(published_table, words, line, capsys):
-    assert main(["seeds", str(published_table), *words.split()]) == 2
-    assert capsys.readouterr().err == f"fa-tui: lists take commas; write {line}\n"
+    assert (
+        complaint(capsys, "seeds", published_table, *words.split())
+        == f"fa-tui: lists take commas; write {line}\n"
+    )
 
 
 def test_a_path_behind_a_list_is_a_path(published_table, capsys):
     assert main(["seeds", "--seeds", "42", str(published_table)]) == 0
-    assert main(["seeds", "--seeds", "42", "missing.json"]) == 3
-    assert "no such file" in capsys.readouterr().err
+    assert "no such file" in complaint(capsys, "seeds", "--seeds", "42", "missing.json", code=3)
 
 
 def shell(line, **environment):
@@ -253,18 +246,16 @@ def test_a_terminal_without_unicode_gets_what_it_can_show(published_table):
 
 
 def test_the_csv_of_show_is_that_of_a_report_and_json_has_more(sample_runs, tmp_path, capsys):
-    (record, *_) = show_json(capsys, sample_runs / "controls")
+    (record, *_) = printed_json(capsys, "show", sample_runs / "controls")
     assert {"noise_scale", "margins_by_rule", "flips", "intervals", "beside"} <= record.keys()
     out = tmp_path / "made" / "runs.csv"
     assert main(["report", str(sample_runs / "controls"), "--out", str(out)]) == 0
     capsys.readouterr()
-    assert main(["show", str(sample_runs / "controls"), "--format", "csv"]) == 0
-    assert capsys.readouterr().out == out.read_text()
+    assert printed(capsys, "show", sample_runs / "controls", "--format", "csv") == out.read_text()
 
 
 def test_the_table_has_no_blanks_at_its_edges(published_table, capsys):
-    assert main(["show", str(published_table)]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = printed(capsys, "show", published_table).splitlines()
     assert lines[0].split()[0] == "method"
     assert all(line == line.rstrip() for line in lines)
 
@@ -273,7 +264,6 @@ def test_a_folder_of_thousands_of_other_files_is_told_in_a_few_lines(tmp_path, c
     for number in range(60):
         (tmp_path / f"note{number}.pt").write_text("not a checkpoint")
         (tmp_path / f"note{number}.txt").write_text("not ours")
-    assert main(["show", str(tmp_path)]) == 3
-    told = capsys.readouterr().err.splitlines()
+    told = complaint(capsys, "show", tmp_path, code=3).splitlines()
     assert len(told) == 21
     assert told[-1] == "fa-tui: and 40 more problems; the explorer lists them all (P)"

@@ -1,11 +1,11 @@
 """The command line completes, its help fits a terminal, and its codes say what happened."""
 
 import itertools
-import json
 
 import pytest
 
 from fa_tui.cli import COMMANDS, main
+from tests.fa_tui.printing import complaint, printed, printed_json
 
 
 @pytest.mark.parametrize(
@@ -29,8 +29,7 @@ def test_a_shell_is_told_what_may_follow(words, found, monkeypatch, capsys):
 
 def test_every_line_of_the_help_fits_eighty_columns(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
-    assert main(["--help"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = printed(capsys, "--help").splitlines()
     assert max(map(len, lines)) <= 80
     said = dict(line.split(maxsplit=1) for line in lines[lines.index("Commands:") + 1 :])
     assert set(said) == set(COMMANDS) and all(
@@ -55,18 +54,15 @@ def test_a_command_that_judges_writes_or_measures_needs_a_path(
     words, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.chdir(tmp_path)
-    assert main(words.split()) == 2
-    assert "PATH" in capsys.readouterr().err and not list(tmp_path.iterdir())
+    assert "PATH" in complaint(capsys, *words.split()) and not list(tmp_path.iterdir())
 
 
 def test_check_ends_with_the_count_and_the_letters(published_table, capsys):
-    assert main(["show", str(published_table), "--format", "json"]) == 0
-    flags = [row["flags"] for row in json.loads(capsys.readouterr().out)]
+    flags = [row["flags"] for row in printed_json(capsys, "show", published_table)]
     letters = ", ".join(
         f"({letter}) {sum(letter in fired for fired in flags)}" for letter in "abcd"
     )
-    assert main(["check", str(published_table)]) == 1
-    out = capsys.readouterr().out.splitlines()
+    out = printed(capsys, "check", published_table, code=1).splitlines()
     assert (
         out[-1]
         == f"15 runs: {flags.count('')} trustworthy on a, b, c, 9 need walk-back; fires: {letters}"
@@ -91,8 +87,7 @@ def test_a_file_that_cannot_be_read_gives_the_code_that_its_folder_gives(
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_examples_of_the_help_can_be_copied(command, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
-    assert main([command, "--help"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = printed(capsys, command, "--help").splitlines()
     examples = [line for line in lines if line.startswith("      fa-tui ")]
     assert examples
     for line, after in itertools.pairwise(lines):

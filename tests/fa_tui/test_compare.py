@@ -39,11 +39,7 @@ async def test_ratio_spread_and_parting_are_of_all_seeds_on_screen_or_not():
         spread = next(
             line.spread for line in screen.view.lines if line.kind == "h" and line.label == "2"
         )
-        assert (
-            spread is not None
-            and len(spread.values) == 10
-            and spread.stat(False).mean == pytest.approx(402.745)
-        )
+        assert len(spread.values) == 10 and spread.stat(False).mean == pytest.approx(402.745)
         await pilot.press("down", "down", "down", *["right"] * 10)
         await settled(pilot, screen)
         assert "max/min and mean are over all 10" in screen_text(app)

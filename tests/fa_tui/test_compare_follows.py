@@ -1,17 +1,15 @@
 """The comparison follows thresholds, filter and new measurements; what is copied from it."""
 
-import json
-
 from msgspec.structs import replace
 
 from fa_core.formats import scan
 from fa_core.report.diagnostics import mask_of
 from fa_tui.app import ExplorerApp
-from fa_tui.cli import main
 from fa_tui.session import Session, with_rows
 from tests.fa_tui.compared_runs import row_of
 from tests.fa_tui.looks import below_tabs as screen_text
 from tests.fa_tui.looks import opened, running, settled
+from tests.fa_tui.printing import printed_json
 from tests.fa_tui.waiting import until
 
 
@@ -27,7 +25,6 @@ async def test_marked_runs_come_first_and_a_slider_rejudges_every_column(app):
         await pilot.press("escape", "escape")
         await pilot.pause()
         assert app.explorer.page.id == "Matrix"
-        assert app.explorer.sliders is not None
         assert app.session.thresholds.h_norm_explosion_ratio == 5.0
         assert "11 of 15 need walk-back" in screen_text(app)
 
@@ -71,6 +68,5 @@ async def test_the_copied_command_prints_just_the_runs_compared(published_table,
         shared = screen.shared()
         assert shared.value.startswith("dfa s42: ") and len(shared.rows) == 3
     capsys.readouterr()
-    assert main([*shared.command, "--format", "json"]) == 0
-    (group,) = json.loads(capsys.readouterr().out)["groups"]
+    (group,) = printed_json(capsys, *shared.command)["groups"]
     assert (group["method"], group["seeds"]) == ("dfa", [42, 123, 456])

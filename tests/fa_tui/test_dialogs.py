@@ -1,14 +1,10 @@
 """Copies, export, presets, what-if and settings, in the explorer."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from textual.command import Command, CommandList, DiscoveryHit
-from textual.pilot import Pilot
 from textual.widgets import Input
 
 from fa_core.formats.rows import Problem
@@ -17,8 +13,7 @@ from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.app import ExplorerApp
 from fa_tui.follow import Reading
 from fa_tui.key_list import palette
-from fa_tui.screens.questions import ChoiceList, ChoiceScreen
-from fa_tui.session import Session
+from fa_tui.screens.questions import ChoiceList
 from fa_tui.settings import Loaded, Presets, Settings, load_settings, remember_places, settings_file
 from fa_tui.terminal.abilities import Terminal
 from fa_tui.widgets.line import Line
@@ -32,18 +27,16 @@ STRICT = DiagnosticThresholds(h_norm_explosion_ratio=5)
 pytestmark = pytest.mark.usefixtures("places")
 
 
-async def ask(pilot: Pilot[int], *keys: str) -> None:
+async def ask(pilot, *keys):
     """Press a key that opens a page or a list, and then those that choose from it."""
-    app: Any = pilot.app
+    app = pilot.app
     for key in keys:
         before = (app.screen, app.explorer.page)
         await pilot.press(key)
-        await until(pilot, lambda before=before: (app.screen, app.explorer.page) != before)  # type: ignore[misc]
+        await until(pilot, lambda before=before: (app.screen, app.explorer.page) != before)
 
 
-async def test_y_copies_the_value_and_capital_y_the_command(
-    app: ExplorerApp, copied: list[str]
-) -> None:
+async def test_y_copies_the_value_and_capital_y_the_command(app, copied):
     app.paths = [Path("my audits.json")]
     async with running(app) as pilot:
         await pilot.press("a", "5", "enter", "escape", "y")
@@ -58,9 +51,7 @@ async def test_y_copies_the_value_and_capital_y_the_command(
     assert copied == ["✓---·", "fa-tui show 'my audits.json' --h-norm-explosion-ratio 5"]
 
 
-async def test_export_asks_for_a_name_and_says_where_it_saved(
-    app: ExplorerApp, places: Path
-) -> None:
+async def test_export_asks_for_a_name_and_says_where_it_saved(app, places):
     (places / "mine.csv").write_text("precious")
     async with running(app) as pilot:
         await pilot.press("slash", *"dfa", "enter")
@@ -81,9 +72,7 @@ async def test_export_asks_for_a_name_and_says_where_it_saved(
 
 
 @pytest.mark.parametrize("leave", ["escape", "ctrl+c"])
-async def test_esc_and_ctrl_c_leave_every_dialog_without_a_trace(
-    app: ExplorerApp, places: Path, leave: str
-) -> None:
+async def test_esc_and_ctrl_c_leave_every_dialog_without_a_trace(app, places, leave):
     async with running(app) as pilot:
         before = said(app)
         for keys in (["e"], ["p", "2"], ["w"], ["o"], ["question_mark"], ["colon"]):
@@ -95,9 +84,7 @@ async def test_esc_and_ctrl_c_leave_every_dialog_without_a_trace(
     assert not list(places.iterdir())
 
 
-async def test_o_completes_a_path_and_refuses_one_without_runs(
-    app: ExplorerApp, places: Path, published_table: Path
-) -> None:
+async def test_o_completes_a_path_and_refuses_one_without_runs(app, places, published_table):
     mine = places / "mine.json"
     mine.write_text("no audit")
     async with running(app) as pilot:
@@ -116,7 +103,7 @@ async def test_o_completes_a_path_and_refuses_one_without_runs(
     assert app.opens_next == mine
 
 
-async def test_a_preset_is_saved_used_and_removed(app: ExplorerApp) -> None:
+async def test_a_preset_is_saved_used_and_removed(app):
     async with running(app) as pilot:
         await pilot.press("a", "5", "enter")
         await until(pilot, lambda: app.session.counts().walked == 11)
@@ -135,7 +122,7 @@ async def test_a_preset_is_saved_used_and_removed(app: ExplorerApp) -> None:
     assert list(Presets().read()) == ["protocol"]
 
 
-async def test_a_broken_presets_file_is_told(app: ExplorerApp) -> None:
+async def test_a_broken_presets_file_is_told(app):
     Presets().path.parent.mkdir(parents=True)
     Presets().path.write_text("[mine]\nh_norm_explosion_ratio = 'x'\n")
     async with running(app) as pilot:
@@ -143,7 +130,7 @@ async def test_a_broken_presets_file_is_told(app: ExplorerApp) -> None:
         assert "mine.h_norm_explosion_ratio" in said(app)
 
 
-async def test_what_if_fills_in_a_baseline_and_says_what_flips(app: ExplorerApp) -> None:
+async def test_what_if_fills_in_a_baseline_and_says_what_flips(app):
     async with running(app) as pilot:
         await ask(pilot, "w")
         await pilot.press(*"34.9")
@@ -164,7 +151,7 @@ async def test_what_if_fills_in_a_baseline_and_says_what_flips(app: ExplorerApp)
         assert "as recorded" in said(app)
 
 
-async def test_the_count_above_the_sliders_follows_every_undo(app: ExplorerApp) -> None:
+async def test_the_count_above_the_sliders_follows_every_undo(app):
     async with running(app) as pilot:
         line = app.explorer.query_one("#sliders-summary", Line)
         for keys in ("a", "{", "b", "}", "u", "u"):
@@ -176,7 +163,7 @@ async def test_the_count_above_the_sliders_follows_every_undo(app: ExplorerApp) 
 
 
 @pytest.mark.parametrize("focus", ["escape", "a"])
-async def test_a_what_if_is_undone_and_redone(app: ExplorerApp, focus: str) -> None:
+async def test_a_what_if_is_undone_and_redone(app, focus):
     async with running(app) as pilot:
         await pilot.press(focus, "u")
         await until(pilot, lambda: said(app) == " nothing to undo")
@@ -199,7 +186,7 @@ async def test_a_what_if_is_undone_and_redone(app: ExplorerApp, focus: str) -> N
         await until(pilot, lambda: said(app) == " nothing to undo")
 
 
-async def test_a_change_takes_back_what_was_said_of_the_one_before(app: ExplorerApp) -> None:
+async def test_a_change_takes_back_what_was_said_of_the_one_before(app):
     async with running(app) as pilot:
         await pilot.press("u")
         await until(pilot, lambda: said(app) == " nothing to undo")
@@ -219,7 +206,7 @@ async def test_a_change_takes_back_what_was_said_of_the_one_before(app: Explorer
         await until(pilot, lambda: "frozen baseline" not in said(app))
 
 
-async def test_what_flipped_is_of_the_last_change(app: ExplorerApp) -> None:
+async def test_what_flipped_is_of_the_last_change(app):
     async with running(app) as pilot:
         await ask(pilot, "w")
         await pilot.press(*"0.349", "enter")
@@ -232,35 +219,31 @@ async def test_what_flipped_is_of_the_last_change(app: ExplorerApp) -> None:
         assert "  +d" not in screen_text(app)
 
 
-async def test_a_list_is_moved_through_by_arrows_and_taken_by_mouse(app: ExplorerApp) -> None:
+async def test_a_list_is_moved_through_by_arrows_and_taken_by_mouse(app):
     Presets().save("mine", STRICT)
     async with running(app) as pilot:
         await ask(pilot, "p")
         asked = app.screen
-        assert isinstance(asked, ChoiceScreen)
         await pilot.press("up")
-        assert asked.choices[asked.list.highlighted or 0].text == "remove ..."
+        assert asked.choices[asked.list.highlighted].text == "remove ..."
         await pilot.press("down", "down", "k", "j")
-        assert asked.choices[asked.list.highlighted or 0].text == "mine"
+        assert asked.choices[asked.list.highlighted].text == "mine"
         await pilot.click(ChoiceList, offset=(5, 1))
         await until(pilot, lambda: app.session.thresholds == STRICT)
 
 
-async def test_settings_choose_theme_numbers_and_say_what_is_wrong(session: Session) -> None:
+async def test_settings_choose_theme_numbers_and_say_what_is_wrong(session):
     settings = Settings(theme="fa-light", show="growth")
     wrong = [Problem("settings.toml", "settings.toml: line 3: them: unknown setting")]
     app = ExplorerApp(session, terminal=COLOURFUL, settings=Loaded(settings, wrong))
     async with running(app):
         assert app.current_theme.name == "fa-light"
-        assert app.explorer.matrix.quantity is not None
         assert app.explorer.page.cell_text() == "1.00"
         assert "line 3" in said(app)
         assert app.check_action("show_problems", ())
 
 
-async def test_what_is_wrong_with_the_settings_is_whole_on_a_narrow_status_line(
-    session: Session, tmp_path: Path
-) -> None:
+async def test_what_is_wrong_with_the_settings_is_whole_on_a_narrow_status_line(session, tmp_path):
     file = tmp_path / ("a_long_folder_" * 8) / "settings.toml"
     file.parent.mkdir()
     file.write_text("theme = 'nope'\n")
@@ -271,9 +254,7 @@ async def test_what_is_wrong_with_the_settings_is_whole_on_a_narrow_status_line(
         assert str(file) in app.session.problems[0].message, "the list of problems says where it is"
 
 
-async def test_a_theme_is_remembered_and_where_it_cannot_be_the_colours_change_all_the_same(
-    app: ExplorerApp,
-) -> None:
+async def test_a_theme_is_remembered_and_where_it_cannot_be_the_colours_change_all_the_same(app):
     async with running(app):
         app.dress("fa-light")
         assert app.theme == "fa-light"
@@ -287,9 +268,7 @@ async def test_a_theme_is_remembered_and_where_it_cannot_be_the_colours_change_a
         assert "for now" in said(app)
 
 
-async def test_a_terminal_of_16_colours_is_offered_no_theme_that_it_cannot_show(
-    session: Session,
-) -> None:
+async def test_a_terminal_of_16_colours_is_offered_no_theme_that_it_cannot_show(session):
     app = ExplorerApp(
         session, terminal=Terminal("xterm", True, 16), settings=Loaded(Settings(theme="fa-light"))
     )
@@ -299,9 +278,7 @@ async def test_a_terminal_of_16_colours_is_offered_no_theme_that_it_cannot_show(
 
 
 @pytest.mark.parametrize("action", ["page_down", "page_up"])
-async def test_a_page_in_the_palette_waits_until_its_list_is_laid_out(
-    app: ExplorerApp, action: str
-) -> None:
+async def test_a_page_in_the_palette_waits_until_its_list_is_laid_out(app, action):
     async with running(app) as pilot:
         shown = palette(app)
         await app.push_screen(shown)

@@ -9,6 +9,7 @@ from fa_tui.cli import main
 from fa_tui.screens import dialogs
 from fa_tui.session import Session
 from tests.fa_tui.looks import running, shows
+from tests.fa_tui.printing import printed
 
 from .looks import app_on, screen_text
 from .waiting import until
@@ -42,7 +43,6 @@ async def test_only_what_changed_is_listed_and_enter_goes_there(published_table,
         await pilot.press("enter")
         await until(pilot, lambda: app.explorer.page.id == "Matrix")
         row = app.explorer.row
-        assert row is not None
         assert (app.session.rows[row].method, app.session.rows[row].seed) == ("dfa", 42)
 
 
@@ -96,8 +96,9 @@ async def test_two_records_of_one_measurement_are_compared_and_show_says_which_i
     assert said in capsys.readouterr().err
     # a third record does not hide it
     (tmp_path / "c.json").write_bytes((tmp_path / "b.json").read_bytes())
-    assert main(["check", str(tmp_path), "--format", "json"]) == 4
-    assert "two records of it are not alike" in capsys.readouterr().out
+    assert "two records of it are not alike" in printed(
+        capsys, "check", tmp_path, "--format", "json", code=4
+    )
 
 
 async def test_the_two_are_chosen_from_a_list_and_exported(published_table, changed, tmp_path):

@@ -83,7 +83,7 @@ async def test_esc_peels_slider_page_and_filter(app):
         await until(pilot, lambda: explorer.takes_keys and app.session.filter is not None)
         page = await opened(pilot, "C")
         await pilot.press("a")
-        assert explorer.sliders is not None and explorer.focused is explorer.sliders.sliders["a"]
+        assert explorer.focused is explorer.sliders.sliders["a"]
         await pilot.press("escape")
         assert explorer.focused is page.main
         await pilot.press("escape")
@@ -98,10 +98,8 @@ async def test_esc_peels_slider_page_and_filter(app):
 async def test_the_sliders_fold_with_a_key_and_where_the_page_needs_the_lines(app):
     async with running(app, (80, 24)) as pilot:
         explorer = app.explorer
-        assert explorer.sliders is not None
 
         def lines():
-            assert explorer.sliders is not None
             return explorer.sliders.size.height
 
         await until(pilot, lambda: lines() == 6)
@@ -129,4 +127,4 @@ async def test_the_first_run_that_flips_comes_into_sight():
             await pilot.pause()
             turned, still = parted(app.session, app.session.flips)
             place = explorer.matrix.place_of((turned or still)[0].row)
-            assert place is not None and place[0] in explorer.matrix.visible_lines()
+            assert place[0] in explorer.matrix.visible_lines()

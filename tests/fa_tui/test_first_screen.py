@@ -3,7 +3,6 @@
 import pytest
 
 from fa_core.formats import scan
-from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_tui.app import ExplorerApp
 from fa_tui.samples import default_paths
@@ -13,6 +12,7 @@ from fa_tui.views.filters import ViewState, filter_of, understood
 from fa_tui.views.grid import homes_of
 from fa_tui.views.words import FIRST_VIEW, SAMPLES
 from fa_tui.widgets.line import OPEN_TAB, TabBar
+from tests.fa_core.rows import row_of
 from tests.fa_tui.conftest import COLOURFUL, PLAIN
 from tests.fa_tui.looks import running, screen_text
 from tests.fa_tui.scenes import epochs
@@ -73,11 +73,7 @@ async def test_the_third_seed_of_many_runs_is_on_a_screen_of_eighty_columns():
             for seed in (42, 123, 456):
                 axes = {"arch": "vit_mini", "depth": depth, "lam": 0.001}
                 report = DiagnosticReport(residual_norms=[1.0, 2.0])
-                key = f"{method}_{depth}_{seed}"
-                row = AuditRow(
-                    source="runs", key=key, method=method, report=report, seed=seed, axes=axes
-                )
-                rows.append(row)
+                rows.append(row_of(f"{method}_s{seed}", "runs", report=report, axes=axes))
     app = ExplorerApp(Session(rows), title="runs", terminal=COLOURFUL)
     async with running(app, (80, 24)):
         assert "s456" in screen_text(app).splitlines()[2]

@@ -1,7 +1,5 @@
 """Help is searched as one types; the palette searches the keys of all pages and runs one."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from collections import Counter, defaultdict
@@ -9,7 +7,6 @@ from collections import Counter, defaultdict
 from textual.binding import Binding
 
 import fa_tui
-from fa_tui.app import ExplorerApp
 from fa_tui.key_list import every_key, help_lines
 from fa_tui.screens.help import HelpScreen, found_lines
 from tests.fa_tui.looks import running, shows
@@ -18,7 +15,7 @@ from .looks import screen_text
 from .waiting import until
 
 
-async def test_page_one_says_what_this_is_and_names_the_parts_of_a_cell(app: ExplorerApp) -> None:
+async def test_page_one_says_what_this_is_and_names_the_parts_of_a_cell(app):
     async with running(app, (80, 24)) as pilot:
         await pilot.press("question_mark")
         await until(pilot, lambda: isinstance(app.screen, HelpScreen))
@@ -30,7 +27,7 @@ async def test_page_one_says_what_this_is_and_names_the_parts_of_a_cell(app: Exp
         await until(pilot, lambda: app.screen is app.explorer)
 
 
-async def test_what_is_typed_is_searched_in_all_of_the_help_and_every_key(app: ExplorerApp) -> None:
+async def test_what_is_typed_is_searched_in_all_of_the_help_and_every_key(app):
     async with running(app, (80, 24)) as pilot:
         await pilot.press("question_mark", *"begin JOBS")
         await shows(pilot, "begin a failed or ended job again (jobs)")
@@ -46,14 +43,14 @@ async def test_what_is_typed_is_searched_in_all_of_the_help_and_every_key(app: E
         await shows(pilot, "What this is")
 
 
-async def test_words_of_the_key_line_and_of_tables_are_found(app: ExplorerApp) -> None:
+async def test_words_of_the_key_line_and_of_tables_are_found(app):
     async with running(app, (80, 24)):
         lines = [*help_lines(app, app.screen, everywhere=True)]
     for word in ("export", "figure", "light", "nudge", "rho"):
         assert [*found_lines(lines, word)], word
 
 
-async def test_enter_on_a_key_of_another_page_opens_that(app: ExplorerApp) -> None:
+async def test_enter_on_a_key_of_another_page_opens_that(app):
     async with running(app, (80, 24)) as pilot:
         await pilot.press("A", "ctrl+p", *"begin a failed")
         await shows(pilot, "begin a failed or ended job again")
@@ -61,7 +58,7 @@ async def test_enter_on_a_key_of_another_page_opens_that(app: ExplorerApp) -> No
         await until(pilot, lambda: app.explorer.page.id == "Jobs")
 
 
-async def test_the_palette_finds_what_is_typed_in_one_piece_names_first(app: ExplorerApp) -> None:
+async def test_the_palette_finds_what_is_typed_in_one_piece_names_first(app):
     async with running(app, (80, 24)) as pilot:
         await pilot.press("ctrl+p", *"undo")
         await shows(pilot, "Redo (")
@@ -72,7 +69,7 @@ async def test_the_palette_finds_what_is_typed_in_one_piece_names_first(app: Exp
         assert "Next (" not in screen_text(app)
 
 
-async def test_every_key_is_listed_once(app: ExplorerApp) -> None:
+async def test_every_key_is_listed_once(app):
     async with running(app, (80, 24)):
         lines = [*every_key(app, app.screen)]
         counts = Counter((line.key, line.does) for line in lines)
@@ -80,9 +77,9 @@ async def test_every_key_is_listed_once(app: ExplorerApp) -> None:
         assert {"compare", "timeline", "jobs"} <= {line.where for line in lines}
 
 
-def letters_by_place() -> dict[str, dict[str, str]]:
+def letters_by_place():
     """Letter → class that binds it → what it does there; of a letter beside an arrow, the arrow."""
-    found: dict[str, dict[str, str]] = defaultdict(dict)
+    found = defaultdict(dict)
     for module in pkgutil.walk_packages(fa_tui.__path__, "fa_tui."):
         if module.name.startswith(("fa_tui.sample", "fa_tui.__main__", "fa_tui.commands")):
             continue
@@ -97,7 +94,7 @@ def letters_by_place() -> dict[str, dict[str, str]]:
     return found
 
 
-def test_a_letter_has_one_sense_on_all_pages() -> None:
+def test_a_letter_has_one_sense_on_all_pages():
     table = letters_by_place()
     for letter, places in sorted(table.items()):
         print(letter, *(f"{place}: {sense}" for place, sense in places.items()), sep="  ")

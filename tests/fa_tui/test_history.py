@@ -33,8 +33,7 @@ def test_a_drag_is_one_change_with_its_pauses_and_counts_flips_from_its_beginnin
     history = Steps()
     history.step(51, "a drag 1", at=0.0, is_drag=True)
     history.step(52, "a drag 1", at=5.0, is_drag=True)
-    since = history.now.since
-    assert since is not None and since.thresholds == DiagnosticThresholds()
+    assert history.now.since.thresholds == DiagnosticThresholds()
     assert history.back() == 50
 
 

@@ -91,8 +91,7 @@ async def test_the_cursor_is_on_the_job_that_is_at_work_when_the_screen_opens(
         )
         await pilot.press("J")
         await until(pilot, lambda: app.explorer.page.id == "Jobs")
-        here = app.explorer.page.job
-        assert here is not None and here.name == "wait s42"
+        assert app.explorer.page.job.name == "wait s42"
         (tmp_path / "go").touch()
         await until(pilot, lambda: not app.jobs.unfinished())
     app.jobs.close()
@@ -171,7 +170,7 @@ async def test_what_runs_is_on_top_and_the_cursor_stays_on_its_job(app):
         jobs[1:] = [replace(jobs[1], state="done"), replace(jobs[2], state="running")]
         screen.jobs_changed()
         assert [row[0] for row in screen.table.text[1:]] == ["z", "y", "x"]
-        assert screen.job is not None and screen.job.name == "y"
+        assert screen.job.name == "y"
 
 
 async def test_a_note_that_its_line_cuts_is_whole_in_the_log_and_so_is_its_process(app):

@@ -1,10 +1,6 @@
 """The long view of the runs, and the filter that both views are under."""
 
-from __future__ import annotations
-
-import json
 import re
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -13,29 +9,27 @@ from textual.widgets import Input
 from fa_core.formats import scan
 from fa_tui import later
 from fa_tui.app import ExplorerApp
-from fa_tui.cli import main
 from fa_tui.follow import Reading
 from fa_tui.session import Session
 from fa_tui.widgets import filter_line, matrix
 from tests.fa_tui.looks import app_on, running, screen_text, set_a_to, shows
+from tests.fa_tui.printing import printed_json
 from tests.fa_tui.waiting import until
 
 METHODS = ["bp", "dfa", "state_bridge", "credit_bridge", "ep"]
 
 
-def methods_on_screen(app: ExplorerApp) -> list[str]:
+def methods_on_screen(app):
     """The methods that lead a line of the matrix."""
     lines = screen_text(app).splitlines()
     return [method for method in METHODS if any(line.startswith(f" {method} ") for line in lines)]
 
 
-async def test_the_long_view_sorts_by_the_column_under_the_cursor_and_goes_to_the_top(
-    app: ExplorerApp,
-) -> None:
+async def test_the_long_view_sorts_by_the_column_under_the_cursor_and_goes_to_the_top(app):
     async with running(app) as pilot:
         await pilot.press("down", "t")
         await pilot.pause()
-        assert app.session.rows[app.explorer.row or 0].key == "dfa_s42"
+        assert app.session.rows[app.explorer.row].key == "dfa_s42"
         await pilot.press("s")
         table = app.explorer.page.view
         growths = [app.session.rows[row].report.max_per_block_growth for row in table._shown]
@@ -51,7 +45,7 @@ async def test_the_long_view_sorts_by_the_column_under_the_cursor_and_goes_to_th
         assert list(table._shown) == list(range(15)), "as the runs were read"
 
 
-async def test_the_long_view_sorts_by_method_then_by_seed(app: ExplorerApp) -> None:
+async def test_the_long_view_sorts_by_method_then_by_seed(app):
     async with running(app) as pilot:
         await pilot.press("t", "S")
         await shows(pilot, "by method ↑")
@@ -62,8 +56,8 @@ async def test_the_long_view_sorts_by_method_then_by_seed(app: ExplorerApp) -> N
 
 
 async def test_the_copied_command_prints_the_runs_that_are_on_screen_in_their_order(
-    published_table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    published_table, capsys
+):
     app = ExplorerApp(Session(scan([published_table]).rows), paths=[published_table])
     async with running(app) as pilot:
         await set_a_to(pilot, "5")
@@ -76,15 +70,12 @@ async def test_the_copied_command_prints_the_runs_that_are_on_screen_in_their_or
         command = app.explorer.page.shared().command
     assert command[0] == "show"
     capsys.readouterr()
-    assert main([*command, "--format", "json"]) == 0
-    assert [(row["key"], row["verdict"]) for row in json.loads(capsys.readouterr().out)] == shown
+    assert [(row["key"], row["verdict"]) for row in printed_json(capsys, *command)] == shown
     assert [key for key, _ in shown] == ["dfa_s456", "dfa_s42", "dfa_s123", "ep_s123", "ep_s456"]
 
 
 @pytest.mark.parametrize("width", [80, 81, 87, 120])
-async def test_no_number_is_cut_at_any_edge_and_the_header_tells_of_more(
-    app: ExplorerApp, width: int
-) -> None:
+async def test_no_number_is_cut_at_any_edge_and_the_header_tells_of_more(app, width):
     async with running(app, (width, 24)) as pilot:
         await pilot.press("t")
         await pilot.pause()
@@ -100,7 +91,7 @@ async def test_no_number_is_cut_at_any_edge_and_the_header_tells_of_more(
             await pilot.press("right")
 
 
-async def test_a_live_filter_follows_the_slider(app: ExplorerApp) -> None:
+async def test_a_live_filter_follows_the_slider(app):
     async with running(app) as pilot:
         await pilot.press("slash", *"method:ep flag:a", "enter")
         await pilot.pause()
@@ -113,8 +104,8 @@ async def test_a_live_filter_follows_the_slider(app: ExplorerApp) -> None:
 
 
 async def test_a_filter_that_means_nothing_is_not_taken_and_shows_what_the_terms_before_it_find(
-    app: ExplorerApp,
-) -> None:
+    app,
+):
     async with running(app) as pilot:
         await pilot.press("slash", *"method:dfa growht>3", "enter")
         await pilot.pause()
@@ -124,9 +115,7 @@ async def test_a_filter_that_means_nothing_is_not_taken_and_shows_what_the_terms
         assert app.screen.query(Input), "it stays, to be mended"
 
 
-async def test_the_beginning_of_a_name_empties_no_screen_and_says_how_to_go_on(
-    app: ExplorerApp,
-) -> None:
+async def test_the_beginning_of_a_name_empties_no_screen_and_says_how_to_go_on(app):
     async with running(app) as pilot:
         await pilot.press("slash", *"growth")
         await pilot.pause()
@@ -138,14 +127,14 @@ async def test_the_beginning_of_a_name_empties_no_screen_and_says_how_to_go_on(
 
 
 @pytest.mark.parametrize("view", ["matrix", "table"])
-async def test_no_run_to_show_says_why(app: ExplorerApp, view: str) -> None:
+async def test_no_run_to_show_says_why(app, view):
     async with running(app) as pilot:
         await pilot.press(*(["t"] if view == "table" else []), "slash", *"method:none", "enter")
         await pilot.pause()
         assert "no run matches; / changes the filter" in screen_text(app)
 
 
-async def test_a_filter_of_marks_follows_them(app: ExplorerApp) -> None:
+async def test_a_filter_of_marks_follows_them(app):
     async with running(app) as pilot:
         await pilot.press("t", "space", "space", "space", "slash", *"is:marked", "enter")
         await pilot.pause()
@@ -156,7 +145,7 @@ async def test_a_filter_of_marks_follows_them(app: ExplorerApp) -> None:
         assert app.explorer.row == 1, "the run below the one that went"
 
 
-async def test_closing_the_filter_leaves_the_sliders_as_they_were(app: ExplorerApp) -> None:
+async def test_closing_the_filter_leaves_the_sliders_as_they_were(app):
     async with running(app, (80, 24)) as pilot:
         await pilot.press("slash", *"dfa", "enter")
         await until(pilot, lambda: not app.screen.query(Input))
@@ -165,7 +154,7 @@ async def test_closing_the_filter_leaves_the_sliders_as_they_were(app: ExplorerA
         assert [slider.id for slider in app.screen.query(".-expanded")] == ["slider-a"]
 
 
-async def test_short_names_take_no_room_from_the_columns(app: ExplorerApp) -> None:
+async def test_short_names_take_no_room_from_the_columns(app):
     async with running(app, (80, 24)) as pilot:
         await pilot.press("slash", *"method=bp", "enter")
         await until(pilot, lambda: not app.screen.query(Input))
@@ -174,9 +163,7 @@ async def test_short_names_take_no_room_from_the_columns(app: ExplorerApp) -> No
         assert matrix.virtual_size.width <= matrix.view.width
 
 
-async def test_the_key_line_names_no_key_that_would_be_typed_into_the_filter(
-    app: ExplorerApp,
-) -> None:
+async def test_the_key_line_names_no_key_that_would_be_typed_into_the_filter(app):
     async with running(app) as pilot:
         await pilot.press("slash")
         await until(pilot, lambda: app.focused is not app.explorer.matrix)
@@ -190,9 +177,7 @@ async def test_the_key_line_names_no_key_that_would_be_typed_into_the_filter(
         assert "/ Filter" in screen_text(app).splitlines()[-1]
 
 
-async def test_what_was_moved_on_another_screen_is_said_of_the_runs_that_are_shown_now(
-    app: ExplorerApp,
-) -> None:
+async def test_what_was_moved_on_another_screen_is_said_of_the_runs_that_are_shown_now(app):
     async with running(app) as pilot:
         await pilot.press("a", "left_square_bracket", "escape")
         await shows(pilot, "+a → ✗")
@@ -203,9 +188,7 @@ async def test_what_was_moved_on_another_screen_is_said_of_the_runs_that_are_sho
         assert " 0 of 15 runs" in screen_text(app)
 
 
-async def test_f_goes_back_to_the_scope_before_a_filter_was_typed_and_taken_away(
-    app: ExplorerApp,
-) -> None:
+async def test_f_goes_back_to_the_scope_before_a_filter_was_typed_and_taken_away(app):
     async with running(app) as pilot:
         await pilot.press("slash", *"method:dfa", "enter")
         await until(
@@ -232,9 +215,7 @@ async def test_f_goes_back_to_the_scope_before_a_filter_was_typed_and_taken_away
         await shows(pilot, "filter method:dfa, 3 of 15 runs")
 
 
-async def test_a_filter_is_the_scope_of_every_screen_and_one_key_puts_it_aside(
-    app: ExplorerApp,
-) -> None:
+async def test_a_filter_is_the_scope_of_every_screen_and_one_key_puts_it_aside(app):
     async with running(app) as pilot:
         await pilot.press("slash", *"method:bp", "enter", "a", "left_square_bracket")
         await shows(pilot, "+a → ✗ bp s42")
@@ -251,7 +232,7 @@ async def test_a_filter_is_the_scope_of_every_screen_and_one_key_puts_it_aside(
         await until(pilot, lambda: methods_on_screen(app) == ["bp"])
 
 
-async def test_a_click_elsewhere_keeps_the_filter_and_closes_its_line(app: ExplorerApp) -> None:
+async def test_a_click_elsewhere_keeps_the_filter_and_closes_its_line(app):
     async with running(app, (80, 24)) as pilot:
         await pilot.press("slash", *"method:ep")
         await until(pilot, lambda: methods_on_screen(app) == ["ep"])
@@ -269,8 +250,8 @@ async def test_a_click_elsewhere_keeps_the_filter_and_closes_its_line(app: Explo
 
 
 async def test_runs_are_marked_in_the_long_view_as_in_the_matrix_and_a_star_that_marks_none_says_why(
-    app: ExplorerApp,
-) -> None:
+    app,
+):
     async with running(app) as pilot:
         await pilot.press("slash", *"method:dfa", "enter", "t", "plus")
         await until(pilot, lambda: len(app.session.marked) == 3)
@@ -284,9 +265,7 @@ async def test_runs_are_marked_in_the_long_view_as_in_the_matrix_and_a_star_that
         assert "every run here is measured or has no checkpoint" in screen_text(app)
 
 
-async def test_what_is_typed_behind_a_filter_that_holds_is_a_term_of_its_own(
-    app: ExplorerApp,
-) -> None:
+async def test_what_is_typed_behind_a_filter_that_holds_is_a_term_of_its_own(app):
     async with running(app) as pilot:
         await pilot.press("slash", *"method:dfa", "enter", "slash", *"growth>1", "enter")
         await pilot.pause()
@@ -296,9 +275,7 @@ async def test_what_is_typed_behind_a_filter_that_holds_is_a_term_of_its_own(
         assert app.session.scope_text == "method:dfa growth>1"
 
 
-async def test_runs_that_lie_as_they_lay_are_not_laid_out_again(
-    app: ExplorerApp, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_runs_that_lie_as_they_lay_are_not_laid_out_again(app, monkeypatch):
     async with running(app) as pilot:
         laid_out = []
         build = matrix.build_grid
@@ -320,8 +297,8 @@ async def test_runs_that_lie_as_they_lay_are_not_laid_out_again(
 
 
 async def test_the_matrix_shows_what_changed_while_the_long_view_was_on_screen(
-    app: ExplorerApp, published_table: Path
-) -> None:
+    app, published_table
+):
     async with running(app) as pilot:
         await pilot.press("t", "slash", *"method:ep", "enter", "t")
         await pilot.pause()
@@ -338,15 +315,13 @@ async def test_the_matrix_shows_what_changed_while_the_long_view_was_on_screen(
         assert len(app.session.in_scope) == 30
 
 
-async def test_among_many_runs_a_filter_waits_until_no_letter_came_for_a_moment(
-    app: ExplorerApp, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_among_many_runs_a_filter_waits_until_no_letter_came_for_a_moment(app, monkeypatch):
     monkeypatch.setattr(filter_line, "_AT_ONCE", 0)
     monkeypatch.setattr(filter_line, "_PAUSE_SECONDS", 3600)
     begun = []
     start = later.after
 
-    def watched(*given: object) -> object:
+    def watched(*given):
         begun.append(start(*given))
         return begun[-1]
 
@@ -361,9 +336,7 @@ async def test_among_many_runs_a_filter_waits_until_no_letter_came_for_a_moment(
         assert methods_on_screen(app) == ["dfa"], "what is kept is applied at once"
 
 
-async def test_at_eighty_columns_runs_of_one_method_and_seed_do_not_look_alike(
-    sample_runs: Path,
-) -> None:
+async def test_at_eighty_columns_runs_of_one_method_and_seed_do_not_look_alike(sample_runs):
     rows = [row for row in scan([sample_runs / "atlas"]).rows if not row.is_control]
     app = app_on(Session(rows))
     async with running(app, (80, 24)) as pilot:
@@ -373,7 +346,7 @@ async def test_at_eighty_columns_runs_of_one_method_and_seed_do_not_look_alike(
         assert len({*starts}) == len(rows)
 
 
-async def test_a_filter_renames_no_run_in_the_long_view(sample_runs: Path) -> None:
+async def test_a_filter_renames_no_run_in_the_long_view(sample_runs):
     rows = [row for row in scan([sample_runs / "atlas"]).rows if not row.is_control]
     app = app_on(Session(rows))
     async with running(app) as pilot:

@@ -1,9 +1,6 @@
 """`m` on checkpoints that no manifest describes asks for data and network, and keeps the answer."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 
@@ -20,19 +17,19 @@ from .waiting import until
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     for seed in (1, 2):
         (tmp_path / f"dfa_s{seed}.safetensors").write_bytes(b"\x02\0\0\0\0\0\0\0{}")
     return tmp_path
 
 
-def explorer(folder: Path) -> ExplorerApp:
+def explorer(folder):
     return ExplorerApp(Session(scan([folder]).rows), title="runs")
 
 
-async def test_it_is_asked_once_and_kept_for_the_folder(folder: Path, monkeypatch) -> None:
+async def test_it_is_asked_once_and_kept_for_the_folder(folder, monkeypatch):
     app = explorer(folder)
-    started: list[tuple[list[int], MeasureAnswer]] = []
+    started = []
 
     def start(rows, answers):
         started.append(([index for index, _ in rows], answers[0]))
@@ -63,7 +60,7 @@ async def test_it_is_asked_once_and_kept_for_the_folder(folder: Path, monkeypatc
 @pytest.mark.parametrize(
     ("model", "is_asked"), [("net:Mine", True), (None, False)], ids=["code", "its weights"]
 )
-def test_code_that_an_audit_names_is_asked_for(folder: Path, model: str | None, is_asked) -> None:
+def test_code_that_an_audit_names_is_asked_for(folder, model, is_asked):
     report = DiagnosticReport(
         residual_norms=[1.0, 2.0],
         provenance={"settings": {"model": model, "data": "digits"}, "checkpoint": "dfa_s1"},
@@ -73,7 +70,7 @@ def test_code_that_an_audit_names_is_asked_for(folder: Path, model: str | None, 
     assert app.jobs.unknown([0]) == [0] * is_asked
 
 
-async def test_the_next_explorer_offers_what_was_typed(folder: Path) -> None:
+async def test_the_next_explorer_offers_what_was_typed(folder):
     from fa_tui.settings import remember_answer
 
     remember_answer(folder, MeasureAnswer("digits", ""))
@@ -81,9 +78,7 @@ async def test_the_next_explorer_offers_what_was_typed(folder: Path) -> None:
     async with running(app, (80, 24)) as pilot:
         await pilot.press("m")
         await until(pilot, lambda: isinstance(app.screen, EntryScreen))
-        screen = app.screen
-        assert isinstance(screen, EntryScreen)
-        assert screen.entry.value == "digits"
+        assert app.screen.entry.value == "digits"
         await pilot.press("escape")
         await until(pilot, lambda: not isinstance(app.screen, EntryScreen))
         assert app.jobs.listed() == []

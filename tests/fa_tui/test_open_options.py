@@ -2,39 +2,28 @@
 
 import pytest
 
-from fa_tui import opening
-from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.session import Session
-from fa_tui.settings import Loaded, Settings
 from fa_tui.terminal import abilities
 from fa_tui.views.filters import Filter, picking
 from tests.fa_core.rows import row_of
 from tests.fa_tui.looks import running, screen_text, settled
-
-
-def reopened(words, monkeypatch, settings):
-    """The explorer that a command line starts on a terminal."""
-    started = []
-    monkeypatch.setattr(abilities, "on_a_terminal", lambda: True)
-    monkeypatch.setattr(opening, "load_settings", lambda: Loaded(settings))
-    monkeypatch.setattr(ExplorerApp, "run", lambda self: started.append(self) or 0)
-    assert main(words) == 0
-    return started[0]
+from tests.fa_tui.printing import printed, refusal
 
 
 async def test_the_long_view_opens_sorted_and_filtered_with_the_focus_on_it(
-    published_table, monkeypatch
+    published_table, started
 ):
     words = [str(published_table), "--filter", "flag:a", "--sort", "-growth"]
-    app = reopened(words, monkeypatch, Settings())
+    assert main(words) == 0
+    (app,) = started
     async with running(app) as pilot:
         await settled(pilot)
         text = screen_text(app)
         assert "filter flag:a, 9 of 15 runs" in text and "by growth ↓" in text
         assert app.focused is app.explorer.page.view
         growths = [
-            app.session.rows[row].report.max_per_block_growth or 0.0
+            app.session.rows[row].report.max_per_block_growth
             for row in app.explorer.page.view._shown
         ]
         assert growths == sorted(growths, reverse=True)
@@ -60,23 +49,18 @@ def test_a_look_that_cannot_be_is_one_line(
     published_table, monkeypatch, capsys, options, says, terminal
 ):
     monkeypatch.setattr(abilities, "on_a_terminal", lambda: terminal)
-    assert main([str(published_table), *options]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith(f"fa-tui: {says}")
-    assert err.count("\n") == 1
+    assert refusal(capsys, published_table, *options).startswith(f"fa-tui: {says}")
 
 
 def test_without_a_terminal_it_prints_what_show_prints_of_the_same_runs_in_the_same_order(
     published_table, capsys
 ):
     look = ["--filter", "flag:a -method:bridge", "--sort", "-growth"]
-    printed = []
+    found = []
     for command in ("open", "show"):
-        assert main([command, str(published_table), *look]) == 0
-        printed.append(capsys.readouterr().out)
-    assert printed[0] == printed[1]
-    assert [line.split()[:2] for line in printed[0].splitlines()[2:5]] == [
+        found.append(printed(capsys, command, published_table, *look))
+    assert found[0] == found[1]
+    assert [line.split()[:2] for line in found[0].splitlines()[2:5]] == [
         ["dfa", "456"],
         ["dfa", "42"],
         ["dfa", "123"],

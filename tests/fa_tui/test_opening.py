@@ -8,11 +8,12 @@ from msgspec.structs import replace
 
 from fa_core.audit.devices import Execution
 from fa_core.formats import Scan, scan
-from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_tui.cli import main
 from fa_tui.jobs.measuring import Setup
 from fa_tui.terminal import abilities
+from tests.fa_core.rows import row_of
+from tests.fa_tui.printing import complaint
 
 
 @pytest.fixture
@@ -68,7 +69,7 @@ def test_a_threshold_that_was_given_wins_and_the_others_come_from_the_settings(h
 
 
 def test_what_has_gone_when_traces_are_wanted_is_a_problem(handed, monkeypatch):
-    found = Scan([AuditRow(source="runs", key="bp", method="bp")])
+    found = Scan([row_of("bp", "runs")])
     monkeypatch.setattr("fa_core.formats.scan", lambda paths, **_: found)
     assert main(["runs"]) == 0
     monkeypatch.setattr("fa_core.formats.scan", scan)
@@ -77,7 +78,7 @@ def test_what_has_gone_when_traces_are_wanted_is_a_problem(handed, monkeypatch):
 
 
 def test_a_measurement_that_is_recorded_twice_and_not_alike_is_a_problem(handed, monkeypatch):
-    runs = [AuditRow(source=name, key="bp_s1", method="bp") for name in "abc"]
+    runs = [row_of("bp_s1", name) for name in "abc"]
     other = replace(runs[0], report=DiagnosticReport(residual_norms=[1.0, 99.0]))
     found = Scan([*runs[1:]], twins={0: [runs[0]], 1: [other]})
     monkeypatch.setattr("fa_core.formats.scan", lambda paths, **_: found)
@@ -90,25 +91,13 @@ def test_a_measurement_that_is_recorded_twice_and_not_alike_is_a_problem(handed,
 
 def test_where_to_measure_reaches_the_explorer(handed):
     pytest.importorskip("ray")
-    assert (
-        main(
-            [
-                "open",
-                "runs",
-                "--engine",
-                "ray",
-                "--address",
-                "head:6379",
-                "--jobs",
-                "2",
-            ]
-        )
-        == 0
-    )
+    assert main(["open", "runs", "--engine", "ray", "--address", "head:6379", "--jobs", "2"]) == 0
     assert handed["setup"].execution == Execution(engine="ray", address="head:6379", jobs=2)
 
 
 def test_a_place_that_cannot_be_meant_is_refused_before_the_explorer_opens(handed, capsys):
-    assert main(["open", "runs", "--address", "auto"]) == 2
-    assert capsys.readouterr().err == "fa-tui: --address is of a Ray cluster; add --engine ray\n"
+    assert (
+        complaint(capsys, "open", "runs", "--address", "auto")
+        == "fa-tui: --address is of a Ray cluster; add --engine ray\n"
+    )
     assert not handed

@@ -5,15 +5,14 @@ import json
 import pytest
 
 from fa_core.formats import scan
-from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.follow import Reading
 from fa_tui.session import merged
 from fa_tui.settings import settings_file
-from fa_tui.terminal import abilities
 from tests.fa_tui.looks import running
+from tests.fa_tui.printing import complaint, printed, printed_json
 
-GIVEN = ("--h0", "8.7", "--depth", "4", "--frozen-baseline", "0.349")
+GIVEN = ["--h0", "8.7", "--depth", "4", "--frozen-baseline", "0.349"]
 
 
 @pytest.fixture
@@ -24,49 +23,37 @@ def penalty_log(tmp_path):
     return path
 
 
-def shown(capsys, *args):
-    assert main(["show", *map(str, args)]) == 0
-    return capsys.readouterr().out
-
-
 def test_the_published_penalty_case_is_reached_with_options(penalty_log, capsys):
-    (row,) = json.loads(shown(capsys, penalty_log, *GIVEN, "--format", "json"))
+    (row,) = printed_json(capsys, "show", penalty_log, *GIVEN)
     assert row["max_per_block_growth"] == pytest.approx(8.0, abs=0.01)
     assert (row["coverage"], row["flags"]) == ("ab", "d")
     assert row["evidence"] == {"a": "bound", "b": "proxy", "d": "assumed"}
 
 
 def test_a_bound_and_a_proxy_are_marked_in_the_table_with_a_legend(penalty_log, capsys):
-    table = shown(capsys, penalty_log, *GIVEN)
+    table = printed(capsys, "show", penalty_log, *GIVEN)
     line = next(line for line in table.splitlines() if line.strip().startswith("dfa"))
     assert "≥7.998" in line and "≈1e-4" in line and "+1.35" in line
     assert "≥: only a lower bound" in table
-    assert "≥7.998" in shown(capsys, penalty_log, *GIVEN, "--format", "markdown")
+    assert "≥7.998" in printed(capsys, "show", penalty_log, *GIVEN, "--format", "markdown")
 
 
 def test_exact_numbers_are_not_marked(published_table, capsys):
-    table = shown(capsys, published_table, *GIVEN)
+    table = printed(capsys, "show", published_table, *GIVEN)
     assert "≥" not in table and "≈" not in table
-    assert all(
-        "evidence" not in row
-        for row in json.loads(shown(capsys, published_table, "--format", "json"))
-    )
+    assert all("evidence" not in row for row in printed_json(capsys, "show", published_table))
 
 
 @pytest.mark.parametrize(
     "given", [("--h0", "8.7"), ("--depth", "4"), ("--h0", "-1", "--depth", "4")]
 )
 def test_half_a_bound_or_one_that_cannot_be_meant_is_a_usage_error(penalty_log, capsys, given):
-    assert main(["show", str(penalty_log), *given]) == 2
-    assert "--h0" in capsys.readouterr().err
+    assert "--h0" in complaint(capsys, "show", penalty_log, *given)
 
 
 async def test_the_explorer_bounds_a_log_too_also_when_it_changes_and_its_command_says_so(
-    penalty_log, monkeypatch
+    penalty_log, started
 ):
-    started = []
-    monkeypatch.setattr(abilities, "on_a_terminal", lambda: True)
-    monkeypatch.setattr(ExplorerApp, "run", lambda self: started.append(self) or 0)
     assert main(["open", str(penalty_log), *GIVEN]) == 0
     session = started[0].session
     assert session.rows[0].report.max_per_block_growth == pytest.approx(8, 0.01)
@@ -88,14 +75,13 @@ def foreign_log(tmp_path):
 
 
 def test_commands_read_columns_that_are_named(foreign_log, capsys):
-    line = ["timeline", str(foreign_log), "--format", "json"]
-    assert main([*line, "--columns", "acc=val_acc"]) == 0
-    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    line = ["timeline", foreign_log]
+    (run,) = printed_json(capsys, *line, "--columns", "acc=val_acc")["runs"]
     assert run["final_acc"] == 0.5
-    assert main(line) == 3
-    assert "epoch, val_acc; name them, --columns acc=val_acc" in capsys.readouterr().err
-    assert main([*line, "--columns", "accuracy=val_acc"]) == 2
-    assert "unknown number in --columns 'accuracy'" in capsys.readouterr().err
+    assert "epoch, val_acc; name them, --columns acc=val_acc" in complaint(capsys, *line, code=3)
+    assert "unknown number in --columns 'accuracy'" in complaint(
+        capsys, *line, "--columns", "accuracy=val_acc"
+    )
 
 
 @pytest.mark.parametrize(
@@ -108,11 +94,8 @@ def test_commands_read_columns_that_are_named(foreign_log, capsys):
     ],
 )
 def test_the_explorer_reads_columns_of_the_command_line_or_of_the_settings(
-    foreign_log, monkeypatch, settings, options, read
+    foreign_log, started, settings, options, read
 ):
-    started = []
-    monkeypatch.setattr(abilities, "on_a_terminal", lambda: True)
-    monkeypatch.setattr(ExplorerApp, "run", lambda self: started.append(self) or 0)
     settings_file().parent.mkdir(parents=True, exist_ok=True)
     settings_file().write_text(settings)
     assert main(["open", str(foreign_log.parent), *options]) == 0

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from fa_core.errors import UsageError
 from fa_core.formats import Trace, scan
-from fa_core.formats.rows import AuditRow
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.report_facts import DiagnosticThresholds
@@ -26,7 +25,9 @@ from fa_tui.share import (
 )
 from fa_tui.views.epochs import traces_of
 from fa_tui.views.filters import Filter
+from tests.fa_core.rows import row_of
 from tests.fa_tui.looks import app_on, opened, running
+from tests.fa_tui.printing import printed_json
 
 STRICT = DiagnosticThresholds(h_norm_explosion_ratio=5)
 
@@ -97,8 +98,7 @@ def test_a_name_that_cannot_be_is_refused_while_it_is_typed(tmp_path, monkeypatc
 )
 def test_the_command_prints_the_same_verdicts(published_table, rows, capsys, thresholds, baseline):
     command = command_line("show", [published_table], [], thresholds, baseline)
-    assert main([*command, "--format", "json"]) == 0
-    shown = [record["verdict"] for record in json.loads(capsys.readouterr().out)]
+    shown = [record["verdict"] for record in printed_json(capsys, *command)]
     assumed = [row.judged_by(baseline) if baseline else row for row in rows]
     assert shown == [row.report.with_thresholds(thresholds).words for row in assumed]
 
@@ -132,10 +132,7 @@ async def test_an_analysis_gives_what_its_command_prints(
 
 async def test_no_command_is_offered_for_marked_runs_that_no_filter_can_name(tmp_path):
     report = DiagnosticReport(headline_acc=0.5)
-    rows = [
-        AuditRow(source=str(tmp_path), key=f"my dfa_s{n}", method="dfa", seed=n, report=report)
-        for n in range(3)
-    ]
+    rows = [row_of(f"my dfa_s{n}", tmp_path, method="dfa", report=report) for n in range(3)]
     app = app_on(Session(rows))
     async with running(app):
         app.show(app.session.but(marked=frozenset({1})))
@@ -149,10 +146,8 @@ def test_of_two_runs_of_one_name_the_trace_next_to_the_audit_is_taken():
         Trace(source=str(Path(side, "dfa_s42", "trace.jsonl")), **name)
         for side in ("left", "right")
     )
-    assert traces_of([AuditRow(source=str(Path("left", "dfa_s42")), **name)], [left, right]) == [
-        left
-    ]
-    table = AuditRow(source="audits.json", **name)
+    assert traces_of([row_of("dfa_s42", "left/dfa_s42")], [left, right]) == [left]
+    table = row_of("dfa_s42", "audits.json")
     assert traces_of([table], [right]) == [], (
         "another run of its name is not shown as if it were this one"
     )
@@ -163,4 +158,4 @@ def test_of_two_runs_of_one_name_the_trace_next_to_the_audit_is_taken():
     ):
         assert traces_of([replace(table, checkpoint=str(folder))], [left, right]) == [right]
     logged = [replace(left, source="log.json", key=key) for key in ("dfa_s1", "dfa_s42")]
-    assert traces_of([AuditRow(source="log.json", **name)], logged) == logged[1:]
+    assert traces_of([row_of("dfa_s42", "log.json")], logged) == logged[1:]

@@ -1,26 +1,21 @@
 """The seeds of a method over their epochs, and the table of first fires."""
 
-from __future__ import annotations
-
 import math
-from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from fa_core.formats import Trace, TraceEpoch, scan
-from fa_core.formats.rows import AuditRow
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.report_facts import DiagnosticThresholds
-from fa_tui.app import ExplorerApp
 from fa_tui.session import Session
 from fa_tui.views.glyphs import UNICODE
 from fa_tui.views.looks import look_at
 from fa_tui.views.scale import Scale
 from fa_tui.widgets.epoch_chart import LOSS, SHOWN, epoch_chart, fire_point, points_of, scale_of
 from tests.fa_core.analysis.runs import timeline
+from tests.fa_core.rows import row_of
 from tests.fa_tui.looks import app_on, opened, running, settled
 from tests.fa_tui.looks import below_tabs as screen_text
 from tests.fa_tui.scenes import epochs as epochs_of
@@ -29,15 +24,15 @@ from tests.fa_tui.waiting import until
 
 
 @pytest.fixture
-def app() -> ExplorerApp:
+def app():
     return app_on(epochs_of())
 
 
-async def _open(pilot: Any, *keys: str) -> Any:
+async def _open(pilot, *keys):
     return await opened(pilot, "T", *keys)
 
 
-def test_the_chart_has_every_recorded_value_the_first_fires_and_the_thresholds() -> None:
+def test_the_chart_has_every_recorded_value_the_first_fires_and_the_thresholds():
     runs = [
         timeline(trace("dfa", seed, rate), frozen_baseline=0.5)
         for seed, rate in ((1, 2.0), (2, 1.6))
@@ -65,21 +60,19 @@ def test_the_chart_has_every_recorded_value_the_first_fires_and_the_thresholds()
     assert points_of(runs[0], LOSS)[1] == (2.0, 0.5)
 
 
-def test_a_value_that_is_not_finite_fires_at_the_top_of_the_chart() -> None:
+def test_a_value_that_is_not_finite_fires_at_the_top_of_the_chart():
     curve = fire_point([(1.0, 2.0), (2.0, math.nan)], 2, Scale(1.0, 100.0, log=True), UNICODE)
     assert (curve.points, curve.mark) == ([(2.0, 100.0)], UNICODE.nonfinite)
 
 
-def test_noise_of_an_accuracy_does_not_fill_its_axis_and_no_axis_goes_beyond_one() -> None:
+def test_noise_of_an_accuracy_does_not_fill_its_axis_and_no_axis_goes_beyond_one():
     accuracy = SHOWN[3]
     calm = scale_of([0.6101, 0.6107], accuracy)
     assert calm.hi - calm.lo > 0.0199
     assert scale_of([0.2, 1.0], accuracy).hi == 1.0
 
 
-async def test_a_larger_terminal_never_has_a_smaller_chart_and_it_has_half_of_the_height(
-    app: ExplorerApp,
-) -> None:
+async def test_a_larger_terminal_never_has_a_smaller_chart_and_it_has_half_of_the_height(app):
     async with running(app, (40, 10)) as pilot:
         screen = await _open(pilot)
         before = (0, 0)
@@ -94,7 +87,7 @@ async def test_a_larger_terminal_never_has_a_smaller_chart_and_it_has_half_of_th
             (200, 60),
         ):
             await pilot.resize_terminal(*size)
-            await until(pilot, lambda size=size: app.screen.size == size)  # type: ignore[misc]
+            await until(pilot, lambda size=size: app.screen.size == size)
             await pilot.pause()
             canvas = screen.canvas.size
             assert canvas.height * 2 >= size[1]
@@ -103,9 +96,7 @@ async def test_a_larger_terminal_never_has_a_smaller_chart_and_it_has_half_of_th
             before = canvas
 
 
-async def test_a_line_is_a_method_whose_seeds_are_drawn_and_a_threshold_moves_both(
-    app: ExplorerApp,
-) -> None:
+async def test_a_line_is_a_method_whose_seeds_are_drawn_and_a_threshold_moves_both(app):
     async with running(app) as pilot:
         screen = await _open(pilot, "3")
         assert "bp  ○ s1  □ s2" in screen_text(app).splitlines()[0]
@@ -120,23 +111,18 @@ async def test_a_line_is_a_method_whose_seeds_are_drawn_and_a_threshold_moves_bo
         assert screen.table.text[2][:3] == ["dfa", "1/2", "2/2"]
         await pilot.press("escape", "5")
         await settled(pilot, screen)
-        assert screen.canvas.chart is not None
         assert screen.canvas.chart.curves[0].points[0] == (1.0, 1.0)
 
 
-async def test_the_run_under_the_cursor_of_the_matrix_is_on_the_chosen_line(
-    app: ExplorerApp,
-) -> None:
+async def test_the_run_under_the_cursor_of_the_matrix_is_on_the_chosen_line(app):
     async with running(app, (80, 24)) as pilot:
         await pilot.press("down")
         await _open(pilot)
         assert "dfa  ○ s1" in screen_text(app).splitlines()[0]
 
 
-async def test_the_runs_are_those_in_scope_and_a_scope_without_a_trace_says_so(
-    app: ExplorerApp,
-) -> None:
-    lone = AuditRow(source="audits.json", key="dfa_s1", method="dfa", seed=1)
+async def test_the_runs_are_those_in_scope_and_a_scope_without_a_trace_says_so(app):
+    lone = row_of("dfa_s1", "audits.json")
     app = app_on(Session([*epochs_of().rows, lone], traces=four_traces()))
     async with running(app, (80, 24)) as pilot:
         await pilot.press("slash", *"source:audits", "enter")
@@ -149,9 +135,7 @@ async def test_the_runs_are_those_in_scope_and_a_scope_without_a_trace_says_so(
         assert [row[0] for row in screen.table.text[1:]] == ["bp", "dfa"]
 
 
-async def test_a_growing_trace_and_a_new_run_are_followed_on_the_same_line(
-    app: ExplorerApp,
-) -> None:
+async def test_a_growing_trace_and_a_new_run_are_followed_on_the_same_line(app):
     async with running(app, (80, 24)) as pilot:
         screen = await _open(pilot, "down")
         longer = replace(trace("bp", 3, 1.1, epochs=25), unfinished=True)
@@ -163,10 +147,10 @@ async def test_a_growing_trace_and_a_new_run_are_followed_on_the_same_line(
         await pilot.press("home")
         await settled(pilot, screen)
         assert "△ s3   last line incomplete" in screen_text(app).splitlines()[0]
-        assert screen.canvas.chart is not None and screen.canvas.chart.x.hi == 25.0
+        assert screen.canvas.chart.x.hi == 25.0
 
 
-async def test_what_is_not_recorded_not_judged_or_skipped_is_said(tmp_path: Path) -> None:
+async def test_what_is_not_recorded_not_judged_or_skipped_is_said(tmp_path):
     path = tmp_path / "dfa_s1.jsonl"
     path.write_text(
         '{"epoch": 1, "test_acc": 0.4}\n{"epoch": 2, "test_acc": 61}\n{"epoch": 3, "test_acc": 0.5}\n'
@@ -185,7 +169,7 @@ async def test_what_is_not_recorded_not_judged_or_skipped_is_said(tmp_path: Path
         await until(pilot, lambda: "61.0" in screen_text(app))
 
 
-async def test_one_epoch_has_one_number_on_its_axis() -> None:
+async def test_one_epoch_has_one_number_on_its_axis():
     alone = Trace(
         source="a.jsonl",
         key="bp_s1",
@@ -200,19 +184,15 @@ async def test_one_epoch_has_one_number_on_its_axis() -> None:
         assert axis.split() == ["7", "accuracy", "by", "epoch"]
 
 
-async def test_a_methods_baseline_replaces_the_one_of_its_audit() -> None:
+async def test_a_methods_baseline_replaces_the_one_of_its_audit():
     runs = [trace("dfa", 42, 1.0, epochs=3), trace("bp", 42, 1.0, epochs=3)]
     report = DiagnosticReport(bp_grad_norms=[0.1], headline_acc=0.5, frozen_baseline_acc=0.3)
-    rows = [
-        AuditRow(source=one.source, key=one.key, method=one.method, seed=42, report=report)
-        for one in runs
-    ]
+    rows = [row_of(one.key, one.source, report=report) for one in runs]
     session = Session(rows, traces=runs, baseline=FrozenBaseline(0.2, {"dfa": 0.1}))
     async with running(app_on(session)) as pilot:
         screen = await _open(pilot, "home", "4")
         baselines = []
         for _ in range(2):
-            assert screen.canvas.chart is not None
             baselines += [round(limit - 0.02, 6) for limit, _ in screen.canvas.chart.limits]
             await pilot.press("down")
             await settled(pilot, screen)

@@ -1,28 +1,24 @@
 """Diagnostics whose interval holds the threshold: in cells, on the sliders, in tables and as an exit code."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.reporting.records import record
 from fa_tui.app import ExplorerApp
-from fa_tui.cli import main
 from fa_tui.session import Session
 from fa_tui.views.columns import ordered
 from fa_tui.views.filters import Filter
-from fa_tui.views.glyphs import ASCII, UNICODE, Glyphs
+from fa_tui.views.glyphs import ASCII, UNICODE
 from fa_tui.widgets.detail import RunPage
+from tests.fa_core.rows import row_of
 from tests.fa_tui.conftest import COLOURFUL, PLAIN
 from tests.fa_tui.looks import cell_at_cursor, running, screen_text
+from tests.fa_tui.printing import printed, printed_json
 
-PASSES: dict[str, Any] = {
+PASSES = {
     "residual_norms": [1.0, 2.0],
     "bp_grad_norms": [1e-2, 1e-3],
     "cross_batch_stability": 0.25,
@@ -38,26 +34,20 @@ ALMOST = {**PASSES, "cross_batch_stability": 0.35, "intervals": {"stability": [0
 FIRES = {**PASSES, "residual_norms": [1.0, 90.0], "intervals": {"growth": [80.0, 99.0]}}
 
 
-def rows_of(**reports: dict[str, Any]) -> list[AuditRow]:
+def rows_of(**reports):
     return [
-        AuditRow(
-            source="audit.json",
-            key=key,
-            method=key,
-            seed=1,
-            report=DiagnosticReport.from_dict(report),
-        )
+        row_of(key, "audit.json", seed=1, report=DiagnosticReport.from_dict(report))
         for key, report in reports.items()
     ]
 
 
-def written(folder: Path, **reports: dict[str, Any]) -> str:
+def written(folder, **reports):
     path = folder / "audit.json"
     path.write_text(json.dumps({"reports": reports}))
     return str(path)
 
 
-async def test_a_run_is_marked_while_the_slider_is_in_its_interval() -> None:
+async def test_a_run_is_marked_while_the_slider_is_in_its_interval():
     app = ExplorerApp(Session(rows_of(bp=DOUBTFUL, fa=PASSES)), title="runs", terminal=PLAIN)
     async with running(app) as pilot:
         shown = []
@@ -73,7 +63,7 @@ async def test_a_run_is_marked_while_the_slider_is_in_its_interval() -> None:
         ]
 
 
-async def test_the_interval_of_the_run_under_the_cursor_is_on_the_track_and_stays_there() -> None:
+async def test_the_interval_of_the_run_under_the_cursor_is_on_the_track_and_stays_there():
     app = ExplorerApp(Session(rows_of(bp=DOUBTFUL, fa=PASSES)), title="runs", terminal=COLOURFUL)
     async with running(app) as pilot:
         await pilot.press("c", *"0.35", "enter")
@@ -82,7 +72,7 @@ async def test_the_interval_of_the_run_under_the_cursor_is_on_the_track_and_stay
             app.explorer.sliders.sliders["c"] if app.explorer.sliders else pytest.fail("no sliders")
         )
 
-        def lines() -> tuple[str, str]:
+        def lines():
             above, track = (slider.render_line(y).text for y in range(2))
             return above[:25], track[25:-36]
 
@@ -102,9 +92,9 @@ async def test_the_interval_of_the_run_under_the_cursor_is_on_the_track_and_stay
 
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
 @pytest.mark.parametrize("width", [31, 43, 60, 90])
-def test_the_detail_pane_breaks_no_interval_and_cuts_nothing(width: int, glyphs: Glyphs) -> None:
+def test_the_detail_pane_breaks_no_interval_and_cuts_nothing(width, glyphs):
     report = replace(DiagnosticReport.from_dict(DOUBTFUL), batch_size=64)
-    row = AuditRow(source="a.json", key="bp", method="bp", report=report)
+    row = row_of("bp", "a.json", report=report)
     page = RunPage(row, width, glyphs)
     judged = Session([row])
     shown = page.lines(judged.thresholds, (judged.flags[0], judged.undecided[0]))
@@ -117,26 +107,21 @@ def test_the_detail_pane_breaks_no_interval_and_cuts_nothing(width: int, glyphs:
     assert text.count("(") == text.count(")")
 
 
-def test_orders_and_filters_that_follow_the_thresholds() -> None:
+def test_orders_and_filters_that_follow_the_thresholds():
     session = Session(rows_of(bp=DOUBTFUL, fa=PASSES, dfa=ALMOST))
     assert all(Filter(term).live for term in ("flag:a", "undecided:c", "is:undecided"))
     assert ordered(session, range(3), "verdict") == [1, 0, 2]
 
 
-def test_show_gives_the_intervals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_gives_the_intervals(tmp_path, capsys):
     path = written(tmp_path, bp=DOUBTFUL, ep=PASSES)
-
-    def shown(form: str) -> str:
-        assert main(["show", path, "--format", form]) == 0
-        return capsys.readouterr().out
-
-    assert "bp: (c) undecided: the 95% interval holds 0.3" in shown("table")
-    bp, ep = json.loads(shown("json"))
+    assert "bp: (c) undecided: the 95% interval holds 0.3" in printed(capsys, "show", path)
+    bp, ep = printed_json(capsys, "show", path)
     assert bp["intervals"]["stability"] == [0.1, 0.4] and "intervals" not in ep
     assert bp["intervals"]["margin_pp"] == pytest.approx([5.0, 7.0])
 
 
-def test_an_export_has_the_ends_of_every_interval() -> None:
+def test_an_export_has_the_ends_of_every_interval():
     (row,) = rows_of(bp=DOUBTFUL)
     found = record(row, row.report)
     ends = (found["cross_batch_stability_low"], found["cross_batch_stability_high"])

@@ -932,3 +932,39 @@ class PoolsByAttention(CopiesFirst):
         for block in self.blocks:
             hidden.append(block(hidden[-1]))
         return self.head(self.pool(hidden[-1])), hidden
+
+
+class SpreadLater(Spread):
+    """The code is repeated between two blocks."""
+
+    def states(self, x):
+        hidden = [self.embed(x)]
+        for l, block in enumerate(self.blocks):
+            read = hidden[-1][:, None].expand(-1, 3, -1) if l == 1 else hidden[-1]
+            hidden.append(block(read))
+        return self.head(hidden[-1].mean(1)), hidden
+
+
+class ComplexHalves(Halves):
+    """The halves are real and imaginary parts."""
+
+    def states(self, x):
+        hidden = [self.embed(x)]
+        for block in self.blocks:
+            whole = torch.view_as_complex(hidden[-1].view(-1, D // 2, 2))
+            hidden.append(torch.stack(block(whole.real, whole.imag), -1).flatten(1))
+        return self.head(hidden[-1]), hidden
+
+
+class Directions(CopiesFirst):
+    """The head reads directions, as a cosine head does; an activation lies behind the last sum."""
+
+    def __init__(self):
+        super().__init__()
+        self.act, self.normed = nn.Tanh(), nn.Identity()
+
+    def states(self, x):
+        hidden = [self.embed(x)]
+        for block in self.blocks:
+            hidden.append(block(hidden[-1]))
+        return self.head(self.normed(F.normalize(self.act(hidden[-1]), dim=1))), hidden

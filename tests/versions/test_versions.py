@@ -12,10 +12,10 @@ from fa_core.audit.audit import Measuring, audit
 from fa_core.audit.devices import Execution
 from fa_core.audit.jobs import MeasureOptions
 from fa_core.formats import scan
-from fa_core.formats.rows import AuditRow
 from fa_tui.cli import COMMANDS, main
 from fa_tui.session import Session
 from tests.conftest import REPOSITORY
+from tests.fa_core.rows import row_of
 from tests.fa_tui.looks import app_on, screen_text
 from tests.fa_tui.waiting import until
 
@@ -43,9 +43,7 @@ def test_a_worker_process_measures_and_the_audit_file_reads_back(tmp_path, monke
     checkpoint = tmp_path / "dfa_s42.json"
     network = {"arch": "resmlp", "arch_args": {"d": 8, "L": 2}, "data": "synthetic"}
     checkpoint.write_text(json.dumps({"provenance": network, "growth": 99.0}))
-    row = AuditRow(
-        source=str(checkpoint), key="dfa_s42", method="dfa", seed=42, checkpoint=str(checkpoint)
-    )
+    row = row_of("dfa_s42", checkpoint, ...)
     out = tmp_path / "audit.json"
     how = Measuring(execution=Execution(device="cpu"))
     finished = audit([row], out, MeasureOptions(data="synthetic"), how)

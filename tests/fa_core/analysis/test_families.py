@@ -16,20 +16,6 @@ def setup(**recipe):
     }
 
 
-def test_runs_of_other_networks_never_join_a_penalty_line():
-    axes = {}, {"arch": "studentnet"}, {"ln": "none"}, {"lam": 0.01}
-    ((only, rows),) = families(table(*(row(axes=one) for one in axes)))
-    assert (only.method, rows) == ("dfa", [0, 3])
-
-
-def test_each_network_with_two_penalties_has_a_family_of_its_own():
-    runs = table(*(row(axes={"d": d, "lam": lam}) for d in (128, 256) for lam in (0.0, 0.01)))
-    assert [(one.axes, rows) for one, rows in families(runs)] == [
-        ({"d": 128}, [0, 1]),
-        ({"d": 256}, [2, 3]),
-    ]
-
-
 def test_seeds_of_one_penalty_are_one_point():
     assert families(table(*seeds_of("dfa", 1.0, 2.0, axes={"lam": 0.1}))) == []
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core.analysis.seeds import over_seeds
-from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.reporting.sections.analyses import fires_on, seeds_blocks
 from tests.fa_core.analysis.runs import row, seeds_of, table
+from tests.fa_core.rows import row_of
 
 
 def group_of(*rows):
@@ -29,16 +29,6 @@ def test_mean_and_std_equal_the_textbook_ones(values):
     assert stat.geometric_mean == pytest.approx(statistics.geometric_mean(values))
     assert stat.factor == pytest.approx(math.exp(statistics.stdev(map(math.log, values))), rel=1e-6)
     assert (stat.n, stat.min, stat.max) == (len(values), min(values), max(values))
-
-
-def test_the_published_penalty_case_fires_at_one_lambda_and_passes_at_the_other():
-    strong = seeds_of("dfa", 0.3625, 0.363, 0.3635, of="acc", baseline=0.349, axes={"lam": 1e-2})
-    weak = row(acc=0.3721, baseline=0.349, axes={"lam": 1e-3})
-    analysis = over_seeds(table(*strong, weak))
-    by_lam = {group.axes["lam"]: group for group in analysis.groups}
-    assert (by_lam[1e-2].fired["d"], by_lam[1e-2].verdict) == (3, "walk-back")
-    assert (by_lam[1e-3].fired["d"], by_lam[1e-3].verdict) == (0, "trustworthy")
-    assert by_lam[1e-3].stats["margin_pp"].mean == pytest.approx(2.31)
 
 
 def test_the_same_runs_in_two_files_are_not_averaged_together():
@@ -80,7 +70,7 @@ def test_seeds_of_one_method_agree_in_source_kind_network_and_data(one, two, axe
     rows = []
     for seed, facts in enumerate((one, two, one)):
         report = DiagnosticReport(method_name="dfa", seed=seed, **facts)
-        rows.append(AuditRow(source=f"{seed}.json", key="", method="dfa", seed=seed, report=report))
+        rows.append(row_of("dfa", f"{seed}.json", seed=seed, report=report))
     found = over_seeds(table(*rows)).groups
     assert tuple(group.axes for group in found) == axes
     assert [group.seeds for group in found] == ([(0, 2), (1,)] if len(axes) > 1 else [(0, 1, 2)])

@@ -52,7 +52,7 @@ def test_separable_means_that_some_threshold_parts_the_groups(healthy, degenerat
     parts = any(not any(low) and all(high) for low, high in fires)
     assert found.separable == parts
     if parts:
-        assert found.gap is not None and found.gap > 1
+        assert found.gap > 1
 
 
 @pytest.mark.parametrize(

@@ -12,27 +12,6 @@ from fa_core.formats.audit_table import write_audit_table
 from fa_core.report.diagnostic_report import DiagnosticReport
 from tests.fa_core.rows import row_of
 
-NUMBERS = [
-    "residual_norms",
-    "bp_grad_norms",
-    "max_per_block_growth",
-    "g_L",
-    "h_L",
-    "cross_batch_stability",
-    "headline_acc",
-    "frozen_baseline_acc",
-    "margin_pp",
-    "flags",
-    "coverage",
-    "verdict",
-]
-
-
-def numbers(rows):
-    return [
-        [row.method, row.seed, *(getattr(row.report, name) for name in NUMBERS)] for row in rows
-    ]
-
 
 @pytest.fixture
 def published(published_table):
@@ -62,7 +41,9 @@ def test_an_unmeasured_drift_is_a_number_in_the_file_and_unmeasured_again_when_r
 def test_parts_of_an_audit_table_are_read_alone(tmp_path, published, published_table):
     whole = json.loads(published_table.read_text())
     write_json(tmp_path / "part.json", whole["reports"])
-    assert numbers(scan([tmp_path / "part.json"]).rows) == numbers(published)
+    assert [row.report for row in scan([tmp_path / "part.json"]).rows] == [
+        row.report for row in published
+    ]
     for value in ({"summary": whole["summary"]}, whole["summary"]):
         write_json(tmp_path / "part.json", value)
         rows = scan([tmp_path / "part.json"]).rows

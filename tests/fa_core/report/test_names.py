@@ -2,7 +2,6 @@
 
 import re
 import sys
-import zipfile
 from itertools import chain
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from fa_core.report.names import (
     unique_names,
 )
 from fa_core.sanitize import WHITE_SPACE, sanitize
+from tests.fa_core.formats.test_checkpoints import torch_zip
 
 TABLE = """
 state_bridge_s123                                       state_bridge 123
@@ -110,8 +110,7 @@ def test_several_roles_of_one_run_are_one_run_unless_they_are_named(tmp_path, li
     paths, taken = (part.split() for part in re.split("  +", line))
     for path in paths:
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        with zipfile.ZipFile(tmp_path / path, "w") as archive:
-            archive.writestr("archive/data.pkl", b"\x80\x02}.")
+        torch_zip(tmp_path / path)
     (tmp_path / "link").symlink_to(tmp_path / paths[0].partition("/")[0])
     rows = scan([tmp_path]).rows
     assert sorted(row.source for row in rows) == [str(tmp_path / path) for path in taken]
@@ -131,8 +130,7 @@ def test_a_folder_of_hydras_is_called_as_its_overrides_say(tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / ".hydra").symlink_to(said.parent)
     path.parent.mkdir()
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("archive/data.pkl", b"\x80\x02}.")
+    torch_zip(path)
     logs = {
         "log.csv": "epoch,test_acc\n1,0.5\n",
         "log.jsonl": '{"epoch": 1, "test_acc": 0.5}\n',

@@ -47,11 +47,16 @@ def assert_same_run(one, other):
     assert trace_of(one) == trace_of(other)
 
 
+def interrupted(data, folder, *of, epoch=2, **changes):
+    """A run that Ctrl-C ends in this epoch."""
+    with pytest.raises(KeyboardInterrupt):
+        trained(plan(*of, **changes), data, folder, progress=Interrupt(epoch))
+
+
 @pytest.mark.parametrize("method", KINDS)
 def test_a_resumed_run_reaches_the_same_weights(data, tmp_path, method):
     trained(plan(method, **KINDS[method]), data, tmp_path / "whole")
-    with pytest.raises(KeyboardInterrupt):
-        trained(plan(method, **KINDS[method]), data, tmp_path / "cut", progress=Interrupt(3))
+    interrupted(data, tmp_path / "cut", method, epoch=3, **KINDS[method])
     done = trained(plan(method, **KINDS[method]), data, tmp_path / "cut", resume=True)
     assert done.manifest.epochs_done == 4
     assert_same_run(tmp_path / "whole", tmp_path / "cut")
@@ -96,16 +101,14 @@ def test_a_run_killed_before_its_audit_gets_it(data, tmp_path, monkeypatch):
     ],
 )
 def test_a_run_is_only_resumed_as_what_it_is(data, tmp_path, change, told):
-    with pytest.raises(KeyboardInterrupt):
-        trained(plan(), data, tmp_path, progress=Interrupt(2))
+    interrupted(data, tmp_path)
     with pytest.raises(UsageError, match=f"the run there {told}"):
         trained(plan(**change), data, tmp_path, resume=True)
 
 
 @pytest.mark.parametrize("done", [-5, 0.5, "1", 2, 10**9])
 def test_no_more_epochs_are_done_than_the_trace_has(data, tmp_path, done):
-    with pytest.raises(KeyboardInterrupt):
-        trained(plan(), data, tmp_path, progress=Interrupt(2))
+    interrupted(data, tmp_path)
     saved = torch.load(tmp_path / RESUME, weights_only=False)
     saved["state"]["epochs_done"] = done
     torch.save(saved, tmp_path / RESUME)
@@ -130,8 +133,7 @@ def test_an_optimizer_goes_on_by_the_recipe_and_from_its_own_state_alone(data, t
         ],
         strict=True,
     ):
-        with pytest.raises(KeyboardInterrupt):
-            trained(plan("state_bridge"), data, folder, progress=Interrupt(2))
+        interrupted(data, folder, "state_bridge")
         saved = torch.load(folder / RESUME, weights_only=False)
         change(saved["state"]["training"])
         torch.save(saved, folder / RESUME)
@@ -143,8 +145,7 @@ def test_an_optimizer_goes_on_by_the_recipe_and_from_its_own_state_alone(data, t
 
 @pytest.mark.parametrize("broken", [b"", b"PK\x03\x04cut", None])
 def test_a_lost_or_broken_resume_file_says_what_to_do(data, tmp_path, broken):
-    with pytest.raises(KeyboardInterrupt):
-        trained(plan(), data, tmp_path, progress=Interrupt(2))
+    interrupted(data, tmp_path)
     (tmp_path / RESUME).unlink() if broken is None else (tmp_path / RESUME).write_bytes(broken)
     with pytest.raises(UnreadableInput, match=r"resume\.pt: cannot resume from it .*--overwrite"):
         trained(plan(), data, tmp_path, resume=True)

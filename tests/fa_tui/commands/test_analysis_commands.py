@@ -1,12 +1,7 @@
 """The analysis commands: the published figures as JSON, tables for reading, and words for what cannot be said."""
 
-from __future__ import annotations
-
 import json
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,25 +10,12 @@ from fa_core.analysis.threshold_sweep import sensitivities
 from fa_core.analysis.utility import decision_utility
 from fa_core.formats import load_audits
 from fa_core.formats.audit_table import write_audit_table
-from fa_core.formats.rows import AuditRow
-from fa_core.formats.table import AuditTable
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_tui.cli import main
+from tests.fa_core.rows import row_of
+from tests.fa_tui.printing import complaint, printed, printed_json, ran
 
 
-def run(capsys: pytest.CaptureFixture[str], *args: str | Path) -> tuple[int, str, str]:
-    code = main([str(arg) for arg in args])
-    printed = capsys.readouterr()
-    return code, printed.out, printed.err
-
-
-def run_json(capsys: pytest.CaptureFixture[str], *args: str | Path) -> Any:
-    code, out, _ = run(capsys, *args, "--format", "json")
-    assert code == 0
-    return json.loads(out)
-
-
-def write_trace(path: Path, fires_b: int, epochs: int = 100) -> None:
+def write_trace(path, fires_b, epochs=100):
     g_L = {epoch: 1e-9 if epoch >= fires_b else 1e-3 for epoch in range(1, epochs + 1)}
     lines = [
         {
@@ -47,7 +29,7 @@ def write_trace(path: Path, fires_b: int, epochs: int = 100) -> None:
     path.write_text("\n".join(map(json.dumps, lines)) + "\n")
 
 
-ANALYSES: dict[str, Callable[[AuditTable], object]] = {
+ANALYSES = {
     "seeds": lambda runs: over_seeds(runs).to_dict(),
     "utility": lambda runs: decision_utility(runs).to_dict(),
     "sweep": lambda runs: [one.to_dict() for one in sensitivities(runs)],
@@ -55,26 +37,19 @@ ANALYSES: dict[str, Callable[[AuditTable], object]] = {
 
 
 @pytest.mark.parametrize("command", ANALYSES)
-def test_json_holds_the_analysis_unrounded(
-    command: str, published_table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_holds_the_analysis_unrounded(command, published_table, capsys):
     expected = ANALYSES[command](load_audits([published_table]))
-    assert run_json(capsys, command, published_table) == json.loads(json.dumps(expected))
+    assert printed_json(capsys, command, published_table) == json.loads(json.dumps(expected))
 
 
 @pytest.mark.parametrize(
     "given", ["", "audit_table_s42_s123_s456.json", "audit_cnn_3seed.json", "main"]
 )
-def test_the_sweep_is_one_table_in_120_columns(
-    sample_runs: Path,
-    given: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_sweep_is_one_table_in_120_columns(sample_runs, given, monkeypatch, capsys):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     for width in (120, 80):
         monkeypatch.setenv("COLUMNS", str(width))
-        _, out, _ = run(capsys, "sweep", sample_runs / given)
+        out = printed(capsys, "sweep", sample_runs / given)
         lines = re.sub(r"\x1b\[[0-9;]*m", "", out).splitlines()
         assert max(map(len, lines)) <= width
         rows = [line for line in lines if line.startswith("(b) ‖g_L‖ < 1e-7")]
@@ -82,65 +57,51 @@ def test_the_sweep_is_one_table_in_120_columns(
         assert (len(rows) > 1) == (grouped and width == 80), "columns that do not fit stand below"
 
 
-def test_an_axis_and_a_spread_are_told_without_the_noise_of_floats(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_axis_and_a_spread_are_told_without_the_noise_of_floats(tmp_path, capsys):
     path = tmp_path / "audit.json"
     report = DiagnosticReport(
         residual_norms=[1.0, 2.0], bp_grad_norms=[1e-3, 1e-3], headline_acc=0.7
     )
     lams = (0.1 + 0.2, 0.1234567)
     rows = [
-        AuditRow(
-            source="a",
-            key=f"{lam}_{seed}",
-            method="dfa",
-            seed=seed,
-            report=report,
-            axes={"lam": lam},
-        )
+        row_of("dfa", "a", seed=seed, report=report, axes={"lam": lam})
         for lam in lams
         for seed in (1, 2, 3)
     ]
     write_audit_table(path, rows)
-    _, out, _ = run(capsys, "seeds", path)
+    out = printed(capsys, "seeds", path)
     assert "0.700 ± 0.000" in out and "dfa λ=0.1234567 " in out
     assert "0.300000" not in out and "0.70000" not in out
-    groups = run_json(capsys, "seeds", path)["groups"]
+    groups = printed_json(capsys, "seeds", path)["groups"]
     assert groups[0]["stats"]["headline_acc"]["std"] > 0, "there is noise to leave out"
     assert tuple(group["axes"]["lam"] for group in groups) == lams, "the data keep every digit"
 
 
-def test_what_a_filter_leaves_out_is_said_below_the_table(
-    published_table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_filter_leaves_out_is_said_below_the_table(published_table, capsys):
     given = (published_table, "--filter", "method:dfa seed:42")
     partly, healthy = (
         "- Only some runs of a method pass the filter: dfa 1 of 3.",
         "leaves out every healthy run",
     )
     for command in ("sweep", "utility", "seeds"):
-        out = run(capsys, command, *given)[1]
+        out = printed(capsys, command, *given)
         assert partly in out
         assert (healthy in out) == (command == "sweep")
-        assert "filter" not in run(capsys, command, published_table)[1]
-        assert "filter" not in run(capsys, command, *given, "--format", "json")[1]
+        assert "filter" not in printed(capsys, command, published_table)
+        assert "filter" not in printed(capsys, command, *given, "--format", "json")
 
 
-def test_sweep_takes_the_groups_from_the_user(
-    published_table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    a, *_ = run_json(capsys, "sweep", published_table, "--healthy", "bp")
+def test_sweep_takes_the_groups_from_the_user(published_table, capsys):
+    a, *_ = printed_json(capsys, "sweep", published_table, "--healthy", "bp")
     assert (a["healthy"]["runs"], a["degenerate"]["runs"], a["neither"]) == (3, 9, ["ep"])
-    a, *_ = run_json(capsys, "sweep", published_table, "--healthy", "none", "--degenerate", "DFA")
+    a, *_ = printed_json(
+        capsys, "sweep", published_table, "--healthy", "none", "--degenerate", "DFA"
+    )
     assert (a["healthy"]["runs"], a["degenerate"]["runs"]) == (0, 3)
-    code, _, err = run(capsys, "sweep", published_table, "--healthy", "pb")
-    assert code == 2 and "known: bp" in err
+    assert "known: bp" in complaint(capsys, "sweep", published_table, "--healthy", "pb")
 
 
-def test_the_bound_on_growth_is_taken_over_epochs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_bound_on_growth_is_taken_over_epochs(tmp_path, capsys):
     log = [
         {"epoch": epoch, "h_L_norm": 9.0 * 60.0 ** (2 * epoch), "test_acc": 0.3}
         for epoch in (1, 2, 3)
@@ -149,81 +110,65 @@ def test_the_bound_on_growth_is_taken_over_epochs(
         path = tmp_path / f"dfa_pen_lam{lam}_s42.json"
         path.write_text(json.dumps({"lam": lam, "seed": 42, "final_test_acc": 0.3, "log": entries}))
     given = (tmp_path, "--h0", "9", "--blocks", "4")
-    plain, penalised = run_json(capsys, "timeline", *given)["runs"]
+    plain, penalised = printed_json(capsys, "timeline", *given)["runs"]
     assert (plain["first_fire"]["a"], plain["evidence"]["a"]) == (2, "bound")
     assert penalised["first_fire"]["a"] is None
-    out = run(capsys, "timeline", *given)[1]
+    out = printed(capsys, "timeline", *given)
     assert "~ bound" in out and "– bound" not in out, (
         "a lower bound never shows that (a) does not fire"
     )
 
 
 @pytest.mark.parametrize("command", ["seeds", "sweep", "utility", "timeline"])
-def test_tables_name_what_is_missing(
-    command: str, published_cnn: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, err = run(capsys, command, published_cnn)
-    assert (code, err) == (0, "")
+def test_tables_name_what_is_missing(command, published_cnn, capsys):
+    out, err = ran(capsys, (command, published_cnn), 0)
+    assert err == ""
     assert "not measured" in out or "nothing to replay" in out
     assert "63.357×" not in out
 
 
-def test_timeline_prints_first_fires_and_savings(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_timeline_prints_first_fires_and_savings(tmp_path, capsys):
     for seed, epoch in ((42, 4), (123, 4), (456, 3)):
         write_trace(tmp_path / f"dfa_s{seed}.jsonl", epoch)
-    found = run_json(capsys, "timeline", tmp_path, "--stop-on", "b")
+    found = printed_json(capsys, "timeline", tmp_path, "--stop-on", "b")
     (method,) = found["methods"]
     assert (method["seeds"], method["first_fire"]["b"]) == ([42, 123, 456], [4, 4, 3])
-    code, out, _ = run(capsys, "timeline", tmp_path)
-    assert code == 0 and "4/4/3" in out and "96%" in out
+    out = printed(capsys, "timeline", tmp_path)
+    assert "4/4/3" in out and "96%" in out
 
 
-def test_a_growing_trace_is_followed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_growing_trace_is_followed(tmp_path, capsys, monkeypatch):
     path = tmp_path / "dfa_s42.jsonl"
     write_trace(path, fires_b=50, epochs=10)
 
-    def grow_once(*watched: Path) -> Iterator[set[object]]:
+    def grow_once(*watched):
         assert watched == (tmp_path,)
         write_trace(path, fires_b=5, epochs=12)
         yield set()
         raise KeyboardInterrupt
 
     monkeypatch.setattr("fa_tui.commands.analyses.watch", grow_once)
-    code, out, err = run(capsys, "timeline", tmp_path, "--follow")
-    assert (code, err) == (0, "")
+    out, err = ran(capsys, ("timeline", tmp_path, "--follow"), 0)
+    assert err == ""
     rows = [line.split() for line in out.splitlines() if line.strip().startswith("dfa_s42")]
     assert [row[1] for row in rows] == ["10", "12"]
     assert [row[3] for row in rows] == ["–", "5"]
 
 
-def test_a_seed_or_method_nobody_has_is_a_usage_error(
-    published_table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, _, err = run(capsys, "seeds", published_table, "--seeds", "7")
-    assert code == 2 and "present: 123, 42, 456" in err
-    code, _, err = run(capsys, "seeds", published_table, "--seeds", "x")
-    assert code == 2 and "whole number" in err
-    code, _, err = run(capsys, "seeds", published_table, "--methods", "xyz")
-    assert code == 2 and "--methods" in err
+def test_a_seed_or_method_nobody_has_is_a_usage_error(published_table, capsys):
+    assert "present: 123, 42, 456" in complaint(capsys, "seeds", published_table, "--seeds", "7")
+    assert "whole number" in complaint(capsys, "seeds", published_table, "--seeds", "x")
+    assert "--methods" in complaint(capsys, "seeds", published_table, "--methods", "xyz")
 
 
 @pytest.mark.parametrize(
     "command", ["seeds", "sweep", "utility", "timeline", "report --out never.html"]
 )
-def test_nothing_to_analyse_is_an_error_and_prints_no_table(
-    command: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_nothing_to_analyse_is_an_error_and_prints_no_table(command, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
-    code, out, err = run(capsys, *command.split(), "empty")
-    assert (code, out) == (3, "")
+    out, err = ran(capsys, (*command.split(), "empty"), 3)
+    assert out == ""
     assert "Traceback" not in err and err.count("\n") <= 2
     assert not (tmp_path / "never.html").exists()
 
@@ -232,18 +177,17 @@ def test_a_report_names_every_file_of_before_that_it_wrote_over(tmp_path, sample
     out = tmp_path / "r.md"
     (tmp_path / "r-other.svg").touch()
     table = sample_runs / "audit_table_s42_s123_s456.json"
-    _, files, said = run(capsys, "report", table, "--out", out)
+    files, said = ran(capsys, ("report", table, "--out", out), 0)
     assert "written over" not in said
-    _, _, said = run(capsys, "report", table, "--out", out)
+    said = complaint(capsys, "report", table, "--out", out, code=0)
     named = {line.split()[1] for line in said.splitlines() if "written over" in line}
     assert named == set(files.split()) and len(named) > 1
 
 
-def test_pitfalls_explain_with_the_installed_versions(capsys: pytest.CaptureFixture[str]) -> None:
+def test_pitfalls_explain_with_the_installed_versions(capsys):
     import torch
 
-    code, out, _ = run(capsys, "pitfalls", "norm-axis", "2", "half-flush")
-    assert code == 0
+    out = printed(capsys, "pitfalls", "norm-axis", "2", "half-flush")
     assert "1.142857" in out and "[5, 10]" in out and "0.0181" in out
     assert f"torch {torch.__version__}" in out
     assert [line[:2] for line in out.splitlines() if line[:1].isdigit()] == ["1.", "2.", "3."]

@@ -1,12 +1,9 @@
 """`fa-tui audit` and `fa-tui verify` as a person runs them: real processes, real (small) networks."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file, save_file
@@ -22,7 +19,7 @@ from tests.fa_core.audit.runs_for_tests import make_run, small_net
 from tests.fa_core.rows import row_of
 
 
-def fa_tui(words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+def fa_tui(words, cwd):
     """Run the program in a folder, on the processor."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-c", "import sys; from fa_tui.cli import main; sys.exit(main())"]
@@ -34,7 +31,7 @@ def fa_tui(words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def campaign(tmp_path_factory):
     """Three good runs, one of which grows, and one with a broken file."""
     folder = tmp_path_factory.mktemp("campaign")
     _, dfa, _, fa = (
@@ -51,7 +48,7 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def audited(campaign: Path) -> subprocess.CompletedProcess[str]:
+def audited(campaign):
     return fa_tui("audit runs --out audit.json --format json", campaign)
 
 

@@ -27,7 +27,6 @@ def progress(monkeypatch):
 
 
 def bars(progress):
-    assert progress._bars is not None
     return [(task.description, task.completed, task.total) for task in progress._bars.tasks]
 
 

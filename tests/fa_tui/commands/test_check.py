@@ -1,10 +1,6 @@
 """What `check` and `show` claim of runs: on what they are trustworthy, and what is no claim at all."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -15,25 +11,26 @@ from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.cli import main
 from fa_tui.session import Session
 from fa_tui.views.filters import Filter
+from tests.fa_tui.printing import complaint, printed, printed_json
 
-QUIET: dict[str, Any] = {"residual_norms": [1.0, 2.0], "bp_grad_norms": [1e-3, 1e-3]}
-ALL: dict[str, Any] = QUIET | {"credit": {"gamma": [0.4, 0.1]}}
-ONLY_A: dict[str, Any] = {"residual_norms": [1.0, 2.0]}
-DEEP: dict[str, Any] = {"headline_acc": 0.4, "frozen_baseline_acc": 0.3}
-FIRES: dict[str, Any] = {"residual_norms": [1.0, 100.0]}
-BOUND: dict[str, Any] = {"residual_norms": [30.0], "growth_bound": 8.2, "evidence": {"a": "bound"}}
-PROVEN: dict[str, Any] = {
+QUIET = {"residual_norms": [1.0, 2.0], "bp_grad_norms": [1e-3, 1e-3]}
+ALL = QUIET | {"credit": {"gamma": [0.4, 0.1]}}
+ONLY_A = {"residual_norms": [1.0, 2.0]}
+DEEP = {"headline_acc": 0.4, "frozen_baseline_acc": 0.3}
+FIRES = {"residual_norms": [1.0, 100.0]}
+BOUND = {"residual_norms": [30.0], "growth_bound": 8.2, "evidence": {"a": "bound"}}
+PROVEN = {
     "residual_norms": [30.0],
     "growth_bound": 82.0,
     "evidence": {"a": "bound"},
 }
-PROXY: dict[str, Any] = {"bp_grad_norms": [1e-3], "evidence": {"b": "proxy"}}
+PROXY = {"bp_grad_norms": [1e-3], "evidence": {"b": "proxy"}}
 FROM_A_RUN = {"frozen_baseline_from": "frozen_s1", "arch": "resmlp"}
-OPEN: dict[str, Any] = {"cross_batch_stability": 0.25, "intervals": {"stability": [0.1, 0.4]}}
-NOTHING: dict[str, Any] = {"notes": "not measured", "headline_acc": 0.4}
+OPEN = {"cross_batch_stability": 0.25, "intervals": {"stability": [0.1, 0.4]}}
+NOTHING = {"notes": "not measured", "headline_acc": 0.4}
 
 
-def written(folder: Path, **reports: dict[str, Any]) -> str:
+def written(folder, **reports):
     path = folder / "table.json"
     known = {f"{key}_s1": {"method_name": key, **fields} for key, fields in reports.items()}
     path.write_text(json.dumps({"reports": known}))
@@ -117,31 +114,24 @@ def written(folder: Path, **reports: dict[str, Any]) -> str:
     ],
 )
 def test_check_says_on_what_it_judges_and_exits_by_it(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    reports: dict[str, Any],
-    options: str,
-    code: int,
-    says: str,
-) -> None:
-    assert main(["check", written(tmp_path, **reports), *options.split()]) == code
-    assert says in capsys.readouterr().out
+    tmp_path, capsys, reports, options, code, says
+):
+    assert says in printed(
+        capsys, "check", written(tmp_path, **reports), *options.split(), code=code
+    )
 
 
-def test_a_control_is_what_the_record_calls_so_under_either_reading(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_control_is_what_the_record_calls_so_under_either_reading(tmp_path, capsys):
     path = written(tmp_path, frozen_mine=FIRES | {"method_name": "frozen"})
     (row,) = load_audits([path]).rows()
     assert (row.method, row.is_control, row.report.claim) == ("frozen_mine", True, "control")
     for protocol in ("v1", "v2"):
-        assert main(["check", path, "--protocol", protocol]) == 4
-        assert "nothing was judged" in capsys.readouterr().out
+        assert "nothing was judged" in printed(
+            capsys, "check", path, "--protocol", protocol, code=4
+        )
 
 
-def test_weights_that_changed_are_not_hidden_by_a_later_record_that_finds_none(
-    tmp_path: Path,
-) -> None:
+def test_weights_that_changed_are_not_hidden_by_a_later_record_that_finds_none(tmp_path):
     facts = {"checkpoint": "/gone/x.pt", "hashes": {"weights": "sha256:0"}}
     tables = []
     for name in "ab":
@@ -154,11 +144,8 @@ def test_weights_that_changed_are_not_hidden_by_a_later_record_that_finds_none(
 
 @pytest.mark.parametrize(("accuracies", "code"), [((0.3, 0.3), 0), ((0.1, 0.3), 4)])
 def test_two_frozen_runs_of_which_the_accuracies_differ_pass_no_gate(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    accuracies: tuple[float, float],
-    code: int,
-) -> None:
+    tmp_path, capsys, accuracies, code
+):
     net = {"arch": "resmlp", "data_hash": "1"}
     run = {**QUIET, "method_name": "dfa", "headline_acc": 0.4, "provenance": net}
     reports = {"dfa_s1": run}
@@ -166,17 +153,16 @@ def test_two_frozen_runs_of_which_the_accuracies_differ_pass_no_gate(
         own = {**run, "method_name": "frozen", "headline_acc": acc}
         reports[f"frozen_s1@{name}"] = {**own, "provenance": {**net, "checkpoint": name}}
     path = str(tmp_path / "table.json")
-    Path(path).write_text(json.dumps({"reports": reports}))
+    (tmp_path / "table.json").write_text(json.dumps({"reports": reports}))
     assert main(["check", path]) == code
     said = capsys.readouterr().out
     assert ("which fits as well, the accuracies differ" in said) is bool(code)
     assert main(["check", path, "--frozen-baseline", "dfa=0.2"]) == 0
 
 
-def test_controls_claim_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_controls_claim_nothing(tmp_path, capsys):
     path = written(tmp_path, bp=QUIET, frozen=FIRES, random_init=QUIET)
-    assert main(["show", path]) == 0
-    table = capsys.readouterr().out
+    table = printed(capsys, "show", path)
     assert (
         table.count("▫") == 3
         and "3 runs: 1 trustworthy on a, b, 0 need walk-back, 2 controls" in table
@@ -202,9 +188,7 @@ def test_controls_claim_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[st
     )
 
 
-def test_a_recorded_verdict_is_explained_by_the_thresholds_it_was_judged_at(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_recorded_verdict_is_explained_by_the_thresholds_it_was_judged_at(tmp_path, capsys):
     loose = DiagnosticReport(
         **QUIET | {"bp_grad_norms": [1e-3, 1e-9]}, thresholds=DiagnosticThresholds(1e-10)
     )
@@ -237,18 +221,17 @@ at_least = 2.0
 
 
 @pytest.fixture
-def claims(tmp_path: Path) -> Path:
+def claims(tmp_path):
     path = tmp_path / "claims.toml"
     path.write_text(CLAIMS)
     return path
 
 
 def test_a_line_each_claim_and_one_that_does_not_hold_is_exit_code_1(
-    published_table: Path, claims: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code = main(["check", str(published_table), "--methods", "bp,ep", "--claims", str(claims)])
-    lines = capsys.readouterr().out.splitlines()
-    assert code == 1
+    published_table, claims, capsys
+):
+    given = ("check", published_table, "--methods", "bp,ep", "--claims", claims)
+    lines = printed(capsys, *given, code=1).splitlines()
     assert lines[-4] == "DFA explodes: growth of dfa ≥ 100: not measured: no such run"
     assert "acc of bp ≥ 0.99: holds on 0 of 3; fails on s42, s123, s456 (" in lines[-3]
     assert "margin of ep ≥ 2: holds on 0 of 3; not measured on s42, s123, s456 (" in lines[-2]
@@ -258,9 +241,7 @@ def test_a_line_each_claim_and_one_that_does_not_hold_is_exit_code_1(
 @pytest.mark.parametrize(
     ("metric", "limit", "code"), [("margin", 2.0, 4), ("acc", 0.99, 1), ("acc", 0.1, 0)]
 )
-def test_a_claim_alone_decides_the_exit_code(
-    published_table: Path, tmp_path: Path, metric: str, limit: float, code: int
-) -> None:
+def test_a_claim_alone_decides_the_exit_code(published_table, tmp_path, metric, limit, code):
     claims = tmp_path / "claims.toml"
     claims.write_text(f"[[claim]]\nmethod = 'bp'\nmetric = '{metric}'\nat_least = {limit}\n")
     given = ["check", str(published_table), "--claims", str(claims)]
@@ -280,80 +261,59 @@ def test_a_claim_alone_decides_the_exit_code(
     ],
 )
 def test_a_claim_about_what_no_run_has_is_exit_code_2(
-    published_table: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    fields: str,
-    said: str,
-) -> None:
+    published_table, tmp_path, capsys, fields, said
+):
     claims = tmp_path / "claims.toml"
     claims.write_text(f"[[claim]]\nmetric = 'growth'\nat_most = 5.0\n{fields}")
-    assert main(["check", str(published_table), "--claims", str(claims)]) == 2
-    assert said in capsys.readouterr().err
+    assert said in complaint(capsys, "check", published_table, "--claims", claims)
 
 
-def test_json_holds_the_exit_code_every_run_and_every_claim(
-    published_table: Path, claims: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code = main(["check", str(published_table), "--claims", str(claims), "--format", "json"])
-    found = json.loads(capsys.readouterr().out)
-    assert found["exit_code"] == code == 1
+def test_json_holds_the_exit_code_every_run_and_every_claim(published_table, claims, capsys):
+    found = printed_json(capsys, "check", published_table, "--claims", claims, code=1)
+    assert found["exit_code"] == 1
     assert len(found["runs"]) == 15
     assert {run["outcome"] for run in found["runs"] if run["method"] == "dfa"} == {"failed"}
     assert [claim["outcome"] for claim in found["claims"]][:2] == ["holds", "fails"]
 
 
-def test_junit_has_a_case_for_every_run_and_claim(
-    published_table: Path, claims: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    main(["check", str(published_table), "--claims", str(claims), "--format", "junit"])
-    suites = ElementTree.fromstring(capsys.readouterr().out)
+def test_junit_has_a_case_for_every_run_and_claim(published_table, claims, capsys):
+    given = ("check", published_table, "--claims", claims, "--format", "junit")
+    suites = ElementTree.fromstring(printed(capsys, *given, code=1))
     assert suites.get("tests") == "18" and len(suites.findall(".//testcase")) == 18
     failures = suites.findall(".//failure")
     assert suites.get("failures") == str(len(failures)) == "11"
     assert {failure.get("type") for failure in failures} == {"failed", "undecided"}
 
 
-def test_a_file_that_cannot_be_read_is_an_error_in_every_form(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_cannot_be_read_is_an_error_in_every_form(tmp_path, capsys):
     written(tmp_path, bp=QUIET)
     (tmp_path / "broken.json").write_text('{"reports": ')
     (tmp_path / "broken.json").rename(tmp_path / "audit.json")
     given = ["check", str(tmp_path), str(tmp_path / "audit.json")]
-    assert main([*given, "--format", "junit"]) == 3
-    suites = ElementTree.fromstring(capsys.readouterr().out)
+    suites = ElementTree.fromstring(printed(capsys, *given, "--format", "junit", code=3))
     assert [error.get("message") for error in suites.findall(".//error")]
-    assert main([*given, "--format", "github"]) == 3
-    assert capsys.readouterr().out.startswith("::error file=")
-    assert main([*given, "--format", "json"]) == 3
-    assert json.loads(capsys.readouterr().out)["problems"]
+    assert printed(capsys, *given, "--format", "github", code=3).startswith("::error file=")
+    assert printed_json(capsys, *given, code=3)["problems"]
 
 
-def test_github_annotations_escape_names_from_files(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_github_annotations_escape_names_from_files(tmp_path, capsys):
     report = {"residual_norms": [1, 900, 900], "method_name": "50%,title=x::error::y"}
     (tmp_path / "a.json").write_text(json.dumps({"reports": {"x": report}}))
-    assert main(["check", str(tmp_path), "--format", "github"]) == 1
-    first = capsys.readouterr().out.splitlines()[0]
+    first = printed(capsys, "check", tmp_path, "--format", "github", code=1).splitlines()[0]
     head, _, message = first.partition("::")[2].partition("::")
     assert head.count("title=") == 2 and "%2Ctitle=x%3A%3Aerror%3A%3Ay" in head
     assert "50%25" in message
 
 
-def test_strict_json_is_json_and_names_what_is_not_finite(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_strict_json_is_json_and_names_what_is_not_finite(tmp_path, capsys):
     (tmp_path / "a.json").write_text(
         '{"method_name": "x", "residual_norms": [1, Infinity], "bp_grad_norms": [1, 0.1]}'
     )
 
-    def refuse(word: str) -> float:
+    def refuse(word):
         raise AssertionError(word)
 
-    main(["show", str(tmp_path), "--format", "json", "--strict-json"])
-    (run,) = json.loads(capsys.readouterr().out, parse_constant=refuse)
+    text = printed(capsys, "show", tmp_path, "--format", "json", "--strict-json")
+    (run,) = json.loads(text, parse_constant=refuse)
     assert run["h_L"] is None and run["not_finite"]["h_L"] == "inf"
-    main(["show", str(tmp_path), "--format", "json"])
-    assert "Infinity" in capsys.readouterr().out
+    assert "Infinity" in printed(capsys, "show", tmp_path, "--format", "json")

@@ -8,6 +8,7 @@ from fa_core.analysis.difference import NumberChange
 from fa_core.report.quantities import BY_NAME
 from fa_tui.cli import main
 from fa_tui.views.differences import change_text
+from tests.fa_tui.printing import printed, printed_json
 
 DFA = {
     "method_name": "dfa",
@@ -38,8 +39,7 @@ def old(tmp_path):
 def test_letters_and_numbers_that_changed_are_shown_old_and_new(old, tmp_path, capsys):
     tamed = DFA | {"residual_norms": [1.0, 3.0], "bp_grad_norms": [1e-3, 1e-4]}
     new = written(tmp_path / "new.json", dfa_s42=tamed, bp_s42=BP)
-    assert main(["diff", old, new]) == 1
-    out = capsys.readouterr().out
+    out = printed(capsys, "diff", old, new, code=1)
     (line,) = [line for line in out.splitlines() if line.startswith("dfa s42")]
     assert line.split()[2:4] == ["✗ab·d", "✗--·d"]
     assert "(a) growth 100 → 3, (b) ‖g_L‖ 1e-9 → 1e-4" in line
@@ -65,8 +65,7 @@ def test_what_changed_is_counted_by_the_given_thresholds_and_rounding_is_no_chan
     old, tmp_path, capsys, dfa, bp, limit, code, said
 ):
     new = written(tmp_path / "new.json", dfa_s42=DFA | dfa, bp_s42=BP | bp)
-    assert main(["diff", old, new, "--h-norm-explosion-ratio", limit]) == code
-    assert said in capsys.readouterr().out
+    assert said in printed(capsys, "diff", old, new, "--h-norm-explosion-ratio", limit, code=code)
 
 
 def test_a_change_has_as_many_digits_as_show_it():
@@ -79,15 +78,16 @@ def test_a_change_has_as_many_digits_as_show_it():
 
 def test_runs_that_came_or_went_are_listed(old, tmp_path, capsys):
     new = written(tmp_path / "new.json", dfa_s42=DFA, fa_s42=DFA | {"method_name": "fa"})
-    assert main(["diff", old, new, "--format", "json"]) == 1
-    states = {run["method"]: run["state"] for run in json.loads(capsys.readouterr().out)["runs"]}
+    states = {
+        run["method"]: run["state"]
+        for run in printed_json(capsys, "diff", old, new, code=1)["runs"]
+    }
     assert states == {"dfa": "same", "bp": "went", "fa": "came"}
 
 
 def test_json_has_both_sides_with_every_digit(old, tmp_path, capsys):
     new = written(tmp_path / "new.json", dfa_s42=DFA | {"headline_acc": 0.3107}, bp_s42=BP)
-    main(["diff", old, new, "--format", "json"])
-    runs = json.loads(capsys.readouterr().out)["runs"]
+    runs = printed_json(capsys, "diff", old, new, code=1)["runs"]
     (dfa,) = [run for run in runs if run["method"] == "dfa"]
     assert dfa["numbers"]["headline_acc"] == [0.31, 0.3107]
     assert (dfa["before"]["flags"], dfa["after"]["flags"]) == ("abd", "abd")
@@ -95,8 +95,9 @@ def test_json_has_both_sides_with_every_digit(old, tmp_path, capsys):
 
 def test_a_filter_may_leave_runs_of_one_side(old, tmp_path, capsys):
     new = written(tmp_path / "new.json", dfa_s42=DFA)
-    assert main(["diff", old, new, "--filter", "method:bp"]) == 1
-    assert "0 runs in both: 0 changed, 0 the same, 1 only in A" in capsys.readouterr().out
+    assert "0 runs in both: 0 changed, 0 the same, 1 only in A" in printed(
+        capsys, "diff", old, new, "--filter", "method:bp", code=1
+    )
 
 
 def test_two_paths_are_needed(old):
@@ -129,8 +130,7 @@ def test_what_else_differs_is_said_before_the_numbers(tmp_path, capsys):
             written(tmp_path / name, dfa_s1=report | {"method_name": "dfa"})
             for name, report in (("a.json", before), ("b.json", after))
         ]
-        assert main(["diff", *paths]) == 1
-        out = capsys.readouterr().out
+        out = printed(capsys, "diff", *paths, code=1)
         assert f"1 changed{said}, 0 the same" in out and unsaid not in out
         note = said.rpartition(", 1 ")[2]
         (line,) = [line for line in out.splitlines() if line.startswith("dfa s1")]

@@ -1,20 +1,18 @@
 """What `fa-tui doctor` finds."""
 
-import json
 from importlib import metadata
 
 import pytest
 
 from fa_core.audit.devices import TorchAnswer
 from fa_tui.app import ExplorerApp
-from fa_tui.cli import main
 from fa_tui.commands import doctor
 from fa_tui.session import Session
+from tests.fa_tui.printing import printed_json
 
 
 def test_every_area_is_there(capsys):
-    assert main(["doctor", "--format", "json"]) == 0
-    findings = {finding["name"]: finding for finding in json.loads(capsys.readouterr().out)}
+    findings = {finding["name"]: finding for finding in printed_json(capsys, "doctor")}
     assert {
         "python",
         "fa-tui",

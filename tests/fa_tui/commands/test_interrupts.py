@@ -43,7 +43,7 @@ asyncio.run(hold())
 """
 
 
-def test_a_lost_terminal_ends_the_explorer_while_it_computes() -> None:
+def test_a_lost_terminal_ends_the_explorer_while_it_computes():
     done = subprocess.run([sys.executable, "-c", HELD_UP], cwd=ROOT, check=False)
     assert done.returncode == 128 + signal.SIGHUP
 

@@ -6,13 +6,13 @@ from functools import cached_property
 import pytest
 from msgspec.structs import asdict
 
-from fa_core.formats.rows import AuditRow
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.commands.verdict_table import judged
 from fa_tui.options import Criteria
+from tests.fa_core.rows import row_of
 
 STRICT = DiagnosticThresholds(h_norm_explosion_ratio=2.0)
 REPORTS = [
@@ -31,9 +31,7 @@ PROPERTIES = [
 
 
 def _row(report):
-    return AuditRow(
-        source="a.json", key="dfa_s1", method="dfa", seed=1, report=report, axes={"lam": 0.1}
-    )
+    return row_of("dfa_s1", "a.json", report=report, axes={"lam": 0.1})
 
 
 @pytest.mark.parametrize("report", REPORTS)

@@ -6,7 +6,7 @@ from pathlib import Path
 import fa_core.formats.audit_table
 from fa_core.audit.worker import MEASURE
 from fa_core.errors import FaError
-from fa_tui.cli import main
+from tests.fa_tui.printing import complaint
 
 ENGINE_TESTS = Path(__file__).parents[2] / "fa_core" / "audit"
 
@@ -26,6 +26,5 @@ def test_a_disk_that_fails_ends_an_audit_in_one_line(tmp_path, monkeypatch, caps
         json.dumps({"reports": {"dfa_s1": {**report, "headline_acc": 0.5}}})
     )
     where = ["--data", "synthetic", "--device", "cpu", "--out", str(out)]
-    assert main(["audit", str(tmp_path / "runs.json"), *where]) == 3
-    last = capsys.readouterr().err.splitlines()[-1]
+    last = complaint(capsys, "audit", tmp_path / "runs.json", *where, code=3).splitlines()[-1]
     assert last == f"fa-tui: {out}: cannot write (Read-only file system)"

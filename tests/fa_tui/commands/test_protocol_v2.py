@@ -8,6 +8,7 @@ from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import recorded_flags
 from fa_core.report.verdict_text import second_reading
 from fa_tui.cli import main
+from tests.fa_tui.printing import complaint, printed
 
 EXPLODED = {"residual_norms": [1.0, 100.0], "bp_grad_norms": [1.0, 1e-9]}
 QUIET = {"residual_norms": [1.0, 1.0], "bp_grad_norms": [1.0, 1.0]}
@@ -57,14 +58,15 @@ def test_its_verdicts_in_published_lists_are_read_back():
 
 def test_show_check_and_report_take_it_and_no_other_command(sample_runs, tmp_path, capsys):
     published = str(sample_runs / "audit_table_s42_s123_s456.json")
-    assert main(["show", published, "--protocol", "v2"]) == 0
-    assert "FAIL(D1+D2+D3); Γ missing" in capsys.readouterr().out
-    assert main(["check", published, "--protocol", "v2"]) == 1
-    assert capsys.readouterr().out.splitlines()[-1] == "15 runs: 0 PASS"
-    assert main(["check", published, "--protocol", "v2", "--methods", "bp"]) == 4
-    assert "PASS; D3, Γ missing" in capsys.readouterr().out, "without Γ a run is open"
+    assert "FAIL(D1+D2+D3); Γ missing" in printed(capsys, "show", published, "--protocol", "v2")
+    assert (
+        printed(capsys, "check", published, "--protocol", "v2", code=1).splitlines()[-1]
+        == "15 runs: 0 PASS"
+    )
+    assert "PASS; D3, Γ missing" in printed(
+        capsys, "check", published, "--protocol", "v2", "--methods", "bp", code=4
+    ), "without Γ a run is open"
     out = tmp_path / "v2.md"
     assert main(["report", published, "--protocol", "v2", "--out", str(out)]) == 0
     assert "## Second reading" in out.read_text()
-    assert main(["seeds", published, "--protocol", "v2"]) == 2
-    assert "--protocol" in capsys.readouterr().err
+    assert "--protocol" in complaint(capsys, "seeds", published, "--protocol", "v2")

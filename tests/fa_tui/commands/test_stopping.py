@@ -67,7 +67,6 @@ def audit(folder):
 
 
 def hear(process, word):
-    assert process.stderr is not None
     heard = []
     for line in process.stderr:
         heard.append(line)

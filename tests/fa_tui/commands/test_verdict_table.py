@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.text import Text
 
 from fa_core.formats import load_audits
-from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.intervals import packed
 from fa_core.report.report_facts import DiagnosticThresholds
@@ -22,6 +21,7 @@ from fa_core.sanitize import in_json
 from fa_tui.commands import verdict_table
 from fa_tui.commands.verdict_table import doubts_of, markdown, numbers, print_rows
 from fa_tui.options import Criteria
+from tests.fa_core.rows import row_of
 from tests.fa_tui.odd_names import ODD_NAMES
 
 USUAL = Criteria(DiagnosticThresholds())
@@ -29,9 +29,9 @@ USUAL = Criteria(DiagnosticThresholds())
 
 def _rows(count):
     return [
-        AuditRow(
-            source="a.json",
-            key=f"run{number}",
+        row_of(
+            f"run{number}",
+            "a.json",
             method="method" * (1 + number % 7),
             seed=number,
             report=DiagnosticReport(
@@ -95,10 +95,7 @@ def test_names_of_any_characters_give_way_to_the_numbers(capsys, monkeypatch):
 
 @pytest.mark.parametrize("rows", [[], _rows(1), _rows(3)])
 def test_rows_make_the_json_that_python_writes(rows, capsys):
-    odd = [
-        AuditRow(source="a\u2028b\n.json", key=row.key, method=row.method, report=row.report)
-        for row in rows
-    ]
+    odd = [replace(row, source="a\u2028b\n.json") for row in rows]
     print_rows(odd, "json", USUAL)
     text = capsys.readouterr().out
     assert text == in_json(json.dumps(json.loads(text), indent=1, ensure_ascii=False)) + "\n"
@@ -137,16 +134,12 @@ def test_what_is_no_number_has_no_sign_and_what_is_infinite_has_one():
     report = DiagnosticReport(
         headline_acc=math.nan, frozen_baseline_acc=0.5, cross_batch_stability=math.inf
     )
-    acc, _, _, drift, margin, _ = numbers(
-        AuditRow(source="a.json", key="bp_s1", method="bp", report=report)
-    )
+    acc, _, _, drift, margin, _ = numbers(row_of("bp_s1", "a.json", report=report))
     assert (acc, drift, margin) == ("nan", "+inf", "nan")
 
 
 def test_a_bar_or_a_tag_in_a_name_leaves_the_markdown_table_whole():
-    row = AuditRow(
-        source="a.json", key="x", method="<i>a|b", report=DiagnosticReport(headline_acc=0.5)
-    )
+    row = row_of("x", "a.json", method="<i>a|b", report=DiagnosticReport(headline_acc=0.5))
     heading, _, line = markdown([row], USUAL)
     assert len(re.findall(r"(?<!\\)\|", line)) == heading.count("|")
     assert line.startswith(r"| &lt;i>a\|b |")

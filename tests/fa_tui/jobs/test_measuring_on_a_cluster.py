@@ -25,7 +25,6 @@ def asked(monkeypatch):
         found.append(how.execution)
         how.on_notice("Ray cluster at head:6379: 3 nodes")
         seen = how.on_event
-        assert seen is not None
         here = replace(
             how, execution=CPU, on_event=lambda view: seen(replace(view, device="a/cpu"))
         )

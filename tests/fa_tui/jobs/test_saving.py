@@ -10,22 +10,15 @@ from msgspec.structs import replace
 from fa_core.errors import UsageError
 from fa_core.formats import scan
 from fa_core.formats.audit_table import Journal
-from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import AUDIT, MANIFEST
 from fa_tui.jobs.measuring import Results, results_file
+from tests.fa_core.rows import row_of
 
 
 def row(checkpoint, growth=2.0, seed=42):
     report = DiagnosticReport(method_name="dfa", seed=seed, residual_norms=[1.0, growth])
-    return AuditRow(
-        source=checkpoint,
-        key="dfa_s42",
-        method="dfa",
-        seed=seed,
-        checkpoint=checkpoint,
-        report=report,
-    )
+    return row_of("dfa_s42", checkpoint, ..., seed=seed, report=report)
 
 
 @pytest.fixture

@@ -70,7 +70,7 @@ async def test_keys_after_the_one_that_closes_the_filter_go_to_the_explorer(app,
         await at_once(pilot, f"/method:ep{end}a5\r")
         await until(pilot, lambda: app.session.thresholds.h_norm_explosion_ratio == 5.0)
         assert app.session.scope_text == ("method:ep" if end == "\r" else "")
-        assert app.focused is not None and app.focused.id == "slider-a"
+        assert app.focused.id == "slider-a"
 
 
 async def test_keys_after_the_one_that_opens_a_dialog_are_its_answer(app):
@@ -83,7 +83,7 @@ async def test_keys_after_the_one_that_opens_a_screen_go_to_that_screen(app):
     async with app.run_test(size=SIZE) as pilot:
         await at_once(pilot, "C\tb1e-8\r")
         screen = app.explorer.page
-        assert screen.group is not None and screen.group.name == "dfa"
+        assert screen.group.name == "dfa"
         assert app.session.thresholds.g_norm_floor == 1e-8
 
 

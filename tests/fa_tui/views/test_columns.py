@@ -1,16 +1,12 @@
 """The long view's columns: as wide as they need to be."""
 
-from fa_core.formats.rows import AuditRow
-from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_tui.session import Runs
 from fa_tui.views.columns import columns_of
+from tests.fa_core.rows import row_of
 
 
 def _widths(*names):
-    rows = [
-        AuditRow(source=source, key=key, method="bp", seed=seed, report=DiagnosticReport())
-        for seed, (source, key) in enumerate(names)
-    ]
+    rows = [row_of(key, source, method="bp", seed=seed) for seed, (source, key) in enumerate(names)]
     widths = {column.name: column.width for column in columns_of(Runs(rows))}
     return widths["key"], widths["source"]
 

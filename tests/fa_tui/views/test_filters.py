@@ -6,12 +6,12 @@ from typing import get_args
 import pytest
 
 from fa_core.errors import UsageError
-from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_tui.session import Session
 from fa_tui.settings import Quantity
 from fa_tui.views.columns import CELLS
 from fa_tui.views.filters import Filter, meant
+from tests.fa_core.rows import row_of
 
 
 def keys(session, text):
@@ -40,7 +40,7 @@ def test_terms_must_all_hold(session, text, found):
 
 def test_the_place_behind_an_at_says_nothing_of_a_run():
     key = "dfa_s42@bp_s42"
-    placed = Session([AuditRow(source="x.json", key=key, method="dfa")])
+    placed = Session([row_of(key, "x.json", method="dfa")])
     terms = ("bp", "key:bp", "run:bp", "dfa_s42", "key:dfa", "run:json:dfa", f"key={key}")
     assert [Filter(term).rows(placed) == [0] for term in terms] == [False] * 3 + [True] * 4
 
@@ -73,10 +73,7 @@ def test_a_term_that_means_nothing_is_refused_in_one_line_with_what_to_write(tex
 
 def test_axes_of_the_runs_are_names_by_their_sign_too_and_numbers_by_their_value():
     session = Session(
-        [
-            AuditRow(source="a.json", key=str(lam), method="dfa", axes={"lam": lam, "arch": "vit"})
-            for lam in (0.0, 0.01, 1e-4)
-        ]
+        [row_of("dfa", "a.json", axes={"lam": lam, "arch": "vit"}) for lam in (0.0, 0.01, 1e-4)]
     )
     for text, found in (
         ("lam:0.010", [1]),
@@ -91,10 +88,7 @@ def test_axes_of_the_runs_are_names_by_their_sign_too_and_numbers_by_their_value
 
 def test_values_that_are_not_finite_can_be_asked_for():
     norms = ([1.0, 2.0], [1.0, math.nan], [1.0, math.inf])
-    rows = [
-        AuditRow(source="a", key=str(h), method="bp", report=DiagnosticReport(residual_norms=h))
-        for h in norms
-    ]
+    rows = [row_of("bp", "a", report=DiagnosticReport(residual_norms=h)) for h in norms]
     assert Filter("is:nonfinite").rows(Session(rows)) == [1, 2]
 
 
@@ -104,7 +98,7 @@ def test_values_that_are_not_finite_can_be_asked_for():
 )
 def test_a_diagnostic_is_filtered_by_its_letter_too(session, letter, name):
     found = Filter(f"{name}>0.2").rows(session)
-    assert found is not None and Filter(f"{letter}>0.2").rows(session) == found
+    assert Filter(f"{letter}>0.2").rows(session) == found
     assert Filter("d>200", ["d"]).rows(session) == []
 
 

@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa_core.formats.rows import AuditRow
 from fa_tui.views.grid import build_grid, homes_of
+from tests.fa_core.rows import row_of
 
 
 def row(method, seed, source="a.json", **axes):
-    return AuditRow(source=source, key=f"{method}_s{seed}", method=method, seed=seed, axes=axes)
+    return row_of(method, source, seed=seed, axes=axes)
 
 
 def test_one_source_needs_no_heading_and_two_get_one_each():

@@ -1,14 +1,11 @@
 """Orders of the long view, labels in less room, the words of the top line."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
 from msgspec.structs import replace
 
 from fa_core.errors import UsageError
-from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.session import Session
@@ -33,7 +30,7 @@ GRID = [
 ]
 
 
-def test_every_column_can_be_sorted_by_in_both_directions(session: Session) -> None:
+def test_every_column_can_be_sorted_by_in_both_directions(session):
     for column in every_column(session):
         rising, falling = (ordered(session, range(15), sign + column.name) for sign in ("", "-"))
         assert sorted(rising) == sorted(falling) == list(range(15))
@@ -41,10 +38,10 @@ def test_every_column_can_be_sorted_by_in_both_directions(session: Session) -> N
         assert keys == sorted(keys), column.name
 
 
-def test_seeds_are_sorted_as_numbers_and_what_is_not_measured_or_nan_goes_last_both_ways() -> None:
+def test_seeds_are_sorted_as_numbers_and_what_is_not_measured_or_nan_goes_last_both_ways():
     numbers = [DiagnosticReport(cross_batch_stability=value) for value in (0.5, math.nan, 0.1)]
     rows = [
-        AuditRow(source="a", key=str(seed), method="bp", seed=seed, report=report)
+        row_of("bp", "a", seed=seed, report=report)
         for seed, report in zip((1000, 7, None), numbers, strict=True)
     ]
     session = Session(rows)
@@ -53,14 +50,14 @@ def test_seeds_are_sorted_as_numbers_and_what_is_not_measured_or_nan_goes_last_b
     assert ordered(session, range(3), "-drift") == [0, 2, 1]
 
 
-def test_an_order_by_a_column_that_is_not_there_says_which_there_are(session: Session) -> None:
+def test_an_order_by_a_column_that_is_not_there_says_which_there_are(session):
     with pytest.raises(
         UsageError, match="no column height; there are method, seed, verdict, growth"
     ):
         ordered(session, range(15), "-height")
 
 
-def test_what_is_open_gives_way_to_what_the_top_line_tells(session: Session) -> None:
+def test_what_is_open_gives_way_to_what_the_top_line_tells(session):
     session = session.but(filter=Filter("method:ep"))
     pieces = title_pieces(session, "by growth ↓", 80, "data/" + "p" * 90 + ".json")
     [row] = Title(*pieces).draw(80, 1)
@@ -69,7 +66,7 @@ def test_what_is_open_gives_way_to_what_the_top_line_tells(session: Session) -> 
     )
 
 
-def test_the_count_is_of_the_scope_without_controls(session: Session) -> None:
+def test_the_count_is_of_the_scope_without_controls(session):
     assert walk_back_words(session) == "9 of 15 need walk-back"
     session = session.but(filter=Filter("method:bp,dfa"))
     assert walk_back_words(session) == "3 of 6 need walk-back"
@@ -77,7 +74,7 @@ def test_the_count_is_of_the_scope_without_controls(session: Session) -> None:
     assert walk_back_words(Session(more)) == "0 of 0 need walk-back, 1 not measured, 3 controls"
 
 
-def test_of_flips_only_those_in_scope_are_reported(session: Session) -> None:
+def test_of_flips_only_those_in_scope_are_reported(session):
     limits = DiagnosticThresholds(h_norm_explosion_ratio=6.1)
     session = session.but(filter=Filter("method:bp"))
     assert not stepped(session, thresholds=limits).flips
@@ -86,7 +83,7 @@ def test_of_flips_only_those_in_scope_are_reported(session: Session) -> None:
     assert flip_text(back, back.flips) == "−a → ✓ ep s123, −a → ✓ ep s456"
 
 
-def test_a_name_that_several_sources_share_is_followed_by_its_source(session: Session) -> None:
+def test_a_name_that_several_sources_share_is_followed_by_its_source(session):
     twice = Session(
         [replace(row, source=source) for source in ("a.json", "b.json") for row in session.rows]
     )

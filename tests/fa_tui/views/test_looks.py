@@ -1,12 +1,12 @@
 """One look per seed, and labels at the ends of curves."""
 
-from fa_core.formats.rows import AuditRow
 from fa_tui.views.glyphs import ASCII, UNICODE
 from fa_tui.views.looks import SeedLooks, end_labels
+from tests.fa_core.rows import row_of
 
 
 def _row(method, seed):
-    return AuditRow(source="x", key=f"{method}_{seed}", method=method, seed=seed)
+    return row_of(method, "x", seed=seed)
 
 
 def test_a_seed_has_one_look_whatever_is_drawn_with_it():

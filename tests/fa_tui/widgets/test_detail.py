@@ -1,27 +1,22 @@
 """A run in words."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.provenance import ReferencePrecision
 from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.session import Session
-from fa_tui.views.glyphs import ASCII, UNICODE, Glyphs
+from fa_tui.views.glyphs import ASCII, UNICODE
 from fa_tui.views.text import width_of
 from fa_tui.widgets.detail import DetailPane, RunPage
-from fa_tui.widgets.painted import Row
+from tests.fa_core.rows import row_of
 from tests.fa_core.strategies import reports, thresholds
 from tests.fa_tui.looks import Stage
 from tests.fa_tui.odd_names import ODD_NAMES
@@ -31,35 +26,27 @@ T = DiagnosticThresholds()
 
 
 @pytest.fixture(scope="module")
-def dfa(published_table: Path) -> AuditRow:
+def dfa(published_table):
     data = json.loads(published_table.read_bytes())["reports"]["dfa_s42"]
-    return AuditRow(
-        source="audit.json",
-        key="dfa_s42",
-        method="dfa",
-        seed=42,
-        report=DiagnosticReport.from_dict(data),
-    )
+    return row_of("dfa_s42", "audit.json", report=DiagnosticReport.from_dict(data))
 
 
-def lines_of(page: RunPage, row: AuditRow, thresholds: DiagnosticThresholds = T) -> list[Row]:
+def lines_of(page, row, thresholds=T):
     """The lines of a run, as the thresholds judge it."""
     judged = Session([row], thresholds=thresholds)
     return page.lines(thresholds, (judged.flags[0], judged.undecided[0]))
 
 
-def text(
-    row: AuditRow, width: int = 70, glyphs: Glyphs = UNICODE, thresholds: DiagnosticThresholds = T
-) -> str:
+def text(row, width=70, glyphs=UNICODE, thresholds=T):
     lines = lines_of(RunPage(row, width, glyphs), row, thresholds)
     return "\n".join("".join(piece for piece, _ in line).rstrip() for line in lines)
 
 
-def run(report: DiagnosticReport, **fields: object) -> AuditRow:
-    return AuditRow(source="s", key="k", method="m", report=report, **fields)  # type: ignore[arg-type]
+def run(report, **fields):
+    return row_of("m", "s", report=report, **fields)
 
 
-def test_verdict_diagnostics_layers_and_source_of_a_published_run(dfa: AuditRow) -> None:
+def test_verdict_diagnostics_layers_and_source_of_a_published_run(dfa):
     shown = text(dfa)
     first = shown.splitlines()[0]
     assert first.startswith("DFA  seed 42") and first.endswith("✗ab-d")
@@ -78,7 +65,7 @@ def test_verdict_diagnostics_layers_and_source_of_a_published_run(dfa: AuditRow)
     assert [row[1] for row in layers] == ["35825", "7.32e7", "1.74e8", "3.39e8", "4.35e8"]
 
 
-def test_the_norms_of_a_partial_log_are_shown_at_the_layers_that_it_names() -> None:
+def test_the_norms_of_a_partial_log_are_shown_at_the_layers_that_it_names():
     partial = DiagnosticReport(
         residual_norms=[4096.0],
         bp_grad_norms=[2e-4],
@@ -96,22 +83,22 @@ def test_the_norms_of_a_partial_log_are_shown_at_the_layers_that_it_names() -> N
     assert [line.split()[:2] for line in unknown if "4096" in line][-1] == ["?", "4096"]
 
 
-def test_the_block_that_grows_most_is_marked(dfa: AuditRow) -> None:
+def test_the_block_that_grows_most_is_marked(dfa):
     (marked,) = [line for line in text(dfa).splitlines() if UNICODE.grows in line]
     assert marked.split()[0] == "1" and "×2043 ▲" in marked
 
 
-def test_nothing_is_marked_where_no_block_grows() -> None:
+def test_nothing_is_marked_where_no_block_grows():
     assert UNICODE.grows not in text(run(DiagnosticReport(residual_norms=[3.0, 2.0, 1.0])))
 
 
-def test_a_partial_audit_says_what_its_verdict_rests_on() -> None:
+def test_a_partial_audit_says_what_its_verdict_rests_on():
     shown = text(run(DiagnosticReport(residual_norms=[1.0, 1.1], bp_grad_norms=[1e-3, 1e-3])))
     assert "trustworthy on a, b" in shown
     assert re.search("· c drift cosine +not measured: not in the source", shown)
 
 
-def test_a_differing_recorded_verdict_is_shown_and_an_equal_one_is_not() -> None:
+def test_a_differing_recorded_verdict_is_shown_and_an_equal_one_is_not():
     report = DiagnosticReport(residual_norms=[1.0, 100.0], recorded_verdict="trustworthy")
     assert "≠ recorded as “trustworthy”" in text(run(report))
     agreed = DiagnosticReport(residual_norms=[1.0, 1.0], recorded_verdict="trustworthy")
@@ -125,9 +112,7 @@ def test_a_differing_recorded_verdict_is_shown_and_an_equal_one_is_not() -> None
         ("floor/bp_data-digits_s42", "cause of b: converged (γ_L 0.49, ‖e_T‖ 3.6e-6)"),
     ],
 )
-def test_both_causes_of_a_fired_b_show_on_real_runs(
-    sample_runs: Path, name: str, words: str
-) -> None:
+def test_both_causes_of_a_fired_b_show_on_real_runs(sample_runs, name, words):
     report = DiagnosticReport.from_dict(
         json.loads((sample_runs / name / "audit.json").read_bytes())
     )
@@ -148,35 +133,33 @@ FIRM = DiagnosticReport(
 
 
 @given(st.one_of(st.just(FIRM), reports()), st.lists(thresholds(), min_size=2, max_size=4))
-def test_a_page_judged_again_says_what_a_new_one_says(
-    report: DiagnosticReport, judged_by: list[DiagnosticThresholds]
-) -> None:
+def test_a_page_judged_again_says_what_a_new_one_says(report, judged_by):
     row = run(report)
     page = RunPage(row, 70, UNICODE)
     for each in judged_by:
         assert lines_of(page, row, each) == lines_of(RunPage(row, 70, UNICODE), row, each)
 
 
-def test_reference_precision_stands_beside_the_layers_and_its_worst_below() -> None:
+def test_reference_precision_stands_beside_the_layers_and_its_worst_below():
     layers = [line.split() for line in text(run(FIRM)).splitlines() if line[:3].strip().isdigit()]
     assert [line[-3:] for line in layers] == [["+0.40", "3e-9", "+0.30"], ["+0.10", "N/A", "+0.20"]]
     assert " ".join(text(run(FIRM)).split()).count("lost on 7 of 16 samples") == 1
 
 
-def test_columns_that_do_not_fit_are_left_out_and_not_cut() -> None:
+def test_columns_that_do_not_fit_are_left_out_and_not_cut():
     for width in (34, 40, 46, 54):
         assert [line for line in text(run(FIRM), width).splitlines() if len(line) > width] == []
     assert "Γ" in text(run(FIRM), 40) and "1−cos  " not in text(run(FIRM), 40)
 
 
-def test_an_unmeasured_checkpoint_says_which_key_measures_it() -> None:
+def test_an_unmeasured_checkpoint_says_which_key_measures_it():
     shown = text(run(DiagnosticReport(), checkpoint="/runs/dfa_s42"))
     assert "not measured yet: press m to measure" in shown
     assert "/runs/dfa_s42" in shown
     assert "no checkpoint to measure" in text(run(DiagnosticReport()))
 
 
-def test_non_finite_layers_are_named_and_fire() -> None:
+def test_non_finite_layers_are_named_and_fire():
     shown = text(
         run(
             DiagnosticReport(
@@ -188,7 +171,7 @@ def test_non_finite_layers_are_named_and_fire() -> None:
     assert "∞" in shown
 
 
-def test_growth_is_marked_where_the_stream_stops_being_finite_and_no_margin_is_told() -> None:
+def test_growth_is_marked_where_the_stream_stops_being_finite_and_no_margin_is_told():
     report = DiagnosticReport(
         residual_norms=[1.0, 9.0, math.inf, math.nan], bp_grad_norms=[1.0, math.nan, 1e-9]
     )
@@ -199,15 +182,15 @@ def test_growth_is_marked_where_the_stream_stops_being_finite_and_no_margin_is_t
     assert "× over" not in "".join(lines)
 
 
-def test_a_threshold_that_is_all_but_reached_is_not_times_one() -> None:
+def test_a_threshold_that_is_all_but_reached_is_not_times_one():
     report = DiagnosticReport(residual_norms=[1.0, 2.8684])
     assert "1.003× over" in text(
         run(report), thresholds=DiagnosticThresholds(h_norm_explosion_ratio=2.86)
     )
 
 
-def test_axes_stand_in_the_title_by_their_signs() -> None:
-    row = AuditRow(source="s", key="k", method="dfa", seed=7, axes={"lam": 0.01, "arch": "vit"})
+def test_axes_stand_in_the_title_by_their_signs():
+    row = row_of("dfa_s7", "s", axes={"lam": 0.01, "arch": "vit"})
     assert text(row).splitlines()[0].startswith("dfa  seed 7  arch=vit λ=0.01")
 
 
@@ -229,15 +212,13 @@ DRAWN = {"deep_gamma_mean": 0.002, "deep_gamma_std": 0.022, "draws": 10, "rank":
         ({"gamma": [None, 0.9], "zeros": [1.0, 0.004]}, "exactly 0: 100% at l = 0, <1% at l = 1"),
     ],
 )
-def test_gamma_has_its_average_or_reason_a_null_its_draws_and_zeros_their_layers(
-    credit: dict[str, Any], words: str
-) -> None:
+def test_gamma_has_its_average_or_reason_a_null_its_draws_and_zeros_their_layers(credit, words):
     shown = text(run(DiagnosticReport(residual_norms=[1.0, 1.0], credit=credit)))
     assert words in " ".join(shown.split())
     assert ("zeros" in shown) == ("exactly 0" in words)
 
 
-def test_provenance_is_listed() -> None:
+def test_provenance_is_listed():
     report = DiagnosticReport(
         residual_norms=[1.0, 1.0], batch_size=128, n_batches=10, dtype="float32",
         provenance={"device": "cpu", "versions": {"torch": "2.13", "cuda": None}, "data_hash": "sha256:" + 64 * "a"},
@@ -250,7 +231,7 @@ def test_provenance_is_listed() -> None:
 
 @pytest.mark.parametrize("width", [16, 18, 25, 34, 48, 60, 100])
 @pytest.mark.parametrize("name", ODD_NAMES)
-def test_no_line_is_wider_than_the_pane(dfa: AuditRow, width: int, name: str) -> None:
+def test_no_line_is_wider_than_the_pane(dfa, width, name):
     row = replace(
         dfa, key=name, report=replace(dfa.report, method_name=name, notes=f"{name} {name}")
     )
@@ -270,55 +251,53 @@ def test_no_line_is_wider_than_the_pane(dfa: AuditRow, width: int, name: str) ->
         (17, "CREDIT… s42"),
     ],
 )
-def test_name_and_verdict_in_words_give_way_to_the_cell_which_is_never_cut(
-    dfa: AuditRow, width: int, first: str
-) -> None:
+def test_name_and_verdict_in_words_give_way_to_the_cell_which_is_never_cut(dfa, width, first):
     row = replace(dfa, report=replace(dfa.report, method_name="CREDIT_BRIDGE"))
     line = text(row, width).splitlines()[0]
     assert first in line and line.endswith(" ✗ab-d") and len(line) == width
     assert "needs walk-back" in text(row, width)
 
 
-def test_where_the_growth_has_no_room_both_norms_are_whole(dfa: AuditRow) -> None:
+def test_where_the_growth_has_no_room_both_norms_are_whole(dfa):
     shown = text(dfa, 25)
     assert " l  ‖h‖      ‖g‖\n" in shown and " 1  7.32e7   4.19e-9\n" in shown
 
 
 @pytest.mark.parametrize("width", [0, 1, 7])
-def test_a_pane_too_small_to_read_is_drawn_all_the_same(dfa: AuditRow, width: int) -> None:
+def test_a_pane_too_small_to_read_is_drawn_all_the_same(dfa, width):
     assert text(dfa, width) == text(dfa, 16)
 
 
 @pytest.mark.parametrize("width", [25, 40, 62, 78])
-def test_each_diagnostic_has_one_line_at_any_width(dfa: AuditRow, width: int) -> None:
+def test_each_diagnostic_has_one_line_at_any_width(dfa, width):
     shown = [line[:3] for line in text(replace(dfa, axes={"arch": "x" * 50}), width).splitlines()]
     assert shown[2:6] == ["✗ a", "✗ b", "✓ c", "✗ d"], "below the name and the headings"
     assert "2043×" in text(dfa, width)
 
 
-def test_an_interval_that_has_no_column_stands_below() -> None:
+def test_an_interval_that_has_no_column_stands_below():
     report = DiagnosticReport(residual_norms=[1.0, 45.0], intervals={"growth": (40.0, 55.0)})
     assert re.search("45× +> 50× +1.11× below +40 to 55", text(run(report), 78))
     assert "a: most in block 0→1; 95 % interval 40 to 55" in text(run(report), 44)
 
 
-def test_at_eighty_columns_diagnostics_and_both_sparklines_take_seven_lines(dfa: AuditRow) -> None:
+def test_at_eighty_columns_diagnostics_and_both_sparklines_take_seven_lines(dfa):
     seventh = text(dfa, 78).splitlines()[6]
     assert "stream ‖h‖ ▁" in seventh and "gradient ‖g‖ █" in seventh
 
 
-def test_a_long_path_shows_its_end() -> None:
-    row = AuditRow(source="/a" * 80 + "/audit.json", key="k", method="m", report=DiagnosticReport())
+def test_a_long_path_shows_its_end():
+    row = row_of("m", "/a" * 80 + "/audit.json")
     (line,) = [line for line in text(row, 40).splitlines() if line.startswith("source")]
     assert line.endswith("/a/audit.json") and "…" in line and len(line) == 40
 
 
-def test_ascii_is_ascii(dfa: AuditRow) -> None:
+def test_ascii_is_ascii(dfa):
     assert text(dfa, glyphs=ASCII).isascii()
     assert text(run(FIRM, checkpoint="/runs/x"), glyphs=ASCII).isascii()
 
 
-async def test_the_pane_scrolls_and_starts_at_the_top_for_the_next_run(dfa: AuditRow) -> None:
+async def test_the_pane_scrolls_and_starts_at_the_top_for_the_next_run(dfa):
     pane = DetailPane()
     async with Stage(pane).run_test(size=(60, 10)) as pilot:
         assert "no run selected" in pane.render_line(0).text
