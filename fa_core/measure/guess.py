@@ -92,7 +92,7 @@ def left_out(flow: Flow, proof: Proof, hidden: Sequence[Tensor]) -> list[str]:
     missing += [node for node in sorted(beside) if node in merges and merges.skips(node)]
     if _ends_in_norm(merges if taps[1:] else whole, taps[1:] or taps, blocks):
         apart.append("what the final norm reads")
-    elif any(node in merges for node in path) and not missing:
+    elif blocks and not missing and any(node in merges for node in path):
         # an activation that follows the last sum alone may hide what that gives
         end = flow.origin(blocks[-1].gave)
         after = behind(flow, taps[-1:], {end}) - {end}
