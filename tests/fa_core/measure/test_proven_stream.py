@@ -13,6 +13,7 @@ from tests.field import reference
 from tests.field.layer_nets import Alternates, ReadsOneRow
 from tests.field.residual_nets import (
     GPT,
+    Directions,
     Distances,
     DropsTokens,
     NoStem,
@@ -84,6 +85,8 @@ def test_state_that_returns_after_some_calls_is_no_dependence_of_samples(every, 
             "blocks.*:in, head:in",
             "a state without a name in part (h_1 is [6, 3, 3], h_2 [18])",
         ),
+        (Directions, "embed, blocks.0, blocks.1, act", "blocks.2"),
+        (Directions, "embed, blocks.*:in, normed", "what the final norm reads"),
         (NoStemAdds, "blocks.1:in, blocks.2:in, norm:in", "blocks.0"),
         (
             SkipsWhereShapesAgree,
