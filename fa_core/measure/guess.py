@@ -124,10 +124,10 @@ def _in_part(flow: Flow, merges: Merges, proof: Proof, hidden: Sequence[Tensor])
 
 
 def _repeats(flow: Flow, node: int) -> bool:
-    """Whether an operation gives more entries than the one that it reads has, without weights."""
+    """Whether an operation gives entries of another one several times; zeros at edges are none."""
     one = flow.operations[node]
     smaller = [read for read in one.reads if flow.operations[read].size < one.size]
-    return len(one.reads) == len(smaller) == 1 and not one.weighted
+    return len(one.reads) == len(smaller) == 1 and not (one.weighted or "pad" in one.name)
 
 
 def _ends_in_norm(merges: Merges, taps: Sequence[int], blocks: Iterable[_Block]) -> bool:
@@ -181,9 +181,9 @@ def _apart(flow: Flow, proof: Proof, allows_stem: bool) -> Iterable[str]:
     return [call.name for call in found if _kind(call) in inside and call not in allowed]
 
 
-def _kind(call: Call) -> tuple[str, str]:
-    """The lists of a member, of all stages; of a single layer the one list."""
-    return call.pattern, "" if any(call.module.children()) else _list(call)
+def _kind(call: Call) -> tuple[str, str, bool]:
+    """The list of a member: of modules, or of single layers."""
+    return _list(call), call.pattern, any(call.module.children())
 
 
 def read_outside(flow: Flow, proof: Proof) -> list[str]:
