@@ -121,9 +121,6 @@ class CompareView(LineTable):
     def line_count(self) -> int:
         return len(self.lines)
 
-    def rests_on(self, line: int) -> bool:
-        return self.lines[line].kind != "heading"
-
     def heading(self, line: int) -> Row | None:
         entry = self.lines[line]
         if entry.kind != "heading":

@@ -203,9 +203,6 @@ class Matrix(RunsView):
     def line_count(self) -> int:
         return len(self._grid.lines)
 
-    def rests_on(self, line: int) -> bool:
-        return not self._grid.lines[line].is_heading
-
     def heading(self, line: int) -> Row | None:
         """The source of the lines below."""
         entry = self._grid.lines[line]
