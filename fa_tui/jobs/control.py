@@ -146,9 +146,8 @@ class JobControl:
         return self.writings.cancel(job_id) or self.measuring.cancel(job_id)
 
     def retry(self, job_id: str) -> None:
-        """Retry a failed or cancelled job."""
-        if job_id in [job.id for job in self.measuring.listed() if job.can_retry]:
-            self.measuring.retry(job_id)
+        """Retry a failed or cancelled measurement."""
+        self.measuring.retry(job_id)
 
     def unfinished(self) -> int:
         """Number of unfinished jobs of this explorer."""
