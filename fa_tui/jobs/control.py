@@ -161,8 +161,6 @@ class JobControl:
         Those whose measurement failed are among them: what was typed for them may be wrong.
         """
         session = self._app.session
-        if self.measuring.has_data:
-            return []
         failed = {int(job.id) for job in self.measuring.listed() if job.state == "failed"}
         found = []
         for index in session.measurable(indices):
