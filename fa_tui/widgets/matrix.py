@@ -66,8 +66,6 @@ class Matrix(RunsView):
         quantity: initially shown instead of letters.
     """
 
-    lead = 1
-    """Cells before a line's label."""
     gap = 0
 
     BINDINGS = [
@@ -147,14 +145,14 @@ class Matrix(RunsView):
         self._name_width, _ = fitted(
             self._whole_names, [self._count_width, *columns], self._room, least=_SHORTEST_NAMES
         )
-        room = self._name_width - self.lead - 1
+        room = self._name_width - 2
         self._cut = told_apart(self._labels.values(), room, self._glyphs.ellipsis)
         self.set_widths(self._name_width + self._count_width, columns)
 
     @property
     def _whole_names(self) -> int:
-        """The width of whole names."""
-        return max(_LEAST_NAMES, min(self._longest, _LONGEST_NAMES) + self.lead + 1)
+        """The width of whole names, with a blank on either side."""
+        return max(_LEAST_NAMES, min(self._longest, _LONGEST_NAMES) + 2)
 
     @property
     def _room(self) -> int:
@@ -224,7 +222,7 @@ class Matrix(RunsView):
             tone = "warn"
         elif count.startswith(("0/", "-", CONTROL)):
             tone = "dim"
-        name = padded(" " * self.lead + self._cut[self._labels[line]], self._name_width)
+        name = padded(f" {self._cut[self._labels[line]]}", self._name_width)
         return [(name, "text"), (count.ljust(self._count_width), tone)]
 
     def _header(self) -> Row:
