@@ -139,7 +139,7 @@ class ExplorerScreen(Uniform, Screen[None]):
         self.pages: dict[str, Page] = {}
         self.page = self._page_called(name)
         # widgets are attributes, since queries fail while the screen closes
-        self.tabs = TabBar({tab.name: tab.shown for tab in PAGES}, name, self.open)
+        self.tabs = TabBar({tab.name: tab.key for tab in PAGES}, name, self.open)
         self.head = Title(id="title")
         self.status = StatusLine()
         self.sliders: SlidersPanel | None = None

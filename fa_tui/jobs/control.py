@@ -36,13 +36,6 @@ _ARRIVALS_SECONDS = 0.25
 """Seconds in which measured runs are collected into one update of the screen."""
 
 
-_ELSEWHERE = "elsewhere "
-"""What the ids of jobs of other processes begin with."""
-
-EMPTY_CELL = "no run in this cell: nothing to measure"
-NO_CHECKPOINT = "no checkpoint here: o opens a run folder or a weights file"
-
-
 def again_words(compared: Comparison, glyphs: Glyphs) -> str:
     """What a new measurement shows beside the recorded audit: ``= as recorded``, else ``≠`` with
     the first value that differs, old → new, and how many more do."""
@@ -130,7 +123,7 @@ class JobControl:
         names = disambiguate([session.rows[row] for row in session.work])
         for (row, progress), name in zip(session.work.items(), names, strict=True):
             yield Listed(
-                id=f"{_ELSEWHERE}{row}",
+                id=f"elsewhere {row}",
                 name=name,
                 state="failed" if progress.ended else "running",
                 device="" if progress.is_here else progress.host,
@@ -146,9 +139,8 @@ class JobControl:
         return self.writings.cancel(job_id) or self.measuring.cancel(job_id)
 
     def retry(self, job_id: str) -> None:
-        """Retry a failed or cancelled job."""
-        if job_id in [job.id for job in self.measuring.listed() if job.can_retry]:
-            self.measuring.retry(job_id)
+        """Retry a failed or cancelled measurement."""
+        self.measuring.retry(job_id)
 
     def unfinished(self) -> int:
         """Number of unfinished jobs of this explorer."""
@@ -162,8 +154,6 @@ class JobControl:
         Those whose measurement failed are among them: what was typed for them may be wrong.
         """
         session = self._app.session
-        if self.measuring.has_data:
-            return []
         failed = {int(job.id) for job in self.measuring.listed() if job.state == "failed"}
         found = []
         for index in session.measurable(indices):
@@ -215,14 +205,14 @@ class JobControl:
     def _why_none(self, indices: Sequence[int]) -> str:
         """Why none of these runs can be measured."""
         if not indices:
-            return EMPTY_CELL
+            return "no run in this cell: nothing to measure"
         if any(map(self._app.session.is_trained, indices)):
             return "still in training: it is measured when its training ends"
         session = self._app.session
         places = [session.rows[row].source for row in session.measurable(session.in_scope)]
         if places:
             return f"no checkpoint of this run: those of {listed({*homes_of(places)}, 3)} have one"
-        return NO_CHECKPOINT
+        return "no checkpoint here: o opens a run folder or a weights file"
 
     def close(self) -> None:
         """End the workers; what is finished is on disk already."""

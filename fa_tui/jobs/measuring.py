@@ -253,9 +253,12 @@ class Measuring:
         return [str(index) for index, _ in new]
 
     def is_described(self, row: AuditRow) -> bool:
-        """Whether a run's files say what to measure it with, and name no code to be typed again."""
+        """Whether the command line says what data to measure a run on, or the run's files do and
+        name no code to be typed again."""
         from fa_core.audit.verify import recorded_options  # imports NumPy
 
+        if self._setup.options.data is not None:
+            return True
         if not row.report.coverage:
             return is_run(Path(row.checkpoint or ""))
         try:
@@ -265,11 +268,6 @@ class Measuring:
         except FaError:
             pass  # no answer mends it: `start` says so
         return True
-
-    @property
-    def has_data(self) -> bool:
-        """Whether the explorer was started with data for every run."""
-        return self._setup.options.data is not None
 
     def where(self) -> str:
         """Where runs are measured: ``on cuda:0 (H100)``, ``on 8 CPU cores (no GPU: …)``."""
@@ -306,10 +304,6 @@ class Measuring:
         """All jobs as listed on the jobs screen."""
         return [self._listed(view) for view in self.jobs()]
 
-    def name(self, job_id: str) -> str:
-        """Unique name of a job's run, e.g. ``dfa s42``."""
-        return self._names[job_id]
-
     def close(self) -> None:
         """Cancel the remaining jobs and end the workers."""
         if self._pool is not None:
@@ -326,7 +320,7 @@ class Measuring:
     def _listed(self, view: JobView) -> Listed:
         listed = Listed(
             id=view.job.id,
-            name=self.name(view.job.id),
+            name=self._names[view.job.id],
             state=view.state.value,
             device=view.device,
             done=view.done,
@@ -370,7 +364,7 @@ class Measuring:
         index, row = self._rows[job_id]
         if error is not None:
             why = str(error).removeprefix(str(real_path(row.checkpoint or ""))).lstrip("/: ")
-            self._on_failed(f"{self.name(job_id)}: {why}")
+            self._on_failed(f"{self._names[job_id]}: {why}")
             return
         if row.report.coverage and not row.report.changed:
             self._again[index] = msgspec.structs.replace(row, summary=None), future.result()

@@ -18,14 +18,12 @@ class Tab(NamedTuple):
 
     Attributes:
         name: of the page.
-        key: opens it; pressed again it goes back to the first page.
-        shown: the key as text.
+        key: opens it; pressed again it goes back to the first page, whose key is only shown.
         about: what the page shows.
     """
 
     name: str
     key: str
-    shown: str
     about: str
 
     def load(self) -> type[Page]:
@@ -35,11 +33,11 @@ class Tab(NamedTuple):
 
 
 PAGES = (
-    Tab("Matrix", "escape", "esc", "methods × seeds, and the run under the cursor"),
-    Tab("Table", "t", "t", "all columns of all runs"),
-    Tab("Compare", "C", "C", "marked runs, or those on this line, by layer"),
-    Tab("Timeline", "T", "T", "the runs over their epochs"),
-    Tab("Analysis", "A", "A", "sweep, seeds"),
-    Tab("Jobs", "J", "J", "queue, progress, logs, cancel, retry"),
-    Tab("Diff", "D", "D", "before and after: two files or folders, run by run"),
+    Tab("Matrix", "esc", "methods × seeds, and the run under the cursor"),
+    Tab("Table", "t", "all columns of all runs"),
+    Tab("Compare", "C", "marked runs, or those on this line, by layer"),
+    Tab("Timeline", "T", "the runs over their epochs"),
+    Tab("Analysis", "A", "sweep, seeds"),
+    Tab("Jobs", "J", "queue, progress, logs, cancel, retry"),
+    Tab("Diff", "D", "before and after: two files or folders, run by run"),
 )

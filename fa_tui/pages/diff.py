@@ -29,7 +29,7 @@ from fa_tui.views.differences import (
 from fa_tui.views.looks import tone_of
 from fa_tui.views.text import as_many
 from fa_tui.widgets.line import TextLines
-from fa_tui.widgets.painted import Row, row_text
+from fa_tui.widgets.painted import Row
 from fa_tui.widgets.run_cells import verdict_pieces
 from fa_tui.widgets.table import GridTable, LineTable
 
@@ -126,7 +126,7 @@ and B: how many of their measured runs need walk-back. Of several opened paths e
         self._runs = [run for run in self._every if run.state in (CHANGED, CAME, WENT)]
         verdicts = [[self._verdict(row) for row in (run.before, run.after)] for run in self._runs]
         self.table.verdicts = verdicts
-        self.table.set_grid(difference_grid(self._runs, lambda row: row_text(self._verdict(row))))
+        self.table.set_grid(difference_grid(self._runs))
         self._tell()
         self.app.explorer.describe()
 

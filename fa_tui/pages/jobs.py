@@ -49,9 +49,7 @@ _NONE_YET = """\
 
 
 class JobLog(TextLines):
-    """A job's log, scrolled to its end."""
-
-    follows = True
+    """A job's log."""
 
 
 class JobsPage(Page):
@@ -237,3 +235,4 @@ device and process. ← → show the end of a long line.
         if lines != self._log:
             self._log = lines
             self.written.set_lines(lines)
+            self.written.scroll_end(animate=False, immediate=True)

@@ -28,8 +28,8 @@ class MatrixPage(RunsPage):
         if quantity is None:
             return self.cell_legend()
         glyphs = self.app.terminal.glyphs
-        if not self.view.cells.known(quantity):
+        if not self.view.values(quantity):
             return [(f" {quantity.title} ", "strong"), ("was measured on no run here", "warn")]
         if quantity is NORMS:
-            return [(" ", ""), *norm_legend(self.view.cells.bars, glyphs)]
-        return self.view.cells.legend(quantity)
+            return [(" ", ""), *norm_legend(self.view.bars, glyphs)]
+        return self.view.legend(quantity)

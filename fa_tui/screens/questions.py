@@ -128,21 +128,17 @@ class ChoiceScreen(Dialog[Any]):
         number = event.character or ""
         if number in map(str, range(1, 1 + len(self.choices))):
             event.stop()
-            self.taken(self.choices[int(number) - 1])
+            self.dismiss(self.choices[int(number) - 1].value)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Take the entry that was clicked."""
-        self.taken(self.choices[event.option_index])
+        self.dismiss(self.choices[event.option_index].value)
 
     def action_take(self) -> None:
         """Take the entry under the cursor at once: the next key of a burst is of the next
         screen."""
         if self.list.highlighted is not None:
-            self.taken(self.choices[self.list.highlighted])
-
-    def taken(self, choice: Choice) -> None:
-        """Handle the chosen entry."""
-        self.dismiss(choice.value)
+            self.dismiss(self.choices[self.list.highlighted].value)
 
 
 class EntryScreen(Question[str | None]):

@@ -117,9 +117,10 @@ def number_text(quantity: Quantity, session: Session, row: int) -> str:
 CELLS = BY_NAME | {NORMS.name: NORMS}
 """What the cells of the matrix show instead of letters, by name."""
 
-_KEYS = range(7, 25)
-_SOURCES = range(7, 33)
-"""Widths of the columns of keys and sources, in cells."""
+_KEYS = 24
+_SOURCES = 32
+"""Most cells of a key and of a source."""
+_LEAST_NAME = 7
 
 _SortKey: TypeAlias = float | str | tuple[float | str, ...]
 
@@ -175,10 +176,10 @@ def _worded(session: Session, row: int) -> tuple[str, int, int]:
     return session.judgement(row), *session.masks(row)
 
 
-def _fitting(runs: Runs, name: str, cells: range) -> int:
+def _fitting(runs: Runs, name: str, most: int) -> int:
     """Width of a column: its longest text within limits, and a gap."""
     texts = set(map(attrgetter(name), runs.rows))
-    return max(cells.start, min(widest(map(sanitize, texts)), cells.stop - 1)) + 2
+    return max(_LEAST_NAME, min(widest(map(sanitize, texts)), most)) + 2
 
 
 def every_column(session: Session) -> list[Column]:

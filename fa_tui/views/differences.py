@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from fa_core.analysis.difference import (
     CAME,
@@ -27,9 +27,7 @@ def verdict_of(row: AuditRow | None) -> str:
     return NOTHING if row is None else row.report.cell()
 
 
-def difference_grid(
-    runs: Sequence[RunDifference], cell: Callable[[AuditRow | None], str] = verdict_of
-) -> Grid:
+def difference_grid(runs: Sequence[RunDifference]) -> Grid:
     """A line per run: its name, its cell in both audits, and what changed.
 
     What is said of every changed run stands in `difference_summary` alone.
@@ -40,7 +38,7 @@ def difference_grid(
     of_all.intersection_update(*(run.notes for run in changed))
     for run, name in zip(runs, disambiguate([run.row for run in runs]), strict=True):
         words = [text for text in changes(run) if text not in of_all]
-        rows.append((name, cell(run.before), cell(run.after), ", ".join(words)))
+        rows.append((name, verdict_of(run.before), verdict_of(run.after), ", ".join(words)))
     marked = frozenset(place for place, run in enumerate(runs) if run.verdict_changed)
     return Grid(("run", "A", "B", "what changed, A → B"), tuple(rows), words=4, marked=marked)
 

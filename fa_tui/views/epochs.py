@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from pathlib import Path
 
 from fa_core.files.opening import real_path
@@ -23,11 +24,8 @@ def traces_in_scope(session: Session) -> list[Trace]:
     if session.log:
         chosen = session.log.apply_to_traces(chosen)
     # by name: a trace that grows must not move to another line
-    return sorted((trace for trace in chosen if trace.epochs), key=_name)
-
-
-def _name(trace: Trace) -> tuple[str, str]:
-    return trace.source, trace.key
+    named = attrgetter("source", "key")
+    return sorted((trace for trace in chosen if trace.epochs), key=named)
 
 
 def traces_of(rows: Sequence[AuditRow], traces: Sequence[Trace]) -> list[Trace]:

@@ -146,8 +146,9 @@ def covering(
     return Scale(low, high)
 
 
-def axis_of(values: Sequence[float], *, log: bool) -> Scale | None:
-    """The scale of a chart: like `covering`, but values within a decade need no whole one.
+def axis_of(values: Sequence[float], *, log: bool) -> Scale:
+    """The scale of a chart: like `covering`, but values within a decade need no whole one; up to 1
+    where there is nothing to show.
 
     >>> axis_of([5.32, 6.27], log=True), axis_of([5.32, 60.7], log=True)
     (Scale(lo=5.2, hi=6.4, log=True), Scale(lo=1.0, hi=100.0, log=True))
@@ -155,7 +156,7 @@ def axis_of(values: Sequence[float], *, log: bool) -> Scale | None:
     near = covering(drawable(values, log=log), log=False)
     if log and near is not None and near.lo > 0 and near.hi < 10 * near.lo:
         return Scale(near.lo, near.hi, log=True)
-    return covering(values, log=log)
+    return covering(values, log=log) or Scale(0.1 if log else 0.0, 1.0, log)
 
 
 _WIDE_DECADES = 6

@@ -321,7 +321,5 @@ def layer_chart(curves: Sequence[Curve]) -> Chart:
     """Curves over l = 0..L on their common scale."""
     depth = max((len(curve.points) for curve in curves), default=0)
     x = Scale(0.0, float(max(depth - 1, 1)))
-    scale = axis_of([y for curve in curves for _, y in curve.points], log=True)
-    if scale is None:
-        return Chart([], x, Scale(0.0, 1.0), x_label="layer")
-    return Chart(curves, x, scale, x_label="layer")
+    y = axis_of([norm for curve in curves for _, norm in curve.points], log=True)
+    return Chart(curves, x, y, x_label="layer")

@@ -121,9 +121,6 @@ class CompareView(LineTable):
     def line_count(self) -> int:
         return len(self.lines)
 
-    def rests_on(self, line: int) -> bool:
-        return self.lines[line].kind != "heading"
-
     def heading(self, line: int) -> Row | None:
         entry = self.lines[line]
         if entry.kind != "heading":
@@ -187,14 +184,13 @@ class CompareView(LineTable):
     ) -> tuple[str, str]:
         """A value in the format of its section, and its tone."""
         session = self.session
-        if entry.kind == "number" and entry.quantity and entry.spread:
+        if entry.quantity and entry.spread:
             text = _said(entry.quantity, value, entry.spread.values)
             row = self._rows[column]
             mark = mark_before(entry.quantity, session.rows[row].report)
             return mark + text, letter_tone(session, row, entry.quantity.letter)
-        text, tone = short(value), "bad"
-        if math.isfinite(value):
-            text, tone = self._formats[entry.kind](value), "text"
+        text = written(value, self._formats[entry.kind])
+        tone = "text" if math.isfinite(value) else "bad"
         if entry.kind == "growth" and value > session.thresholds.h_norm_explosion_ratio:
             tone = letter_tone(session, self._rows[column], "a")
         return text, tone

@@ -101,8 +101,6 @@ def limits_of(
 def scale_of(values: Sequence[float], shown: Quantity) -> Scale:
     """An axis that holds all values; accuracies lie in [0, 1]."""
     scale = axis_of(values, log=shown.log)
-    if scale is None:
-        return Scale(0.1 if shown.log else 0.0, 1.0, log=shown.log)
     if shown.marks != "d":
         return scale
     spare = max(0.0, _LEAST_ACCURACY_SPAN - (scale.hi - scale.lo)) / 2

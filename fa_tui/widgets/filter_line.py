@@ -79,7 +79,7 @@ class FilterLine(Vertical):
 
     def on_mount(self) -> None:
         # a message on the last filter would not be true any more
-        self.app.explorer.status.say("")
+        self.app.say("")
         self._take_in()
 
     def on_input_changed(self, event: Entry.Changed) -> None:
@@ -113,7 +113,7 @@ class FilterLine(Vertical):
         if not note and chosen.text and now.scope == []:
             last = split(text)[-1]
             note = "no run matches"
-            begun = self._begun(last)
+            begun = [name for name in names(self._axes) if name.lower().startswith(last.lower())]
             if begun and not is_whole:
                 note = f"no run is called {last}; write {how_to_use(begun[0])}"
                 chosen = self._without_last(text)
@@ -132,11 +132,6 @@ class FilterLine(Vertical):
             first = [one for one in before[:1] if one.text != chosen.text]
             return self.app.session.but(filter=chosen, filters=[*first, chosen])
         return self.app.session.but(filter=None, filters=before)
-
-    def _begun(self, word: str) -> list[str]:
-        """The names that begin with a word."""
-        beginning = word.lower()
-        return [name for name in names(self._axes) if name.lower().startswith(beginning)]
 
     def _without_last(self, text: str) -> Filter:
         kept = split(text)

@@ -93,9 +93,6 @@ class TextLines(PaintedScroll, can_focus=True):
 
     BINDINGS = SCROLL_KEYS
 
-    follows = False
-    """Whether it stays at the end as lines are added (a log)."""
-
     def __init__(self, lines: Sequence[str] = (), *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._lines = list(lines)
@@ -109,8 +106,6 @@ class TextLines(PaintedScroll, can_focus=True):
         """Show other lines."""
         self._lines = list(lines)
         self.repaint()
-        if self.follows:
-            self.scroll_end(animate=False, immediate=True)
 
     def draw(self, width: int) -> Sequence[Row]:
         rows: list[Row] = []

@@ -18,15 +18,24 @@ from fa_core.report.diagnostics import (
 )
 from fa_core.report.quantities import QUANTITIES, Quantity
 from fa_tui.session import Session
-from fa_tui.views.columns import NORMS
+from fa_tui.views.columns import NORMS, NUMBER_CELLS, format_in, number_text, value_of
 from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.grid import Grid, GridLine, build_grid
-from fa_tui.views.looks import Look, SeedLooks
+from fa_tui.views.looks import Look, SeedLooks, letter_tone
+from fa_tui.views.scale import drawable
 from fa_tui.views.text import cut_start, fitted, padded, told_apart, widest, width_of
 from fa_tui.widgets.painted import Row, row_text, row_width
-from fa_tui.widgets.run_cells import RunCells, RunsView, as_flipped, mark_of
+from fa_tui.widgets.run_cells import (
+    NormBars,
+    RunsView,
+    as_flipped,
+    mark_of,
+    verdict_row,
+)
 
 _COUNT_TITLE = "walk-back"
+_VERDICT = 5
+"""Cells of a verdict."""
 _LONGEST_NAMES = 44
 _SHORTEST_NAMES = 22
 """Names are shortened to so many cells for all columns; then columns scroll."""
@@ -64,10 +73,12 @@ class Matrix(RunsView):
     Args:
         session: the runs; the matrix holds only a cursor.
         quantity: initially shown instead of letters.
+
+    Attributes:
+        quantity: shown instead of letters.
+        bars: ‖h‖ and ‖g‖ of the runs in scope.
     """
 
-    lead = 1
-    """Cells before a line's label."""
     gap = 0
 
     BINDINGS = [
@@ -91,7 +102,6 @@ class Matrix(RunsView):
         self._labels: dict[int, str] = {}
         self._longest = 0
         self._name_width = self._count_width = 0
-        self.cells = RunCells(self, self._glyphs)
         self.lay_out()
 
     def lay_out(self) -> None:
@@ -99,7 +109,7 @@ class Matrix(RunsView):
         kept = self.row
         self._grid = build_grid(self.session.rows, self.session.scope)
         lines = self._grid.lines
-        self.cells.looks = SeedLooks(self.session.rows, self._glyphs)
+        self._looks = SeedLooks(self.session.rows, self._glyphs)
         say = self._glyphs.say
         named = [(number, line) for number, line in enumerate(lines) if not line.is_heading]
         self._labels = {number: say(line.label) for number, line in named}
@@ -110,7 +120,7 @@ class Matrix(RunsView):
         if self._column_looks:
             self._title_width += len("○ ")
         self._count_width = max(len(_COUNT_TITLE), len(f"{fullest}/{fullest} {MIXED}")) + 2
-        self.cells.set_runs(list(self._grid.places))
+        self.bars = NormBars(self.session, self._glyphs, self._looks)
         self._fit()
         if kept is not None:
             self.go_to(kept)
@@ -125,7 +135,7 @@ class Matrix(RunsView):
         self._column_looks = {}
         for column in range(len(self._grid.columns)):
             first = next(line.cells[column] for line in self._grid.lines if column in line.cells)
-            look = self.cells.looks.of(self.session.rows[first])
+            look = self._looks.of(self.session.rows[first])
             if look is not None:
                 self._column_looks[column] = look
 
@@ -133,7 +143,7 @@ class Matrix(RunsView):
         """Set the widths: gaps shrink first, then names, before columns scroll."""
         count = len(self._grid.columns)
         title = min(self._title_width, _LONGEST_TITLE)
-        cell = max(self.cells.width_of(self.quantity), title)
+        cell = max(self._widest_cell, title)
         room = self._room - self._count_width - count * cell
         for gap in (4, 3, 2):
             self._gap = gap
@@ -147,14 +157,14 @@ class Matrix(RunsView):
         self._name_width, _ = fitted(
             self._whole_names, [self._count_width, *columns], self._room, least=_SHORTEST_NAMES
         )
-        room = self._name_width - self.lead - 1
+        room = self._name_width - 2
         self._cut = told_apart(self._labels.values(), room, self._glyphs.ellipsis)
         self.set_widths(self._name_width + self._count_width, columns)
 
     @property
     def _whole_names(self) -> int:
-        """The width of whole names."""
-        return max(_LEAST_NAMES, min(self._longest, _LONGEST_NAMES) + self.lead + 1)
+        """The width of whole names, with a blank on either side."""
+        return max(_LEAST_NAMES, min(self._longest, _LONGEST_NAMES) + 2)
 
     @property
     def _room(self) -> int:
@@ -203,9 +213,6 @@ class Matrix(RunsView):
     def line_count(self) -> int:
         return len(self._grid.lines)
 
-    def rests_on(self, line: int) -> bool:
-        return not self._grid.lines[line].is_heading
-
     def heading(self, line: int) -> Row | None:
         """The source of the lines below."""
         entry = self._grid.lines[line]
@@ -227,7 +234,7 @@ class Matrix(RunsView):
             tone = "warn"
         elif count.startswith(("0/", "-", CONTROL)):
             tone = "dim"
-        name = padded(" " * self.lead + self._cut[self._labels[line]], self._name_width)
+        name = padded(f" {self._cut[self._labels[line]]}", self._name_width)
         return [(name, "text"), (count.ljust(self._count_width), tone)]
 
     def _header(self) -> Row:
@@ -254,11 +261,11 @@ class Matrix(RunsView):
         row: Row = []
         mark = ""
         if run is not None:
-            row = as_flipped(self.session, run, self.cells.paint(run, self.quantity, width))
+            row = as_flipped(self.session, run, self._run(run, width))
             mark = mark_of(self.session, run, self._glyphs)
         if not mark and (line, column) != (self.line, self.column):
             return row
-        filled = width if self.quantity else self.cells.width_of(None)
+        filled = width if self.quantity else _VERDICT
         blanks = " " * (filled - len(row_text(row)))
         return [*row, (blanks, "text"), (mark or " ", "accent")]
 
@@ -275,6 +282,40 @@ class Matrix(RunsView):
             before = " " * (room - width_of(title))
         after = " " * (room - len(before) - width_of(title))
         return [(before, "head"), *mark, (f"{title}{after}", "head")]
+
+    @property
+    def _widest_cell(self) -> int:
+        """The width of the widest cell."""
+        if self.quantity is NORMS:
+            return len("! ") + 2 * self.bars.cells
+        return NUMBER_CELLS if self.quantity else _VERDICT
+
+    def values(self, quantity: Quantity) -> list[float]:
+        """The measured numbers of the runs in scope."""
+        found = (value_of(quantity, self.session, row) for row in self._grid.places)
+        return [value for value in found if value is not None]
+
+    def _run(self, row: int, width: int) -> Row:
+        """A run's cell, at most `width` wide."""
+        quantity = self.quantity
+        if quantity is NORMS:
+            return self.bars.both(self.session, row)
+        if quantity is None:
+            return verdict_row(self.session, row, self._glyphs)
+        number = self._glyphs.say(number_text(quantity, self.session, row))
+        return [(number.rjust(width), letter_tone(self.session, row, quantity.letter))]
+
+    def legend(self, quantity: Quantity) -> Row:
+        """What the numbers are, and from where to where they go."""
+        known = sorted(drawable(self.values(quantity), log=False))
+        span = fires = ""
+        if known:
+            write = format_in(self.session.seen, quantity)
+            span = f"{write(known[0])} to {write(known[-1])}"
+        if quantity.letter:
+            fires = f"   ({quantity.letter}) fires"
+        name = (f" {quantity.title} ", "strong")
+        return [name, (span, ""), (fires, "bad"), ("   · not measured", "dim")]
 
     def action_show_next(self) -> None:
         """Show letters, a number, bars, and letters again."""

@@ -9,19 +9,10 @@ from typing import TYPE_CHECKING
 
 from textual.binding import Binding
 
-from fa_core.report.quantities import Quantity
 from fa_tui.session import Session
-from fa_tui.views.columns import (
-    NORMS,
-    NUMBER_CELLS,
-    format_in,
-    number_text,
-    value_of,
-)
 from fa_tui.views.epochs import cell_so_far
 from fa_tui.views.glyphs import Glyphs
-from fa_tui.views.looks import SeedLooks, letter_tone, tone_of
-from fa_tui.views.scale import drawable
+from fa_tui.views.looks import SeedLooks, tone_of
 from fa_tui.views.sparklines import MOST_BARS, Scales, norm_bars, norm_scales
 from fa_tui.views.words import parted
 from fa_tui.widgets.painted import Row, hidden, joined
@@ -29,8 +20,6 @@ from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
-
-WIDTH = 5
 
 
 @lru_cache(maxsize=512)
@@ -236,64 +225,3 @@ class NormBars:
         look = self._looks.of(run)
         bars = norm_bars(run.report, self.scales, self._glyphs, self.cells)
         return [(verdict[:1], tone), (" ".join(bars), "bar" if look is None else look.style)]
-
-
-class RunCells:
-    """Paints the cells of a view of the runs.
-
-    Args:
-        view: the view.
-        glyphs: characters to draw with.
-    """
-
-    def __init__(self, view: RunsView, glyphs: Glyphs) -> None:
-        self._view = view
-        self._glyphs = glyphs
-        self.looks = SeedLooks((), glyphs)
-        self.set_runs([])
-
-    @property
-    def session(self) -> Session:
-        """The shown snapshot."""
-        return self._view.session
-
-    def set_runs(self, rows: list[int]) -> None:
-        """Take all runs, whose numbers define the scale."""
-        self._rows = rows
-        self.bars = NormBars(self.session, self._glyphs, self.looks)
-
-    def width_of(self, quantity: Quantity | None) -> int:
-        """The width of the widest cell."""
-        if quantity is NORMS:
-            return len("! ") + 2 * self.bars.cells
-        if quantity:
-            return NUMBER_CELLS
-        return WIDTH
-
-    def known(self, quantity: Quantity) -> int:
-        """Number of runs with the quantity."""
-        return sum(value is not None for value in self._values(quantity))
-
-    def _values(self, quantity: Quantity) -> Iterable[float | None]:
-        return (value_of(quantity, self.session, row) for row in self._rows)
-
-    def paint(self, row: int, quantity: Quantity | None, width: int) -> Row:
-        """A run's cell, at most `width` wide."""
-        if quantity is NORMS:
-            return self.bars.both(self.session, row)
-        if quantity is None:
-            return verdict_row(self.session, row, self._glyphs)
-        number = self._glyphs.say(number_text(quantity, self.session, row))
-        return [(number.rjust(width), letter_tone(self.session, row, quantity.letter))]
-
-    def legend(self, quantity: Quantity) -> Row:
-        """What the numbers are, and from where to where they go."""
-        known = sorted(drawable(self._values(quantity), log=False))
-        span = fires = ""
-        if known:
-            write = format_in(self.session.seen, quantity)
-            span = f"{write(known[0])} to {write(known[-1])}"
-        if quantity.letter:
-            fires = f"   ({quantity.letter}) fires"
-        name = (f" {quantity.title} ", "strong")
-        return [name, (span, ""), (fires, "bad"), ("   · not measured", "dim")]

@@ -172,7 +172,6 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         self._how = "step"
         self._flush_later = Later(_FLUSH_SECONDS, self, self._flush)
         self._catch_up_later = Later(_FRAME_SECONDS, self, self.repaint)
-        self._tracked: tuple[Sequence[float], Sequence[float], float] = (), (), math.nan
         self._ticks: Sequence[float] = ()
         self._nonfinite = 0
         self._interval: Interval | None = None
@@ -202,9 +201,6 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
             values: of the runs.
             points: the thresholds at which a run flips, rising.
         """
-        if (values, points, self.value) == self._tracked:
-            return
-        self._tracked = values, points, self.value
         one = self._diagnostic
         scale = covering(
             chain(values, points, [self.value]), log=one.quantity.log, at_least=one.span

@@ -34,7 +34,7 @@ class LineTable(Toned, ScrollView, can_focus=True):
     """Lines × columns under a header line, with a frozen part on the left and a cursor on a cell.
 
     A subclass defines the shape (`line_count`, `set_widths`), fitting texts (`frozen`, `cell`) and
-    the lines where the cursor may rest (`rests_on`).
+    the lines where the cursor does not rest (`heading`).
     """
 
     BINDINGS = [
@@ -234,7 +234,7 @@ class LineTable(Toned, ScrollView, can_focus=True):
 
     def rests_on(self, line: int) -> bool:
         """Whether the cursor may rest on a line."""
-        return True
+        return self.heading(line) is None
 
     def move_to(self, line: int, column: int | None = None) -> None:
         """Put the cursor on a cell and scroll it into view."""

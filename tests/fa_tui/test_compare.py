@@ -7,8 +7,9 @@ import pytest
 
 from fa_core.report.numbers import short
 from fa_tui.session import Session
+from fa_tui.views.glyphs import UNICODE
 from fa_tui.views.scale import Scale
-from fa_tui.widgets.chart import Canvas, Curve, layer_chart
+from fa_tui.widgets.chart import Canvas, Curve, draw_chart, layer_chart
 from tests.fa_core.rows import row_of as named
 from tests.fa_tui.compared_runs import row_of, ten_seeds
 from tests.fa_tui.looks import app_on, opened, running, settled
@@ -99,7 +100,9 @@ def test_the_charts_hold_every_layer_of_every_run_on_one_scale():
     long_run = Curve([(0, 2.0), (1, math.nan), (2, 4.0)], "curve-2", "□")
     chart = layer_chart([short_run, long_run])
     assert (chart.x, chart.y) == (Scale(0.0, 2.0), Scale(1.0, 10.0, log=True))
-    assert layer_chart([Curve([], "curve-1", "○")]).curves == []
+    nothing = layer_chart([Curve([], "curve-1", "○")])
+    assert nothing.y == Scale(0.1, 1.0, log=True)
+    assert not any("○" in text for row in draw_chart(nothing, 40, 8, UNICODE) for text, _ in row)
 
 
 async def test_a_seed_has_its_mark_in_the_heading_and_at_its_curve(app):
