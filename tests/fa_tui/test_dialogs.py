@@ -1,6 +1,5 @@
 """Copies, export, presets, what-if and settings, in the explorer."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from fa_tui.widgets.line import Line
 from tests.fa_tui.conftest import COLOURFUL
 from tests.fa_tui.looks import running, said, screen_text, settled, shows
 from tests.fa_tui.waiting import until
+from tests.json_files import json_of
 
 STRICT = DiagnosticThresholds(h_norm_explosion_ratio=5)
 
@@ -67,7 +67,7 @@ async def test_export_asks_for_a_name_and_says_where_it_saved(app, places):
         await pilot.press("enter")
         await until(pilot, lambda: said(app) == f" saved {places / 'other.json'}")
     assert (places / "mine.csv").read_text() == "precious"
-    reports = json.loads((places / "other.json").read_text())["reports"]
+    reports = json_of(places / "other.json")["reports"]
     assert sorted(reports) == ["dfa_s123", "dfa_s42", "dfa_s456"]
 
 

@@ -1,7 +1,5 @@
 """D: two of the open files or folders, run by run."""
 
-import json
-
 import pytest
 
 from fa_core.formats import scan
@@ -10,6 +8,7 @@ from fa_tui.screens import dialogs
 from fa_tui.session import Session
 from tests.fa_tui.looks import running, shows
 from tests.fa_tui.printing import printed
+from tests.json_files import json_of, put_json
 
 from .looks import app_on, screen_text
 from .waiting import until
@@ -18,12 +17,11 @@ from .waiting import until
 @pytest.fixture
 def changed(published_table, tmp_path):
     """The published table with one run tamed."""
-    document = json.loads(published_table.read_text())
+    document = json_of(published_table)
     run = document["reports"]["dfa_s42"]
     run["residual_norms"] = [1.0] * len(run["residual_norms"])
     path = tmp_path / "tamed.json"
-    path.write_text(json.dumps(document))
-    return path
+    return put_json(path, document)
 
 
 def explorer(*paths):
@@ -82,7 +80,7 @@ async def test_two_records_of_one_measurement_are_compared_and_show_says_which_i
         ends = {"margin_pp": [-5.0, high]}
         run = {"headline_acc": 0.31, "frozen_baseline_acc": 0.349, "intervals": ends}
         document = {"reports": {"dfa_s1": {**run, "provenance": facts}}}
-        (tmp_path / name).write_text(json.dumps(document))
+        put_json(tmp_path / name, document)
     found = scan([tmp_path])
     app = app_on(Session(found.rows, twins=found.twins))
     app.paths[:] = [tmp_path / "a.json", tmp_path / "b.json"]

@@ -1,7 +1,5 @@
 """`m` on checkpoints that no manifest describes asks for data and network, and keeps the answer."""
 
-import json
-
 import pytest
 
 from fa_core.formats import scan
@@ -11,6 +9,7 @@ from fa_tui.screens.questions import EntryScreen
 from fa_tui.session import Session
 from fa_tui.settings import MeasureAnswer, remembered_answer
 from tests.fa_tui.looks import running, shows
+from tests.json_files import put_json
 
 from .looks import screen_text
 from .waiting import until
@@ -65,7 +64,7 @@ def test_code_that_an_audit_names_is_asked_for(folder, model, is_asked):
         residual_norms=[1.0, 2.0],
         provenance={"settings": {"model": model, "data": "digits"}, "checkpoint": "dfa_s1"},
     )
-    (folder / "one.json").write_text(json.dumps({"reports": {"dfa": report.to_dict()}}))
+    put_json(folder / "one.json", {"reports": {"dfa": report.to_dict()}})
     app = ExplorerApp(Session(scan([folder / "one.json"]).rows), title="runs")
     assert app.jobs.unknown([0]) == [0] * is_asked
 

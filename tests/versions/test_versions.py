@@ -18,6 +18,7 @@ from tests.conftest import REPOSITORY
 from tests.fa_core.rows import row_of
 from tests.fa_tui.looks import app_on, screen_text
 from tests.fa_tui.waiting import until
+from tests.json_files import put_json
 
 PUBLISHED = str(REPOSITORY / "sample_runs" / "audit_table_s42_s123_s456.json")
 
@@ -42,7 +43,7 @@ def test_a_worker_process_measures_and_the_audit_file_reads_back(tmp_path, monke
     monkeypatch.setenv("FA_TUI_MEASURE", "faults:measure_described")
     checkpoint = tmp_path / "dfa_s42.json"
     network = {"arch": "resmlp", "arch_args": {"d": 8, "L": 2}, "data": "synthetic"}
-    checkpoint.write_text(json.dumps({"provenance": network, "growth": 99.0}))
+    put_json(checkpoint, {"provenance": network, "growth": 99.0})
     row = row_of("dfa_s42", checkpoint, ...)
     out = tmp_path / "audit.json"
     how = Measuring(execution=Execution(device="cpu"))

@@ -1,6 +1,5 @@
 """Measuring from the explorer: real worker processes with a fake measure."""
 
-import json
 from unittest.mock import Mock
 
 import msgspec
@@ -20,6 +19,7 @@ from fa_tui.session import Session, with_rows
 from fa_tui.views.glyphs import UNICODE
 from tests.fa_tui.looks import running, screen_text, shows
 from tests.fa_tui.waiting import until
+from tests.json_files import put_json
 
 
 async def test_marked_runs_are_measured_shown_and_saved_as_they_finish(measuring_app, tmp_path):
@@ -59,14 +59,14 @@ async def test_a_run_with_an_audit_is_compared_with_it_and_its_audit_stays(measu
         "data": "synthetic",
         "seed": 42,
     }
-    (run / MANIFEST).write_text(json.dumps(manifest))
+    put_json(run / MANIFEST, manifest)
     old = DiagnosticReport(
         method_name="run",
         residual_norms=[1.0, 2.0],
         frozen_baseline_acc=0.3,
         provenance={"checkpoint": "run"},
     )
-    (run / AUDIT).write_text(json.dumps(old.to_dict()))
+    put_json(run / AUDIT, old.to_dict())
     before = (run / AUDIT).read_bytes()
     app = measuring_app("run")
     app.history.now = with_rows(app.session, dict(enumerate(scan([run]).rows)))

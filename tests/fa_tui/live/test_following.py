@@ -1,6 +1,5 @@
 """An explorer that follows its folders: what is new is shown and said, what is gone stays in sight."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -25,6 +24,7 @@ from tests.fa_core.rows import row_of
 from tests.fa_tui.conftest import COLOURFUL
 from tests.fa_tui.looks import running, said
 from tests.fa_tui.waiting import until
+from tests.json_files import put_json
 
 
 @pytest.fixture
@@ -197,7 +197,7 @@ async def test_a_log_that_changes_is_read_by_the_columns_that_were_named(tmp_pat
 
     def write(*values):
         log = [{"epoch": epoch, "val": value} for epoch, value in enumerate(values, 1)]
-        file.write_text(json.dumps({"lam": 0.0, "log": log}))
+        put_json(file, {"lam": 0.0, "log": log})
 
     write(0.3)
     found = scan([tmp_path], columns=facts.given)
