@@ -64,7 +64,7 @@ async def opened(pilot, *keys):
     return app.explorer.page
 
 
-async def settled(pilot, page=None):
+async def settled(pilot):
     """Wait until everything that was asked for is shown."""
     app = pilot.app
     await pilot.pause()
@@ -106,12 +106,47 @@ async def shows(pilot, words):
     await until(pilot, lambda: words in screen_text(pilot.app))
 
 
+async def says(pilot, words):
+    """Wait until the status line says these words."""
+    await until(pilot, lambda: words in said(pilot.app))
+
+
+async def on_page(pilot, name):
+    """Wait until the explorer is on this page."""
+    await until(pilot, lambda: pilot.app.explorer.page.id == name)
+
+
+async def on_screen(pilot, kind):
+    """Wait until a screen of this kind is in front."""
+    await until(pilot, lambda: isinstance(pilot.app.screen, kind))
+
+
+async def walked(pilot, count):
+    """Wait until so many runs need walk-back."""
+    await until(pilot, lambda: pilot.app.session.counts().walked == count)
+
+
+async def ratio_is(pilot, ratio):
+    """Wait until the threshold of (a) is this one."""
+    await until(pilot, lambda: pilot.app.session.thresholds.h_norm_explosion_ratio == ratio)
+
+
+async def jobs_end(pilot):
+    """Wait until no job is queued or runs."""
+    await until(pilot, lambda: not pilot.app.jobs.unfinished())
+
+
 def below_tabs(app):
     """What is on screen below the tab bar, as lines."""
     first, *lines = screen_text(app).split("\n")
     if "Matrix" not in first:
         lines.insert(0, first)
     return "\n".join(lines)
+
+
+def page_line(app, number):
+    """One line of what is on screen below the tab bar."""
+    return below_tabs(app).splitlines()[number]
 
 
 def cell_at_cursor(app):
@@ -123,4 +158,10 @@ def cell_at_cursor(app):
 async def set_a_to(pilot, typed):
     """Type a value into slider (a)."""
     await pilot.press("a", *typed, "enter")
+    await pilot.pause()
+
+
+async def filter_by(pilot, typed):
+    """Type a filter."""
+    await pilot.press("slash", *typed, "enter")
     await pilot.pause()

@@ -12,7 +12,7 @@ from fa_tui.views.scale import Scale
 from fa_tui.widgets.chart import Canvas, Curve, draw_chart, layer_chart
 from tests.fa_core.rows import row_of as named
 from tests.fa_tui.compared_runs import row_of, ten_seeds
-from tests.fa_tui.looks import app_on, opened, running, settled
+from tests.fa_tui.looks import app_on, opened, page_line, running, settled
 from tests.fa_tui.looks import below_tabs as screen_text
 from tests.fa_tui.waiting import until
 
@@ -24,11 +24,11 @@ async def test_every_seed_of_a_method_is_scrolled_to_and_then_ratio_and_mean():
         title, names, *_ = screen_text(app).splitlines()
         assert "10 runs" in title and "○ s1" in names and "s10" not in names
         await pilot.press(*["right"] * 11)
-        await settled(pilot, screen)
-        names = screen_text(app).splitlines()[1]
+        await settled(pilot)
+        names = page_line(app, 1)
         assert "J s10" in names and "max/min" in names and "mean, spread" in names
         await pilot.press("tab")
-        assert "○ s1" in screen_text(app).splitlines()[1] or screen.view.column == 11
+        assert "○ s1" in page_line(app, 1) or screen.view.column == 11
 
 
 async def test_ratio_spread_and_parting_are_of_all_seeds_on_screen_or_not():
@@ -42,7 +42,7 @@ async def test_ratio_spread_and_parting_are_of_all_seeds_on_screen_or_not():
         )
         assert len(spread.values) == 10 and spread.stat(False).mean == pytest.approx(402.745)
         await pilot.press("down", "down", "down", *["right"] * 10)
-        await settled(pilot, screen)
+        await settled(pilot)
         assert "max/min and mean are over all 10" in screen_text(app)
         assert "×1329" in screen_text(app)
 
@@ -50,14 +50,14 @@ async def test_ratio_spread_and_parting_are_of_all_seeds_on_screen_or_not():
 async def test_c_opens_on_the_method_under_the_cursor_and_tab_flips(app):
     async with running(app) as pilot:
         await pilot.press("down")
-        screen = await opened(pilot, "C")
-        assert " dfa " in screen_text(app).splitlines()[0]
+        await opened(pilot, "C")
+        assert " dfa " in page_line(app, 0)
         assert "c 1 of 3" in screen_text(app)
         await pilot.press("tab")
-        assert "state_bridge" in screen_text(app).splitlines()[0]
+        assert "state_bridge" in page_line(app, 0)
         await pilot.press(*["shift+tab"] * 3)
-        await settled(pilot, screen)
-        assert " ep " in screen_text(app).splitlines()[0]
+        await settled(pilot)
+        assert " ep " in page_line(app, 0)
         assert "fires on  a 0 of 3  b 0 of 3  c 0 of 3  d not measured" in screen_text(app)
         await pilot.press("escape")
         assert app.explorer.page.id == "Matrix"
@@ -68,7 +68,7 @@ async def test_a_single_run_says_how_to_compare_it():
     async with running(app, (80, 24)) as pilot:
         await opened(pilot, "C")
         assert "nothing to compare it with" in screen_text(app)
-        assert "max/min" not in screen_text(app).splitlines()[1]
+        assert "max/min" not in page_line(app, 1)
 
 
 async def test_no_runs_and_unmeasured_runs_are_said_not_drawn():
@@ -88,9 +88,9 @@ async def test_no_runs_and_unmeasured_runs_are_said_not_drawn():
 
 async def test_a_click_on_a_cell_says_its_value_and_source(app):
     async with running(app) as pilot:
-        screen = await opened(pilot, "C")
+        await opened(pilot, "C")
         await pilot.click("CompareView", offset=(40, 3))
-        await settled(pilot, screen)
+        await settled(pilot)
         h_0 = next(row for row in app.session.rows if row.key == "bp_s123").report.residual_norms[0]
         assert f"bp s123: ‖h_0‖ = {short(h_0, 6)}" in screen_text(app)
 
@@ -172,14 +172,14 @@ async def test_up_to_six_runs_fit_without_a_scrollbar(app, width, marked):
 async def test_whole_names_go_before_the_mean(app):
     bridges = {row for row, each in enumerate(app.session.rows) if each.method == "state_bridge"}
     async with running(app, (80, 24)) as pilot:
-        screen = await opened(pilot, "C", "tab", "tab")
+        await opened(pilot, "C", "tab", "tab")
         _, names, *lines = screen_text(app).splitlines()
         assert "mean, spread" in names and "1.16e7" in "".join(lines)
         app.show(app.session.but(marked=frozenset(bridges)))
-        await settled(pilot, screen)
-        while "marked" not in screen_text(app).splitlines()[0]:
+        await settled(pilot)
+        while "marked" not in page_line(app, 0):
             await pilot.press("tab")
-            await settled(pilot, screen)
+            await settled(pilot)
         _, names, *lines = screen_text(app).splitlines()
         assert "○state_bridge s42" in names and "dge s123" in names and "dge s456" in names
         assert "mean" not in names

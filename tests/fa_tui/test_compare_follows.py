@@ -8,19 +8,18 @@ from fa_tui.app import ExplorerApp
 from fa_tui.session import Session, with_rows
 from tests.fa_tui.compared_runs import row_of
 from tests.fa_tui.looks import below_tabs as screen_text
-from tests.fa_tui.looks import opened, running, settled
+from tests.fa_tui.looks import filter_by, opened, page_line, running, set_a_to, settled, shows
 from tests.fa_tui.printing import printed_json
-from tests.fa_tui.waiting import until
 
 
 async def test_marked_runs_come_first_and_a_slider_rejudges_every_column(app):
     async with running(app) as pilot:
         await pilot.press("space", *["down"] * 4, "right", "space")
-        screen = await opened(pilot, "C")
+        await opened(pilot, "C")
         assert "bp s42" in screen_text(app) and "ep s123" in screen_text(app)
         assert "a 0 of 2  b 0 of 2" in screen_text(app)
-        await pilot.press("a", "5", "enter")
-        await settled(pilot, screen)
+        await set_a_to(pilot, "5")
+        await settled(pilot)
         assert "a 1 of 2  b 0 of 2" in screen_text(app)
         await pilot.press("escape", "escape")
         await pilot.pause()
@@ -31,17 +30,17 @@ async def test_marked_runs_come_first_and_a_slider_rejudges_every_column(app):
 
 async def test_a_filter_on_verdicts_follows_the_thresholds(app):
     async with running(app) as pilot:
-        await pilot.press("slash", *"flag:b", "enter")
-        await until(pilot, lambda: "filter flag:b, 9 of 15 runs" in screen_text(app))
+        await filter_by(pilot, "flag:b")
+        await shows(pilot, "filter flag:b, 9 of 15 runs")
         screen = await opened(pilot, "C")
-        assert " dfa " in screen_text(app).splitlines()[0]
+        assert " dfa " in page_line(app, 0)
         for key, typed, words in (
             ("b", "1e-12", "nothing to compare: no run passes the filter"),
             ("b", "1e-7", " dfa  3 runs"),
         ):
             await pilot.press(key, *typed, "enter")
-            await settled(pilot, screen)
-            assert words in screen_text(app).splitlines()[0]
+            await settled(pilot)
+            assert words in page_line(app, 0)
             passing = [row for row, flags in enumerate(app.session.flags) if flags & mask_of("b")]
             assert bool(screen.view.line_count()) == bool(passing)
             assert set(screen.group.rows if screen.group else ()) <= set(passing)
@@ -49,14 +48,14 @@ async def test_a_filter_on_verdicts_follows_the_thresholds(app):
 
 async def test_a_measured_run_appears_and_the_method_stays(app):
     async with running(app) as pilot:
-        screen = await opened(pilot, "C", "tab")
+        await opened(pilot, "C", "tab")
         index = next(n for n, row in enumerate(app.session.rows) if row.key == "dfa_s42")
         row = app.session.rows[index]
         app.show(
             with_rows(app.session, {index: replace(row, report=row_of("dfa", 42, 1.0, 2.0).report)})
         )
-        await settled(pilot, screen)
-        assert " dfa " in screen_text(app).splitlines()[0]
+        await settled(pilot)
+        assert " dfa " in page_line(app, 0)
         assert "diverge at layer 0" in screen_text(app)
 
 

@@ -1,6 +1,5 @@
 """Copies, export, presets, what-if and settings, in the explorer."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -18,8 +17,20 @@ from fa_tui.settings import Loaded, Presets, Settings, load_settings, remember_p
 from fa_tui.terminal.abilities import Terminal
 from fa_tui.widgets.line import Line
 from tests.fa_tui.conftest import COLOURFUL
-from tests.fa_tui.looks import running, said, screen_text, settled, shows
+from tests.fa_tui.looks import (
+    filter_by,
+    ratio_is,
+    running,
+    said,
+    says,
+    screen_text,
+    set_a_to,
+    settled,
+    shows,
+    walked,
+)
 from tests.fa_tui.waiting import until
+from tests.json_files import json_of
 
 STRICT = DiagnosticThresholds(h_norm_explosion_ratio=5)
 
@@ -54,7 +65,7 @@ async def test_y_copies_the_value_and_capital_y_the_command(app, copied):
 async def test_export_asks_for_a_name_and_says_where_it_saved(app, places):
     (places / "mine.csv").write_text("precious")
     async with running(app) as pilot:
-        await pilot.press("slash", *"dfa", "enter")
+        await filter_by(pilot, "dfa")
         await shows(pilot, "filter dfa, 3 of 15 runs")
         await ask(pilot, "e")
         entry = app.screen
@@ -67,7 +78,7 @@ async def test_export_asks_for_a_name_and_says_where_it_saved(app, places):
         await pilot.press("enter")
         await until(pilot, lambda: said(app) == f" saved {places / 'other.json'}")
     assert (places / "mine.csv").read_text() == "precious"
-    reports = json.loads((places / "other.json").read_text())["reports"]
+    reports = json_of(places / "other.json")["reports"]
     assert sorted(reports) == ["dfa_s123", "dfa_s42", "dfa_s456"]
 
 
@@ -90,11 +101,11 @@ async def test_o_completes_a_path_and_refuses_one_without_runs(app, places, publ
     async with running(app) as pilot:
         await ask(pilot, "o")
         await pilot.press("m")
-        await until(pilot, lambda: "mine.json" in screen_text(app))
+        await shows(pilot, "mine.json")
         await pilot.press("tab")
         assert app.screen.query_one(Input).value == "mine.json"
         await pilot.press("enter")
-        await until(pilot, lambda: "mine.json: " in said(app))
+        await says(pilot, "mine.json: ")
         mine.write_bytes(published_table.read_bytes())
         remember_places([mine])
         await ask(pilot, "o")
@@ -105,20 +116,20 @@ async def test_o_completes_a_path_and_refuses_one_without_runs(app, places, publ
 
 async def test_a_preset_is_saved_used_and_removed(app):
     async with running(app) as pilot:
-        await pilot.press("a", "5", "enter")
-        await until(pilot, lambda: app.session.counts().walked == 11)
+        await set_a_to(pilot, "5")
+        await walked(pilot, 11)
         await ask(pilot, "p", "2")
         await pilot.press(*"mine", "enter")
-        await until(pilot, lambda: "preset mine saved" in said(app))
+        await says(pilot, "preset mine saved")
         assert Presets().read()["mine"] == STRICT
         await ask(pilot, "p", "1")
-        await until(pilot, lambda: app.session.counts().walked == 9)
+        await walked(pilot, 9)
         await ask(pilot, "p", "2")
-        await until(pilot, lambda: app.session.counts().walked == 11)
+        await walked(pilot, 11)
         await pilot.press("u")
-        await until(pilot, lambda: app.session.counts().walked == 9)
+        await walked(pilot, 9)
         await ask(pilot, "p", "4", "enter")
-        await until(pilot, lambda: "mine removed" in said(app))
+        await says(pilot, "mine removed")
     assert list(Presets().read()) == ["protocol"]
 
 
@@ -140,14 +151,14 @@ async def test_what_if_fills_in_a_baseline_and_says_what_flips(app):
         await until(pilot, lambda: "no run of method 'zz'; known: bp, dfa" in note.text)
         app.screen.query_one(Input).value = "0.349"
         await pilot.press("enter")
-        await until(pilot, lambda: app.session.counts().walked == 12)
+        await walked(pilot, 12)
         assert "frozen baseline 0.349: +d → ✗ ep s42, +d → ✗ ep s123, +d → ✗ ep s456" in said(app)
         assert app.session.baseline == FrozenBaseline(0.349)
         await ask(pilot, "w")
         assert app.screen.query_one(Input).value == "0.349"
         app.screen.query_one(Input).value = ""
         await pilot.press("enter")
-        await until(pilot, lambda: app.session.counts().walked == 9)
+        await walked(pilot, 9)
         assert "as recorded" in said(app)
 
 
@@ -169,9 +180,9 @@ async def test_a_what_if_is_undone_and_redone(app, focus):
         await until(pilot, lambda: said(app) == " nothing to undo")
         await ask(pilot, "w")
         await pilot.press(*"0.349", "enter")
-        await until(pilot, lambda: app.session.counts().walked == 12)
-        await pilot.press("a", *"1e9", "enter")
-        await until(pilot, lambda: app.session.thresholds.h_norm_explosion_ratio == 1e9)
+        await walked(pilot, 12)
+        await set_a_to(pilot, "1e9")
+        await ratio_is(pilot, 1e9)
         await pilot.press(*(["escape"] if focus == "escape" else []), "u")
         await until(pilot, lambda: app.session.thresholds == DiagnosticThresholds())
         assert app.session.baseline == FrozenBaseline(0.349)
@@ -201,7 +212,7 @@ async def test_a_change_takes_back_what_was_said_of_the_one_before(app):
         await until(pilot, lambda: "thresholds:" not in said(app))
         await ask(pilot, "w")
         await pilot.press(*"0.349", "enter")
-        await until(pilot, lambda: "frozen baseline 0.349" in said(app))
+        await says(pilot, "frozen baseline 0.349")
         await pilot.press("a", "right")
         await until(pilot, lambda: "frozen baseline" not in said(app))
 
@@ -215,7 +226,7 @@ async def test_what_flipped_is_of_the_last_change(app):
         await until(pilot, lambda: "  +d" not in screen_text(app))
         await ask(pilot, "w")
         await pilot.press(*"0.348", "enter")
-        await until(pilot, lambda: "no verdict flips" in said(app))
+        await says(pilot, "no verdict flips")
         assert "  +d" not in screen_text(app)
 
 
@@ -250,7 +261,7 @@ async def test_what_is_wrong_with_the_settings_is_whole_on_a_narrow_status_line(
     app = ExplorerApp(session, terminal=COLOURFUL, settings=load_settings(file))
     async with running(app, (80, 24)) as pilot:
         said = "settings.toml: theme: there is no 'nope'; defaults are used"
-        await until(pilot, lambda: said in screen_text(app))
+        await shows(pilot, said)
         assert str(file) in app.session.problems[0].message, "the list of problems says where it is"
 
 

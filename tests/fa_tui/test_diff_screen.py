@@ -1,15 +1,14 @@
 """D: two of the open files or folders, run by run."""
 
-import json
-
 import pytest
 
 from fa_core.formats import scan
 from fa_tui.cli import main
 from fa_tui.screens import dialogs
 from fa_tui.session import Session
-from tests.fa_tui.looks import running, shows
+from tests.fa_tui.looks import on_page, on_screen, running, set_a_to, shows
 from tests.fa_tui.printing import printed
+from tests.json_files import json_of, put_json
 
 from .looks import app_on, screen_text
 from .waiting import until
@@ -18,12 +17,11 @@ from .waiting import until
 @pytest.fixture
 def changed(published_table, tmp_path):
     """The published table with one run tamed."""
-    document = json.loads(published_table.read_text())
+    document = json_of(published_table)
     run = document["reports"]["dfa_s42"]
     run["residual_norms"] = [1.0] * len(run["residual_norms"])
     path = tmp_path / "tamed.json"
-    path.write_text(json.dumps(document))
-    return path
+    return put_json(path, document)
 
 
 def explorer(*paths):
@@ -34,14 +32,14 @@ async def test_only_what_changed_is_listed_and_enter_goes_there(published_table,
     app = explorer(published_table, changed)
     async with running(app) as pilot:
         await pilot.press("D")
-        await until(pilot, lambda: app.explorer.page.id == "Diff")
+        await on_page(pilot, "Diff")
         await shows(pilot, "14 the same")
         text = screen_text(app)
         assert "15 runs in both: 1 changed, 14 the same" in text
         assert "✗ab-d  ✗-b-d  (a) growth 2043 → 1" in text
         assert "bp s42" not in text
         await pilot.press("enter")
-        await until(pilot, lambda: app.explorer.page.id == "Matrix")
+        await on_page(pilot, "Matrix")
         row = app.explorer.row
         assert (app.session.rows[row].method, app.session.rows[row].seed) == ("dfa", 42)
 
@@ -50,10 +48,10 @@ async def test_a_slider_moves_both_sides_and_tab_swaps_them(published_table, cha
     app = explorer(published_table, changed)
     async with running(app) as pilot:
         await pilot.press("D")
-        await until(pilot, lambda: app.explorer.page.id == "Diff")
+        await on_page(pilot, "Diff")
         await pilot.press("tab")
         await shows(pilot, "✗-b-d  ✗ab-d  (a) growth 1 → 2043")
-        await pilot.press("a", *"9000", "enter")
+        await set_a_to(pilot, "9000")
         await shows(pilot, "✗-b-d  ✗-b-d  (a) growth 1 → 2043")
 
 
@@ -66,7 +64,7 @@ async def test_a_second_file_is_opened_beside_the_first_and_compared(
         await pilot.press("D")
         await shows(pilot, "O opens a second one beside it")
         await pilot.press("O")
-        await until(pilot, lambda: isinstance(app.screen, dialogs.EntryScreen))
+        await on_screen(pilot, dialogs.EntryScreen)
         app.screen.entry.value = str(changed)
         await pilot.press("enter")
         await shows(pilot, "15 runs in both: 1 changed")
@@ -82,7 +80,7 @@ async def test_two_records_of_one_measurement_are_compared_and_show_says_which_i
         ends = {"margin_pp": [-5.0, high]}
         run = {"headline_acc": 0.31, "frozen_baseline_acc": 0.349, "intervals": ends}
         document = {"reports": {"dfa_s1": {**run, "provenance": facts}}}
-        (tmp_path / name).write_text(json.dumps(document))
+        put_json(tmp_path / name, document)
     found = scan([tmp_path])
     app = app_on(Session(found.rows, twins=found.twins))
     app.paths[:] = [tmp_path / "a.json", tmp_path / "b.json"]
@@ -113,7 +111,7 @@ async def test_the_two_are_chosen_from_a_list_and_exported(published_table, chan
         await shows(pilot, f"A {changed.name} ✗ 9 of 15")
         for name in ("d.csv", "d.md"):
             await pilot.press("e")
-            await until(pilot, lambda: isinstance(app.screen, dialogs.EntryScreen))
+            await on_screen(pilot, dialogs.EntryScreen)
             assert ".csv .json .md: this table" in app.screen.note.text
             app.screen.entry.value = str(tmp_path / name)
             await pilot.press("enter")

@@ -4,7 +4,7 @@ import pytest
 
 from fa_tui.jobs.listing import Listed
 from fa_tui.views.words import parted
-from tests.fa_tui.looks import app_on, opened, running, screen_text, shows
+from tests.fa_tui.looks import app_on, filter_by, on_page, opened, running, screen_text, shows
 from tests.fa_tui.scenes import many
 from tests.fa_tui.waiting import until
 
@@ -49,7 +49,7 @@ async def test_enter_in_compare_goes_to_the_run_in_the_matrix(app):
         run = page.row
         assert run == page.group.rows[1]
         await pilot.press("enter")
-        await until(pilot, lambda: app.explorer.page.id == "Matrix")
+        await on_page(pilot, "Matrix")
         assert app.explorer.row == app.explorer.matrix.row == run
 
 
@@ -59,14 +59,14 @@ async def test_enter_on_a_job_goes_to_its_run(app):
         page = await opened(pilot, "J")
         assert page.row == 7
         await pilot.press("enter")
-        await until(pilot, lambda: app.explorer.page.id == "Matrix")
+        await on_page(pilot, "Matrix")
         assert app.explorer.matrix.row == 7
 
 
 async def test_the_selected_run_is_common_to_all_pages(app):
     async with running(app) as pilot:
         await pilot.press("down", "right", "t")
-        await until(pilot, lambda: app.explorer.page.id == "Table")
+        await on_page(pilot, "Table")
         assert app.session.rows[app.explorer.page.row].key == "dfa_s123"
         await pilot.press("down", "C")
         await until(
@@ -79,7 +79,7 @@ async def test_the_selected_run_is_common_to_all_pages(app):
 async def test_esc_peels_slider_page_and_filter(app):
     async with running(app) as pilot:
         explorer = app.explorer
-        await pilot.press("slash", *"dfa", "enter")
+        await filter_by(pilot, "dfa")
         await until(pilot, lambda: explorer.takes_keys and app.session.filter is not None)
         page = await opened(pilot, "C")
         await pilot.press("a")
@@ -87,7 +87,7 @@ async def test_esc_peels_slider_page_and_filter(app):
         await pilot.press("escape")
         assert explorer.focused is page.main
         await pilot.press("escape")
-        await until(pilot, lambda: explorer.page.id == "Matrix")
+        await on_page(pilot, "Matrix")
         assert app.session.scope_text == "dfa"
         await pilot.press("escape")
         assert app.session.filter is None and len(app.session.in_scope) == 15

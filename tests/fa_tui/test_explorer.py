@@ -9,7 +9,15 @@ from fa_tui.app import LARGEST_SCREEN, ExplorerApp
 from fa_tui.session import Session
 from fa_tui.widgets.line import KeyBar
 from tests.fa_core.rows import row_of
-from tests.fa_tui.looks import SIZE, app_on, cell_at_cursor, running, screen_text, shows
+from tests.fa_tui.looks import (
+    SIZE,
+    app_on,
+    cell_at_cursor,
+    on_screen,
+    running,
+    screen_text,
+    shows,
+)
 from tests.fa_tui.waiting import until
 
 
@@ -153,9 +161,9 @@ async def test_what_the_footer_has_no_room_for_is_reached_by_mouse_through_the_p
         line = screen_text(app).splitlines()[-1]
         assert "Analysis" not in line
         await pilot.click(KeyBar, offset=(line.index("More"), 0))
-        await until(pilot, lambda: isinstance(app.screen, CommandPalette))
+        await on_screen(pilot, CommandPalette)
         await pilot.press(*"analysis")
-        await until(pilot, lambda: "(A): sweep, seeds" in screen_text(app))
+        await shows(pilot, "(A): sweep, seeds")
 
 
 async def test_what_flipped_stays_highlighted_until_the_next_step_and_is_walked(app):

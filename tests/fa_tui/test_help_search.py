@@ -9,7 +9,7 @@ from textual.binding import Binding
 import fa_tui
 from fa_tui.key_list import every_key, help_lines
 from fa_tui.screens.help import HelpScreen, found_lines
-from tests.fa_tui.looks import running, shows
+from tests.fa_tui.looks import on_page, on_screen, running, shows
 
 from .looks import screen_text
 from .waiting import until
@@ -18,7 +18,7 @@ from .waiting import until
 async def test_page_one_says_what_this_is_and_names_the_parts_of_a_cell(app):
     async with running(app, (80, 24)) as pilot:
         await pilot.press("question_mark")
-        await until(pilot, lambda: isinstance(app.screen, HelpScreen))
+        await on_screen(pilot, HelpScreen)
         text = screen_text(app)
         assert "What this is" in text
         assert "(b) fires" in text and "needs walk-back" in text
@@ -55,7 +55,7 @@ async def test_enter_on_a_key_of_another_page_opens_that(app):
         await pilot.press("A", "ctrl+p", *"begin a failed")
         await shows(pilot, "begin a failed or ended job again")
         await pilot.press("enter")
-        await until(pilot, lambda: app.explorer.page.id == "Jobs")
+        await on_page(pilot, "Jobs")
 
 
 async def test_the_palette_finds_what_is_typed_in_one_piece_names_first(app):

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from fa_tui.jobs.listing import Listed, Pace, progress_line
-from tests.fa_tui.looks import opened, running, screen_text, shows
+from tests.fa_tui.looks import jobs_end, on_page, opened, running, screen_text, shows
 from tests.fa_tui.waiting import until
 
 
@@ -90,10 +90,10 @@ async def test_the_cursor_is_on_the_job_that_is_at_work_when_the_screen_opens(
             lambda: [job.state for job in app.jobs.listed()][:3] == ["done", "done", "running"],
         )
         await pilot.press("J")
-        await until(pilot, lambda: app.explorer.page.id == "Jobs")
+        await on_page(pilot, "Jobs")
         assert app.explorer.page.job.name == "wait s42"
         (tmp_path / "go").touch()
-        await until(pilot, lambda: not app.jobs.unfinished())
+        await jobs_end(pilot)
     app.jobs.close()
 
 
@@ -101,17 +101,18 @@ async def test_a_key_that_does_nothing_says_why(measuring_app, tmp_path):
     app = measuring_app("wait", "two")
     async with running(app) as pilot:
         await pilot.press("asterisk", "m", "J")
-        await until(pilot, lambda: app.explorer.page.id == "Jobs" and "running" in screen_text(app))
+        await on_page(pilot, "Jobs")
+        await shows(pilot, "running")
         await pilot.press("R")
         await shows(pilot, "wait s42 cannot be run again: it is running")
         await pilot.press("down", "x")
         await shows(pilot, "End two s42?")
         await pilot.press("y")
-        await until(pilot, lambda: "cancelled" in screen_text(app))
+        await shows(pilot, "cancelled")
         await pilot.press("x")
         await shows(pilot, "two s42 cannot be ended: it is cancelled")
         (tmp_path / "go").touch()
-        await until(pilot, lambda: not app.jobs.unfinished())
+        await jobs_end(pilot)
     app.jobs.close()
 
 
@@ -122,7 +123,8 @@ async def test_one_key_ends_all_jobs_and_they_stay_in_their_order(measuring_app)
         await until(
             pilot, lambda: [job.state for job in app.jobs.listed()][:2] == ["done", "running"]
         )
-        await until(pilot, lambda: app.explorer.page.id == "Jobs" and "End all" in screen_text(app))
+        await on_page(pilot, "Jobs")
+        await shows(pilot, "End all")
         await pilot.press("X", "enter")
         await until(
             pilot, lambda: [job.state for job in app.jobs.listed()] == ["done", *["cancelled"] * 3]
@@ -140,10 +142,8 @@ async def test_the_log_under_the_cursor_is_copied(measuring_app, copied):
     app = measuring_app("one")
     async with running(app) as pilot:
         await pilot.press("m", "J")
-        await until(
-            pilot,
-            lambda: app.explorer.page.id == "Jobs" and "no log" in screen_text(app),
-        )
+        await on_page(pilot, "Jobs")
+        await shows(pilot, "no log")
         await pilot.press("y")
         await until(pilot, lambda: bool(copied))
     app.jobs.close()
@@ -208,6 +208,6 @@ async def test_more_runs_get_as_many_workers_as_the_command_line_has(
         await pilot.press("asterisk", "m")
         await until(pilot, lambda: len({job.pid for job in app.jobs.listed() if job.pid}) == 2)
         (tmp_path / "go").touch()
-        await until(pilot, lambda: not app.jobs.unfinished())
+        await jobs_end(pilot)
     app.jobs.close()
     assert asked == [1, 2]

@@ -12,7 +12,16 @@ from fa_tui.app import ExplorerApp
 from fa_tui.follow import Reading
 from fa_tui.session import Session
 from fa_tui.widgets import filter_line, matrix
-from tests.fa_tui.looks import app_on, running, screen_text, set_a_to, shows
+from tests.fa_tui.looks import (
+    app_on,
+    filter_by,
+    on_page,
+    ratio_is,
+    running,
+    screen_text,
+    set_a_to,
+    shows,
+)
 from tests.fa_tui.printing import printed_json
 from tests.fa_tui.waiting import until
 
@@ -93,8 +102,7 @@ async def test_no_number_is_cut_at_any_edge_and_the_header_tells_of_more(app, wi
 
 async def test_a_live_filter_follows_the_slider(app):
     async with running(app) as pilot:
-        await pilot.press("slash", *"method:ep flag:a", "enter")
-        await pilot.pause()
+        await filter_by(pilot, "method:ep flag:a")
         assert app.explorer.matrix.line_count() == 0
         await set_a_to(pilot, "5")
         assert app.explorer.matrix.line_count() == 1
@@ -107,8 +115,7 @@ async def test_a_filter_that_means_nothing_is_not_taken_and_shows_what_the_terms
     app,
 ):
     async with running(app) as pilot:
-        await pilot.press("slash", *"method:dfa growht>3", "enter")
-        await pilot.pause()
+        await filter_by(pilot, "method:dfa growht>3")
         assert "growht is not known; did you mean growth?" in screen_text(app)
         assert "filter method:dfa, 3 of 15 runs" in screen_text(app)
         assert methods_on_screen(app) == ["dfa"]
@@ -147,7 +154,7 @@ async def test_a_filter_of_marks_follows_them(app):
 
 async def test_closing_the_filter_leaves_the_sliders_as_they_were(app):
     async with running(app, (80, 24)) as pilot:
-        await pilot.press("slash", *"dfa", "enter")
+        await filter_by(pilot, "dfa")
         await until(pilot, lambda: not app.screen.query(Input))
         await pilot.pause()
         assert app.focused is app.explorer.matrix
@@ -156,7 +163,7 @@ async def test_closing_the_filter_leaves_the_sliders_as_they_were(app):
 
 async def test_short_names_take_no_room_from_the_columns(app):
     async with running(app, (80, 24)) as pilot:
-        await pilot.press("slash", *"method=bp", "enter")
+        await filter_by(pilot, "method=bp")
         await until(pilot, lambda: not app.screen.query(Input))
         await pilot.pause()
         matrix = app.explorer.matrix
@@ -182,15 +189,15 @@ async def test_what_was_moved_on_another_screen_is_said_of_the_runs_that_are_sho
         await pilot.press("a", "left_square_bracket", "escape")
         await shows(pilot, "+a → ✗")
         await pilot.press("slash", *"flag:a", "enter", "C", "a", *"1e9", "enter")
-        await until(pilot, lambda: app.session.thresholds.h_norm_explosion_ratio == 1e9)
+        await ratio_is(pilot, 1e9)
         await pilot.press("escape", "escape")
-        await until(pilot, lambda: app.explorer.page.id == "Matrix")
+        await on_page(pilot, "Matrix")
         assert " 0 of 15 runs" in screen_text(app)
 
 
 async def test_f_goes_back_to_the_scope_before_a_filter_was_typed_and_taken_away(app):
     async with running(app) as pilot:
-        await pilot.press("slash", *"method:dfa", "enter")
+        await filter_by(pilot, "method:dfa")
         await until(
             pilot,
             lambda: (
@@ -284,8 +291,7 @@ async def test_runs_that_lie_as_they_lay_are_not_laid_out_again(app, monkeypatch
         )
         await pilot.press("t", "down", "t", "down", "t", "t")
         await pilot.press("slash", "escape")
-        await pilot.press("slash", *"method:dfa", "enter")
-        await pilot.pause()
+        await filter_by(pilot, "method:dfa")
         narrowed = len(laid_out)
         assert narrowed > 0
         before, laid_out[:] = list(laid_out), []
@@ -353,7 +359,6 @@ async def test_a_filter_renames_no_run_in_the_long_view(sample_runs):
         await pilot.press("t")
         view = app.explorer.page.view
         names = [view.frozen(line)[1][0].rstrip() for line in range(len(rows))]
-        await pilot.press("slash", *"method:bp arch=small_resnet", "enter")
-        await pilot.pause()
+        await filter_by(pilot, "method:bp arch=small_resnet")
         kept = app.session.in_scope[0]
         assert view.frozen(0)[1][0].rstrip() == names[kept] == "bp arch=small_resnet"

@@ -1,7 +1,5 @@
 """`m` on checkpoints that no manifest describes asks for data and network, and keeps the answer."""
 
-import json
-
 import pytest
 
 from fa_core.formats import scan
@@ -10,7 +8,8 @@ from fa_tui.app import ExplorerApp
 from fa_tui.screens.questions import EntryScreen
 from fa_tui.session import Session
 from fa_tui.settings import MeasureAnswer, remembered_answer
-from tests.fa_tui.looks import running, shows
+from tests.fa_tui.looks import on_screen, running, shows
+from tests.json_files import put_json
 
 from .looks import screen_text
 from .waiting import until
@@ -38,7 +37,7 @@ async def test_it_is_asked_once_and_kept_for_the_folder(folder, monkeypatch):
     monkeypatch.setattr(app.jobs.measuring, "start", start)
     async with running(app, (80, 24)) as pilot:
         await pilot.press("asterisk", "m")
-        await until(pilot, lambda: isinstance(app.screen, EntryScreen))
+        await on_screen(pilot, EntryScreen)
         assert "data of 2 checkpoints" in screen_text(app)
         assert "cifar10:DIR" in screen_text(app)
         await pilot.press("enter")
@@ -65,7 +64,7 @@ def test_code_that_an_audit_names_is_asked_for(folder, model, is_asked):
         residual_norms=[1.0, 2.0],
         provenance={"settings": {"model": model, "data": "digits"}, "checkpoint": "dfa_s1"},
     )
-    (folder / "one.json").write_text(json.dumps({"reports": {"dfa": report.to_dict()}}))
+    put_json(folder / "one.json", {"reports": {"dfa": report.to_dict()}})
     app = ExplorerApp(Session(scan([folder / "one.json"]).rows), title="runs")
     assert app.jobs.unknown([0]) == [0] * is_asked
 
@@ -77,7 +76,7 @@ async def test_the_next_explorer_offers_what_was_typed(folder):
     app = explorer(folder)
     async with running(app, (80, 24)) as pilot:
         await pilot.press("m")
-        await until(pilot, lambda: isinstance(app.screen, EntryScreen))
+        await on_screen(pilot, EntryScreen)
         assert app.screen.entry.value == "digits"
         await pilot.press("escape")
         await until(pilot, lambda: not isinstance(app.screen, EntryScreen))

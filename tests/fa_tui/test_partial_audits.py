@@ -1,7 +1,5 @@
 """A penalty log at the command line: bounded by hand, and every number that is not exact says so."""
 
-import json
-
 import pytest
 
 from fa_core.formats import scan
@@ -11,6 +9,7 @@ from fa_tui.session import merged
 from fa_tui.settings import settings_file
 from tests.fa_tui.looks import running
 from tests.fa_tui.printing import complaint, printed, printed_json
+from tests.json_files import json_of, put_json
 
 GIVEN = ["--h0", "8.7", "--depth", "4", "--frozen-baseline", "0.349"]
 
@@ -19,8 +18,7 @@ GIVEN = ["--h0", "8.7", "--depth", "4", "--frozen-baseline", "0.349"]
 def penalty_log(tmp_path):
     log = [{"epoch": 30, "h_L_norm": 3.56e4, "g_2_norm": 1e-4, "test_acc": 0.3625}]
     path = tmp_path / "dfa_pen_lam0.01_s42.json"
-    path.write_text(json.dumps({"lam": 0.01, "seed": 42, "final_test_acc": 0.3625, "log": log}))
-    return path
+    return put_json(path, {"lam": 0.01, "seed": 42, "final_test_acc": 0.3625, "log": log})
 
 
 def test_the_published_penalty_case_is_reached_with_options(penalty_log, capsys):
@@ -57,9 +55,9 @@ async def test_the_explorer_bounds_a_log_too_also_when_it_changes_and_its_comman
     assert main(["open", str(penalty_log), *GIVEN]) == 0
     session = started[0].session
     assert session.rows[0].report.max_per_block_growth == pytest.approx(8, 0.01)
-    log = json.loads(penalty_log.read_text())
+    log = json_of(penalty_log)
     log["log"][0]["h_L_norm"] *= 10**4
-    penalty_log.write_text(json.dumps(log))
+    put_json(penalty_log, log)
     session, _ = merged(session, [Reading(str(penalty_log), scan([penalty_log]).rows)])
     assert session.rows[0].report.max_per_block_growth == pytest.approx(80, 0.01)
     async with running(started[0]):

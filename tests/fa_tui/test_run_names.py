@@ -1,6 +1,5 @@
 """Runs of one name in two folders are told apart by every analysis, as by the explorer."""
 
-import json
 import shutil
 
 import pytest
@@ -13,18 +12,19 @@ from fa_tui.cli import main
 from fa_tui.session import Session
 from fa_tui.views.grid import build_grid
 from fa_tui.views.words import disambiguate, labels, run_name
+from tests.json_files import json_of, put_json
 
 
 def test_every_command_tells_runs_of_one_name_apart(tmp_path, sample_runs, capsys):
     for folder, run in (("first", "dfa_s42"), ("second", "ep_s42")):
         shutil.copytree(sample_runs / "main" / run, tmp_path / folder / "dfa_s42")
         manifest = tmp_path / folder / "dfa_s42" / "manifest.json"
-        manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "method": "dfa"}))
+        put_json(manifest, {**json_of(manifest), "method": "dfa"})
         audit = manifest.with_name("audit.json")
-        report = {**json.loads(audit.read_text()), "method_name": "dfa"}
+        report = {**json_of(audit), "method_name": "dfa"}
         # else the manifest has changed since
         del report["provenance"]["hashes"]
-        audit.write_text(json.dumps(report))
+        put_json(audit, report)
     for command, names in (
         ("show", ("dfa (first)", "dfa (second)")),
         ("utility", ("dfa_s42@first/dfa_s42",)),

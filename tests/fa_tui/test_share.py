@@ -28,6 +28,7 @@ from fa_tui.views.filters import Filter
 from tests.fa_core.rows import row_of
 from tests.fa_tui.looks import app_on, opened, running
 from tests.fa_tui.printing import printed_json
+from tests.json_files import json_of
 
 STRICT = DiagnosticThresholds(h_norm_explosion_ratio=5)
 
@@ -48,7 +49,7 @@ def test_files_are_judged_by_the_sliders_and_open_again(tmp_path, rows):
     write_data(tmp_path / "out.csv", Shared(rows=rows), STRICT)
     assert (tmp_path / "out.csv").read_text().count("needs walk-back") == 9 + 11
     write_data(tmp_path / "out.json", Shared(rows=rows), STRICT)
-    written = json.loads((tmp_path / "out.json").read_text())["reports"].values()
+    written = json_of(tmp_path / "out.json")["reports"].values()
     assert sum(report["verdict"] != "trustworthy" for report in written) == 11
     assert [row.key for row in scan([tmp_path / "out.json"]).rows] == [row.key for row in rows]
 
@@ -124,7 +125,7 @@ async def test_an_analysis_gives_what_its_command_prints(
     )
     assert main([*shared.command, "--format", "json"]) == 0
     write_data(tmp_path / "out.json", shared, STRICT)
-    assert json.loads((tmp_path / "out.json").read_text()) == json.loads(capsys.readouterr().out)
+    assert json_of(tmp_path / "out.json") == json.loads(capsys.readouterr().out)
     write_data(tmp_path / "out.csv", shared, STRICT)
     with (tmp_path / "out.csv").open(newline="", encoding="utf-8") as file:
         assert len(list(csv.reader(file))) == 1 + len(shown.rows)

@@ -16,7 +16,16 @@ from fa_tui.views.scale import Scale
 from fa_tui.widgets.epoch_chart import LOSS, SHOWN, epoch_chart, fire_point, points_of, scale_of
 from tests.fa_core.analysis.runs import timeline
 from tests.fa_core.rows import row_of
-from tests.fa_tui.looks import app_on, opened, running, settled
+from tests.fa_tui.looks import (
+    app_on,
+    filter_by,
+    opened,
+    page_line,
+    running,
+    set_a_to,
+    settled,
+    shows,
+)
 from tests.fa_tui.looks import below_tabs as screen_text
 from tests.fa_tui.scenes import epochs as epochs_of
 from tests.fa_tui.scenes import four_traces, trace
@@ -99,18 +108,18 @@ async def test_a_larger_terminal_never_has_a_smaller_chart_and_it_has_half_of_th
 async def test_a_line_is_a_method_whose_seeds_are_drawn_and_a_threshold_moves_both(app):
     async with running(app) as pilot:
         screen = await _open(pilot, "3")
-        assert "bp  ○ s1  □ s2" in screen_text(app).splitlines()[0]
-        assert "✗ first" not in screen_text(app).splitlines()[1]
+        assert "bp  ○ s1  □ s2" in page_line(app, 0)
+        assert "✗ first" not in page_line(app, 1)
         await pilot.press("down")
-        await settled(pilot, screen)
-        assert "dfa  ○ s1  □ s2" in screen_text(app).splitlines()[0]
-        assert "a > 50  ✗ first" in screen_text(app).splitlines()[1]
+        await settled(pilot)
+        assert "dfa  ○ s1  □ s2" in page_line(app, 0)
+        assert "a > 50  ✗ first" in page_line(app, 1)
         assert screen.table.text[2][:3] == ["dfa", "1/2", "6/9"]
-        await pilot.press("a", "2", "enter")
-        await settled(pilot, screen)
+        await set_a_to(pilot, "2")
+        await settled(pilot)
         assert screen.table.text[2][:3] == ["dfa", "1/2", "2/2"]
         await pilot.press("escape", "5")
-        await settled(pilot, screen)
+        await settled(pilot)
         assert screen.canvas.chart.curves[0].points[0] == (1.0, 1.0)
 
 
@@ -118,20 +127,20 @@ async def test_the_run_under_the_cursor_of_the_matrix_is_on_the_chosen_line(app)
     async with running(app, (80, 24)) as pilot:
         await pilot.press("down")
         await _open(pilot)
-        assert "dfa  ○ s1" in screen_text(app).splitlines()[0]
+        assert "dfa  ○ s1" in page_line(app, 0)
 
 
 async def test_the_runs_are_those_in_scope_and_a_scope_without_a_trace_says_so(app):
     lone = row_of("dfa_s1", "audits.json")
     app = app_on(Session([*epochs_of().rows, lone], traces=four_traces()))
     async with running(app, (80, 24)) as pilot:
-        await pilot.press("slash", *"source:audits", "enter")
+        await filter_by(pilot, "source:audits")
         await until(pilot, lambda: app.session.scope == [4] and app.explorer.takes_keys)
         screen = await _open(pilot)
         assert "no traces of the runs that pass the filter" in screen_text(app)
         assert "f takes all runs; runs have some" in screen_text(app)
         await pilot.press("f")
-        await settled(pilot, screen)
+        await settled(pilot)
         assert [row[0] for row in screen.table.text[1:]] == ["bp", "dfa"]
 
 
@@ -141,12 +150,12 @@ async def test_a_growing_trace_and_a_new_run_are_followed_on_the_same_line(app):
         longer = replace(trace("bp", 3, 1.1, epochs=25), unfinished=True)
         traces = [*four_traces(), longer, trace("credit_bridge", 1, 1.3)]
         app.show(app.session.but(traces=traces))
-        await settled(pilot, screen)
+        await settled(pilot)
         assert [row[0] for row in screen.table.text[1:]] == ["bp", "credit_bridge", "dfa"]
-        assert "dfa" in screen_text(app).splitlines()[0]
+        assert "dfa" in page_line(app, 0)
         await pilot.press("home")
-        await settled(pilot, screen)
-        assert "△ s3   last line incomplete" in screen_text(app).splitlines()[0]
+        await settled(pilot)
+        assert "△ s3   last line incomplete" in page_line(app, 0)
         assert screen.canvas.chart.x.hi == 25.0
 
 
@@ -158,15 +167,15 @@ async def test_what_is_not_recorded_not_judged_or_skipped_is_said(tmp_path):
     found = scan([path])
     app = app_on(Session([], problems=found.problems, traces=found.traces))
     async with running(app) as pilot:
-        screen = await _open(pilot)
+        await _open(pilot)
         text = screen_text(app)
         assert "1 problem (P)" in text and "not recorded" in text
         assert "(a) not judged: the trace lacks residual norms" in text
         await pilot.press("4")
-        await settled(pilot, screen)
-        assert "not recorded" not in screen_text(app).splitlines()[1]
+        await settled(pilot)
+        assert "not recorded" not in page_line(app, 1)
         await pilot.press("P")
-        await until(pilot, lambda: "61.0" in screen_text(app))
+        await shows(pilot, "61.0")
 
 
 async def test_one_epoch_has_one_number_on_its_axis():
@@ -195,7 +204,7 @@ async def test_a_methods_baseline_replaces_the_one_of_its_audit():
         for _ in range(2):
             baselines += [round(limit - 0.02, 6) for limit, _ in screen.canvas.chart.limits]
             await pilot.press("down")
-            await settled(pilot, screen)
+            await settled(pilot)
         assert baselines == [0.3, 0.1]
         assert (
             "(d) is assumed, not measured: against a frozen baseline of 0.1"

@@ -1,7 +1,5 @@
 """Diagnostics whose interval holds the threshold: in cells, on the sliders, in tables and as an exit code."""
 
-import json
-
 import pytest
 from msgspec.structs import replace
 
@@ -17,6 +15,7 @@ from tests.fa_core.rows import row_of
 from tests.fa_tui.conftest import COLOURFUL, PLAIN
 from tests.fa_tui.looks import cell_at_cursor, running, screen_text
 from tests.fa_tui.printing import printed, printed_json
+from tests.json_files import put_json
 
 PASSES = {
     "residual_norms": [1.0, 2.0],
@@ -43,8 +42,7 @@ def rows_of(**reports):
 
 def written(folder, **reports):
     path = folder / "audit.json"
-    path.write_text(json.dumps({"reports": reports}))
-    return str(path)
+    return str(put_json(path, {"reports": reports}))
 
 
 async def test_a_run_is_marked_while_the_slider_is_in_its_interval():

@@ -16,8 +16,8 @@ from fa_tui.cli import COMMANDS, main
 from fa_tui.session import Session
 from tests.conftest import REPOSITORY
 from tests.fa_core.rows import row_of
-from tests.fa_tui.looks import app_on, screen_text
-from tests.fa_tui.waiting import until
+from tests.fa_tui.looks import app_on, shows
+from tests.json_files import put_json
 
 PUBLISHED = str(REPOSITORY / "sample_runs" / "audit_table_s42_s123_s456.json")
 
@@ -42,7 +42,7 @@ def test_a_worker_process_measures_and_the_audit_file_reads_back(tmp_path, monke
     monkeypatch.setenv("FA_TUI_MEASURE", "faults:measure_described")
     checkpoint = tmp_path / "dfa_s42.json"
     network = {"arch": "resmlp", "arch_args": {"d": 8, "L": 2}, "data": "synthetic"}
-    checkpoint.write_text(json.dumps({"provenance": network, "growth": 99.0}))
+    put_json(checkpoint, {"provenance": network, "growth": 99.0})
     row = row_of("dfa_s42", checkpoint, ...)
     out = tmp_path / "audit.json"
     how = Measuring(execution=Execution(device="cpu"))
@@ -55,6 +55,6 @@ def test_a_worker_process_measures_and_the_audit_file_reads_back(tmp_path, monke
 async def test_a_threshold_key_changes_the_first_screen():
     app = app_on(Session(scan([Path(PUBLISHED)]).rows))
     async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "9 of 15" in screen_text(app))
+        await shows(pilot, "9 of 15")
         await pilot.press("a", "5", "enter")
-        await until(pilot, lambda: "11 of 15" in screen_text(app))
+        await shows(pilot, "11 of 15")

@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 
 
 class Told:
-    """Every event so far; waits for one that answers a question."""
+    """Every event so far; waits for one of a job that answers a question."""
 
     def __init__(self):
         self.views = []
@@ -24,19 +24,22 @@ class Told:
             self.views.append(view)
             self._changed.notify_all()
 
-    def wait_for(self, question, timeout=30):
+    def views_of(self, job_id):
+        return [view for view in self.views if view.job.id == job_id]
+
+    def wait_for(self, job_id, question):
         def answer():
-            return next((view for view in self.views if question(view)), None)
+            return next(filter(question, self.views_of(job_id)), None)
 
         with self._changed:
-            found = self._changed.wait_for(answer, timeout)
+            found = self._changed.wait_for(answer, 30)
         assert found is not None, f"never told; last: {self.views[-3:]}"
         return found
 
     def states(self, job_id):
         """What a job went through, once its end was told: its future has the result before."""
-        self.wait_for(lambda view: view.job.id == job_id and view.state.final)
-        seen = [view.state for view in self.views if view.job.id == job_id]
+        self.wait_for(job_id, lambda view: view.state.final)
+        seen = [view.state for view in self.views_of(job_id)]
         return [
             state
             for number, state in enumerate(seen)

@@ -1,13 +1,12 @@
 """Small untrained run folders, as training would leave them."""
 
-import json
-
 import msgspec
 from safetensors.torch import save_file
 
 from fa_core.report.manifest import CREDIT, MANIFEST, WEIGHTS, Manifest
 from fa_core.zoo.methods import make_method
 from fa_core.zoo.models import build
+from tests.json_files import put_json
 
 DATA = "synthetic:input=8,train=256,test=1280"
 ARGS = {"input_dim": 8, "d": 16, "L": 3, "num_classes": 10}
@@ -25,7 +24,7 @@ def make_run(folder, method, seed=42, *, credit=True, **fields):
     manifest = Manifest(
         method=method, arch="resmlp", arch_args=args, data=DATA, seed=seed, **fields
     )
-    (folder / MANIFEST).write_text(json.dumps(msgspec.to_builtins(manifest)))
+    put_json(folder / MANIFEST, msgspec.to_builtins(manifest))
     save_file(net.state_dict(), folder / WEIGHTS)
     feedback = make_method(method, net, seed).state_dict()
     if credit and feedback:

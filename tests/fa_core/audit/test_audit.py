@@ -1,4 +1,3 @@
-import json
 import signal
 import threading
 from pathlib import Path
@@ -16,6 +15,7 @@ from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import MANIFEST
 from tests.fa_core.rows import row_of
+from tests.json_files import json_of, put_json
 
 HERE = Path(__file__).parent
 CPU = Execution(device="cpu")
@@ -34,14 +34,14 @@ def described(tmp_path):
 
     def make(method, seed=42, **description):
         path = tmp_path / f"{method}_s{seed}.json"
-        path.write_text(json.dumps({"provenance": NETWORK, **description}))
+        put_json(path, {"provenance": NETWORK, **description})
         return row_of(path.stem, path, ...)
 
     return make
 
 
 def keys(out):
-    return list(json.loads(out.read_text())["reports"])
+    return list(json_of(out)["reports"])
 
 
 def run(rows, out, **options):
@@ -136,7 +136,7 @@ class TestResume:
         result = self.again(rows, out, seen)
         assert set(seen) == {"fa", "dfa"}
         assert [row.method for row in result.rows] == ["bp", "fa", "dfa"]
-        reports = json.loads(out.read_text())["reports"]
+        reports = json_of(out)["reports"]
         assert (len(reports), reports["fa_s42"]["headline_acc"]) == (3, 0.6)
 
     def test_measures_again_under_other_settings_and_keeps_the_file(
@@ -152,11 +152,11 @@ class TestResume:
     def test_knows_settings_of_a_program_that_had_other_ones(self, described, tmp_path, seen):
         out, rows = tmp_path / "audit.json", [described("bp")]
         run(rows, out)
-        content = json.loads(out.read_text())
+        content = json_of(out)
         settings = content["reports"]["bp_s42"]["provenance"]["settings"]
         del settings["precision"]
         settings["resamples"] = 100  # an option that is gone
-        out.write_text(json.dumps(content))
+        put_json(out, content)
         self.again(rows, out, seen)
         assert seen == []
 
@@ -172,7 +172,7 @@ class TestResume:
         assert seen == []
         named = [row.report.provenance["checkpoint"] for row in result.rows]
         assert named == [str(copy), str(moved)]
-        assert len(json.loads(out.read_text())["reports"]) == 3
+        assert len(json_of(out)["reports"]) == 3
 
 
 class TestFrozenBaseline:

@@ -1,4 +1,3 @@
-import json
 import os
 import resource
 import signal
@@ -14,6 +13,7 @@ from fa_core.formats.audit_table import Journal, write_audit_table
 from fa_core.formats.frozen_runs import with_measured_baselines
 from fa_core.report.diagnostic_report import DiagnosticReport
 from tests.fa_core.rows import row_of
+from tests.json_files import json_of
 
 ROWS = [row_of(f"dfa_s{n}", f"{n}.pt", ...) for n in range(3)]
 REPORT = DiagnosticReport(residual_norms=[1.0, 2.0])
@@ -31,7 +31,7 @@ def test_every_run_is_in_the_file_at_once_and_the_table_takes_its_place_at_the_e
         assert ROWS[index].key in written(out)
     assert out.read_text().startswith('{"journal"')
     file.write()
-    assert list(json.loads(out.read_text())["reports"]) == ["dfa_s0", "dfa_s2"]
+    assert list(json_of(out)["reports"]) == ["dfa_s0", "dfa_s2"]
 
 
 def test_appending_writes_no_more_for_a_thousandth_run_than_for_the_first(tmp_path, monkeypatch):

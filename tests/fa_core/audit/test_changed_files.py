@@ -1,6 +1,5 @@
 """Weights that change on disk: while they are measured, and afterwards."""
 
-import json
 import os
 import shutil
 
@@ -16,6 +15,7 @@ from fa_core.formats.checkpoint_file import marked_changed
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import AUDIT, CREDIT, MANIFEST, WEIGHTS
 from tests.fa_core.rows import row_of
+from tests.json_files import json_of, put_json
 
 from .runs_for_tests import make_run
 
@@ -59,14 +59,14 @@ def test_a_run_whose_files_changed_since_its_audit_is_not_measured_and_a_copy_is
     (row,) = marked_changed(scan([copy]).rows, 0)
     assert (row.report.changed, row.touched) == ("its files changed since", "")
     # an older record has the stamp of its weights alone, or none: the hashes decide
-    facts = json.loads((run / AUDIT).read_text())
+    facts = json_of(run / AUDIT)
     stamps = facts["provenance"]["files"]
     os.utime(run / WEIGHTS, ns=(1, stamps[0][1]))
     with (run / MANIFEST).open("a") as manifest:
         manifest.write(" ")
     for kept in (1, 0):
         del stamps[kept:]
-        (run / AUDIT).write_text(json.dumps(facts))
+        put_json(run / AUDIT, facts)
         assert load_audits(run).report(0).changed == "its manifest changed since"
 
 

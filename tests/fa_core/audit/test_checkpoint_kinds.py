@@ -2,7 +2,6 @@
 
 import argparse
 import collections
-import json
 import pickle
 import sys
 import types
@@ -22,6 +21,7 @@ from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.measure.checkpoint_network import loaded
 from fa_core.report.names import homes
 from fa_core.zoo.models.residual_mlp import ResMLP
+from tests.json_files import put_json
 
 from .runs_for_tests import ARGS, DATA, small_net
 
@@ -251,9 +251,7 @@ def sharded(weights, folder, stem, save):
         file = f"{name}-{part:05}-of-00002.{suffix}"
         save({n: weights[n] for n in chosen}, folder / file)
         places.update(dict.fromkeys(chosen, file))
-    (folder / f"{stem}.index.json").write_text(
-        json.dumps({"metadata": {"total_size": 1}, "weight_map": places})
-    )
+    put_json(folder / f"{stem}.index.json", {"metadata": {"total_size": 1}, "weight_map": places})
 
 
 class TestHubFolder:

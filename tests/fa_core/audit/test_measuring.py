@@ -1,4 +1,3 @@
-import json
 import sys
 import types
 
@@ -19,6 +18,7 @@ from fa_core.report.notes import other_data
 from fa_core.zoo.data import eval_batches, eval_order, load_data
 from tests.fa_core.measure.nets import Turned
 from tests.fa_core.rows import row_of
+from tests.json_files import json_of, put_json
 
 from .runs_for_tests import DATA, make_run, small_net
 
@@ -50,8 +50,8 @@ def measured(path, watch=None, **options):
 
 def say(run, **fields):
     """Change the manifest of a run folder."""
-    manifest = json.loads((run / MANIFEST).read_text())
-    (run / MANIFEST).write_text(json.dumps({**manifest, **fields}))
+    manifest = json_of(run / MANIFEST)
+    put_json(run / MANIFEST, {**manifest, **fields})
 
 
 @pytest.fixture

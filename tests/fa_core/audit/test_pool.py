@@ -35,7 +35,7 @@ def test_two_devices_measure_at_the_same_time(make_pool, told, tmp_path):
         os.mkfifo(gate)
     futures = [pool.submit(Job(id=str(gate), checkpoint=str(gate))) for gate in gates]
     for gate in gates:
-        told.wait_for(lambda view, gate=gate: view.job.id == str(gate) and view.total == 2)
+        told.wait_for(str(gate), lambda view: view.total == 2)
     for gate in gates:
         gate.write_bytes(b"go")
     assert {future.result(30).notes for future in futures} == {"cpu", "cuda:7"}
@@ -47,13 +47,13 @@ def test_a_killed_worker_fails_one_job_with_signal_and_last_words_and_is_replace
     with pytest.raises(JobFailed, match=r"killed.*SIGKILL.*about to be killed.*log: "):
         killed.result(30)
     assert after.result(30).provenance["pid"] != first.result(30).provenance["pid"]
-    view = told.wait_for(lambda view: view.job.id == "killed" and view.state is JobState.FAILED)
+    view = told.wait_for("killed", lambda view: view.state is JobState.FAILED)
     assert Path(view.log).read_text().count("about to be killed") == 1
     assert done(pool, "chatty").method_name == "chatty"
-    log = told.wait_for(lambda view: view.job.id == "chatty" and view.log).log
+    log = told.wait_for("chatty", lambda view: view.log).log
     assert "must not reach the client" in Path(log).read_text()
     done(pool, "smaller")
-    assert "halved to 64" in told.wait_for(lambda view: view.job.id == "smaller" and view.note).note
+    assert "halved to 64" in told.wait_for("smaller", lambda view: view.note).note
     pool.close()
     assert pool.log_dir.exists()
 
@@ -69,7 +69,7 @@ def test_a_refused_file_keeps_its_what_where_and_hint_and_its_worker(make_pool):
 def test_an_unexpected_error_is_one_line_and_its_traceback_is_in_the_log(make_pool, told):
     with pytest.raises(JobFailed, match="ZeroDivisionError: division by zero; ") as caught:
         make_pool().submit(job("bug")).result(30)
-    log = told.wait_for(lambda view: view.state is JobState.FAILED).log
+    log = told.wait_for("bug", lambda view: view.state is JobState.FAILED).log
     assert str(caught.value).endswith(f"; traceback in {log}")
     assert "Traceback" in Path(log).read_text()
 
@@ -143,14 +143,14 @@ def test_a_queued_job_is_cancelled_at_once(make_pool, told, tmp_path):
     os.mkfifo(gate)
     pool = make_pool()
     pool.submit(Job(id="busy", checkpoint=str(gate)))
-    told.wait_for(lambda view: view.job.id == "busy" and view.total == 2)
+    told.wait_for("busy", lambda view: view.total == 2)
     waiting = pool.submit(job("waiting"))
     with pytest.raises(ValueError, match="running already"):
         pool.submit(job("busy"))
     assert pool.cancel("waiting")
     assert isinstance(waiting.exception(0), JobCancelled)
     gate.write_bytes(b"go")
-    told.wait_for(lambda view: view.job.id == "busy" and view.state is JobState.DONE)
+    told.wait_for("busy", lambda view: view.state is JobState.DONE)
     assert told.states("waiting") == [JobState.QUEUED, JobState.CANCELLED]
 
 
@@ -158,7 +158,7 @@ def test_a_running_job_stops_at_its_next_batch_and_its_worker_lives_on(make_pool
     pool = make_pool(grace=60.0)
     pid = done(pool, "first").provenance["pid"]
     endless = pool.submit(job("endless"))
-    told.wait_for(lambda view: view.job.id == "endless" and view.done > 0)
+    told.wait_for("endless", lambda view: view.done > 0)
     assert pool.cancel("endless")
     with pytest.raises(JobCancelled):
         endless.result(30)
@@ -169,7 +169,7 @@ def test_a_running_job_stops_at_its_next_batch_and_its_worker_lives_on(make_pool
 def test_a_job_that_does_not_stop_is_killed_after_the_grace_time(make_pool, told):
     pool = make_pool(grace=0.05)
     stuck = pool.submit(job("stuck"))
-    told.wait_for(lambda view: view.total == 2)
+    told.wait_for("stuck", lambda view: view.total == 2)
     pool.cancel("stuck")
     with pytest.raises(JobCancelled):
         stuck.result(30)
@@ -182,11 +182,11 @@ def test_a_failed_job_and_a_cancelled_one_can_be_retried(make_pool, told):
         with pytest.raises(JobFailed):
             submit(job("refused")).result(30)
         endless = submit(job("endless"))
-        told.wait_for(lambda view: view.job.id == "endless" and view.done > 0)
+        told.wait_for("endless", lambda view: view.done > 0)
         assert pool.cancel("endless")
         with pytest.raises(JobCancelled):
             endless.result(30)
-        told.wait_for(lambda view: view.job.id == "endless" and view.state is JobState.CANCELLED)
+        told.wait_for("endless", lambda view: view.state is JobState.CANCELLED)
         told.views.clear()
     assert not pool.cancel("endless")
     assert [view.job.id for view in pool.jobs()] == ["refused", "endless"]
@@ -196,7 +196,7 @@ def test_closing_ends_the_workers_and_cancels_what_is_not_over(make_pool, told):
     pool = make_pool()
     pid = done(pool, "first").provenance["pid"]
     stuck, queued = pool.submit(job("stuck")), pool.submit(job("queued"))
-    told.wait_for(lambda view: view.job.id == "stuck" and view.total == 2)
+    told.wait_for("stuck", lambda view: view.total == 2)
     pool.close()
     for future in (queued, stuck):
         assert isinstance(future.exception(0), JobCancelled)

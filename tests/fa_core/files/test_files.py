@@ -1,7 +1,6 @@
 """The one way into a file that a file or a folder names."""
 
 import inspect
-import json
 import os
 import socket
 import sys
@@ -17,6 +16,7 @@ from fa_core.errors import FaError, UnreadableInput
 from fa_core.files.opening import MissingFile, open_file, read_file, real_path
 from fa_core.formats import scan
 from fa_core.formats.checkpoint_file import input_hashes
+from tests.json_files import put_json
 
 
 def unix_socket(path):
@@ -214,9 +214,7 @@ def test_an_audit_whose_checkpoint_is_no_file_opens(odd, tmp_path):
         "files": [[0, 1]],
         "hashes": {"weights": "sha256:0"},
     }
-    (tmp_path / "audit.json").write_text(
-        json.dumps({"residual_norms": [1.0, 2.0], "provenance": facts})
-    )
+    put_json(tmp_path / "audit.json", {"residual_norms": [1.0, 2.0], "provenance": facts})
     row = load_audits(tmp_path / "audit.json").row(0)
     assert row.report.changed == ""
     with pytest.raises(FaError):

@@ -10,6 +10,7 @@ from fa_core.formats.audit_table import write_audit_table
 from fa_core.report.diagnostic_report import DiagnosticReport
 from tests.fa_core.rows import row_of
 from tests.fa_core.strategies import audit_rows
+from tests.json_files import json_of, put_json
 
 REPORT = {"method_name": "BP", "residual_norms": [1.0, 2.0], "bp_grad_norms": [1e-3, 1e-3]}
 M = "m" * 60  # of a longer name
@@ -29,8 +30,9 @@ COLLAPSED = {**REPORT, "residual_norms": [1.0, 200.0]}
     ],
 )
 def test_a_key_and_its_report_name_the_same_run(tmp_path, key, fields, said):
-    path = tmp_path / "table.json"
-    path.write_text(json.dumps({"reports": {key: {**REPORT, **fields}, "bp_s2": REPORT}}))
+    path = put_json(
+        tmp_path / "table.json", {"reports": {key: {**REPORT, **fields}, "bp_s2": REPORT}}
+    )
     table = load_audits(path)
     assert table.key.tolist() == ["bp_s2"]
     assert f"$.reports.{key[:100]}: {said}; both must" in table.problems[0].message
@@ -40,7 +42,7 @@ def test_a_key_may_say_more_than_its_report(tmp_path):
     path = tmp_path / "table.json"
     own = {"bp_penalty_s1": {}, "first": {"seed": 4}, "BP_lam0.1_s3": {"seed": 3}}
     own["bp_lam0.0_s5"] = {"axes": {"lam": 0.0}}
-    path.write_text(json.dumps({"reports": {key: REPORT | more for key, more in own.items()}}))
+    put_json(path, {"reports": {key: REPORT | more for key, more in own.items()}})
     assert [(row.method, row.seed) for row in scan([path]).rows] == [
         ("bp_penalty", 1),
         ("bp", 4),
@@ -51,7 +53,7 @@ def test_a_key_may_say_more_than_its_report(tmp_path):
 
 def test_a_verdict_kept_next_to_the_own_one_goes_before_it(tmp_path):
     report = {**REPORT, "verdict": "trustworthy", "recorded_verdict": "as published"}
-    (tmp_path / "a.json").write_text(json.dumps({"reports": {"bp_s2": report}}))
+    put_json(tmp_path / "a.json", {"reports": {"bp_s2": report}})
     assert load_audits(tmp_path).report(0).recorded_verdict == "as published"
 
 
@@ -59,8 +61,9 @@ def test_a_verdict_kept_next_to_the_own_one_goes_before_it(tmp_path):
     "field", [field.encode_name for field in msgspec.structs.fields(DiagnosticReport)]
 )
 def test_a_field_of_the_wrong_type_is_a_problem_of_its_row_alone(tmp_path, field):
-    path = tmp_path / "bad.json"
-    path.write_text(json.dumps({"reports": {"bp_s1": REPORT, "bp_s2": {**REPORT, field: [{}]}}}))
+    path = put_json(
+        tmp_path / "bad.json", {"reports": {"bp_s1": REPORT, "bp_s2": {**REPORT, field: [{}]}}}
+    )
     table = load_audits(path)
     assert table.key.tolist() == ["bp_s1"]
     assert [problem.message for problem in table.problems] == [
@@ -139,8 +142,8 @@ def test_runs_told_apart_by_folders_named_like_other_seeds_keep_their_own(tmp_pa
 
 def test_the_published_summary_comes_out_as_published(tmp_path, published_table):
     write_audit_table(tmp_path / "out.json", scan([published_table]).rows)
-    written = json.loads((tmp_path / "out.json").read_text())
-    published = json.loads(published_table.read_text())
+    written = json_of(tmp_path / "out.json")
+    published = json_of(published_table)
     assert written["summary"] == published["summary"]
     assert list(written["reports"]) == list(published["reports"])
 
@@ -148,7 +151,7 @@ def test_the_published_summary_comes_out_as_published(tmp_path, published_table)
 def test_runs_that_are_too_many_to_be_compared_on_all_axes_are_refused_as_a_whole(tmp_path):
     for count in (300, 1500):
         runs = [{"method": "bp", "acc": 0.5, "axes": {f"a{at}": at}} for at in range(count)]
-        (tmp_path / f"{count}.json").write_text(json.dumps(runs))
+        put_json(tmp_path / f"{count}.json", runs)
     found = scan([tmp_path])
     assert [len(found.rows), len(found.problems)] == [300, 1]
     assert "1500.json: 1,800 runs with 1,500 axes are too many" in found.problems[0].message

@@ -16,6 +16,7 @@ from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import RESULTS
 from fa_core.report.verdict_text import recorded_text
 from tests.fa_core.rows import row_of
+from tests.json_files import json_of, put_json
 
 MANIFEST = {
     "method": "dfa",
@@ -43,7 +44,7 @@ def torch_zip(path):
 
 def manifest(folder, **fields):
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "manifest.json").write_text(json.dumps({**MANIFEST, **fields}))
+    put_json(folder / "manifest.json", {**MANIFEST, **fields})
     return folder
 
 
@@ -95,9 +96,7 @@ def test_a_run_folder_is_one_row_with_its_report_and_its_trace(tmp_path):
     run = manifest(tmp_path / "run")
     safetensors(run / "model.safetensors")
     safetensors(run / "credit.safetensors")
-    (run / "audit.json").write_text(
-        json.dumps({"method_name": "DFA", "residual_norms": [1.0, 100.0]})
-    )
+    put_json(run / "audit.json", {"method_name": "DFA", "residual_norms": [1.0, 100.0]})
     (run / "trace.jsonl").write_text('{"epoch": 1, "test_acc": 0.5}\n')
     found = scan([tmp_path])
     (row,), (trace,) = found.rows, found.traces
@@ -112,7 +111,7 @@ def test_a_run_folder_is_one_row_with_its_report_and_its_trace(tmp_path):
 def test_a_run_is_judged_by_the_frozen_run_beside_it_however_it_is_opened(tmp_path):
     for method, acc in (("dfa", 0.5), ("frozen", 0.6)):
         run = manifest(tmp_path / method, method=method, headline_acc=acc, arch_args={}, recipe={})
-        facts = json.loads((run / "manifest.json").read_text())
+        facts = json_of(run / "manifest.json")
         report = DiagnosticReport(residual_norms=[1.0, 1.0], headline_acc=acc, provenance=facts)
         report.save(run / "audit.json")
     run = str(tmp_path / "dfa")
@@ -154,9 +153,7 @@ def test_a_broken_manifest_is_a_problem_and_the_weights_are_still_offered(tmp_pa
     assert "seed" in found.problems[0].message
     assert [row.checkpoint for row in found.rows] == [str(run / "model.safetensors")]
     without_seed = {name: value for name, value in MANIFEST.items() if name != "seed"}
-    (run / "manifest.json").write_text(
-        json.dumps({"format": "fa-run/1", **without_seed, "headline_acc": 0.5})
-    )
+    put_json(run / "manifest.json", {"format": "fa-run/1", **without_seed, "headline_acc": 0.5})
     assert [row.checkpoint for row in scan([tmp_path]).rows] == [str(run / "model.safetensors")], (
         "it is no report"
     )

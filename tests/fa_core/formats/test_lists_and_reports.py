@@ -1,6 +1,5 @@
 """Formats 2 and 3: a single report, and a list of short audits."""
 
-import json
 import math
 
 import pytest
@@ -8,15 +7,15 @@ import pytest
 from fa_core.formats import scan
 from fa_core.report.diagnostic_report import SOURCE_DRIFT, DiagnosticReport
 from fa_core.report.diagnostics import recorded_flags
+from tests.json_files import json_of, put_json
 
 
 def read(path, value):
-    path.write_text(json.dumps(value))
-    return list(scan([path]).rows)
+    return list(scan([put_json(path, value)]).rows)
 
 
 def test_published_list_keeps_its_short_verdicts_and_they_agree(published_cnn):
-    original = json.loads(published_cnn.read_text())
+    original = json_of(published_cnn)
     rows = scan([published_cnn]).rows
     assert [row.report.recorded_verdict for row in rows] == [entry["verdict"] for entry in original]
     for row, entry in zip(rows, original, strict=True):

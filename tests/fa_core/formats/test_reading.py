@@ -10,14 +10,14 @@ import pytest
 
 from fa_core.errors import UnreadableInput
 from fa_core.formats import load_audits, scan
+from tests.json_files import put_json
 
 REPORT = {"method_name": "DFA", "residual_norms": [1.0, 100.0], "bp_grad_norms": [1e-3, 1e-3]}
 
 
 def put(path, value):
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(value))
-    return path
+    return put_json(path, value)
 
 
 def test_a_folder_opens_with_the_good_files_and_lists_the_bad_ones(tmp_path):

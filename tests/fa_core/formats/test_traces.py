@@ -11,6 +11,7 @@ from fa_core.errors import FaError
 from fa_core.formats import scan
 from fa_core.formats.trace import with_growth_bound
 from fa_core.report.diagnostic_report import DiagnosticReport
+from tests.json_files import put_json
 
 LOG = [
     {"epoch": 1, "h_L_norm": 20.0, "g_2_norm": 1e-3, "test_acc": 0.2},
@@ -19,9 +20,9 @@ LOG = [
 
 
 def penalty(tmp_path, **header):
-    path = tmp_path / "dfa_pen_lam0.01_s42.json"
-    path.write_text(
-        json.dumps({"lam": 0.01, "seed": 42, "final_test_acc": 0.3631, "log": LOG, **header})
+    path = put_json(
+        tmp_path / "dfa_pen_lam0.01_s42.json",
+        {"lam": 0.01, "seed": 42, "final_test_acc": 0.3631, "log": LOG, **header},
     )
     return scan([path])
 

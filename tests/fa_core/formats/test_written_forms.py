@@ -1,6 +1,5 @@
 """Parts of published forms are read; an unmeasured (c) is a number to other programs."""
 
-import json
 import math
 
 import pytest
@@ -11,6 +10,7 @@ from fa_core.formats import scan
 from fa_core.formats.audit_table import write_audit_table
 from fa_core.report.diagnostic_report import DiagnosticReport
 from tests.fa_core.rows import row_of
+from tests.json_files import json_of
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def test_an_unmeasured_drift_is_a_number_in_the_file_and_unmeasured_again_when_r
 ):
     report = DiagnosticReport(residual_norms=[1.0, 2.0], unmeasured={"c": "4 batches, it needs 8"})
     write_audit_table(tmp_path / "out.json", [row_of("bp_s1", report=report)])
-    written = json.loads((tmp_path / "out.json").read_text())
+    written = json_of(tmp_path / "out.json")
     assert f"{written['reports']['bp_s1']['cross_batch_stability']:+.3f}" == "+nan"
     assert math.isnan(written["summary"][0]["stability"])
     (row,) = scan([tmp_path / "out.json"]).rows
@@ -39,7 +39,7 @@ def test_an_unmeasured_drift_is_a_number_in_the_file_and_unmeasured_again_when_r
 
 
 def test_parts_of_an_audit_table_are_read_alone(tmp_path, published, published_table):
-    whole = json.loads(published_table.read_text())
+    whole = json_of(published_table)
     write_json(tmp_path / "part.json", whole["reports"])
     assert [row.report for row in scan([tmp_path / "part.json"]).rows] == [
         row.report for row in published

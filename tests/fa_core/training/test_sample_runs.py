@@ -15,6 +15,7 @@ from fa_core.report.manifest import AUDIT, RESUME, TRACE, WEIGHTS, read_manifest
 from fa_core.training.plan import Order
 from fa_core.training.train import audit_run, train_run
 from fa_core.zoo.data import eval_batches, load_data
+from tests.json_files import json_of
 
 SEEDS = (42, 123, 456)
 
@@ -38,7 +39,7 @@ def task():
 
 
 def report_of(folder):
-    return DiagnosticReport.from_dict(json.loads((folder / AUDIT).read_text()))
+    return DiagnosticReport.from_dict(json_of(folder / AUDIT))
 
 
 def test_every_planned_run_is_there_and_finished(sample_runs, plans):
@@ -73,7 +74,7 @@ def test_the_first_epoch_made_again_agrees(sample_runs, plans, task, tmp_path, m
     once = JobProgress(note=after_one_epoch)
     with pytest.raises(Enough):
         train_run(Order(plan=plans[f"main/{method}_s42"]), task, tmp_path, progress=once)
-    again = json.loads((tmp_path / TRACE).read_text())
+    again = json_of(tmp_path / TRACE)
     recorded = json.loads(
         (sample_runs / "main" / f"{method}_s42" / TRACE).read_text().splitlines()[0]
     )

@@ -27,6 +27,7 @@ from fa_core.training.runs import check_orders
 from fa_core.training.train import threads_for
 from fa_core.zoo.methods import restore_method
 from fa_core.zoo.models import build
+from tests.json_files import json_of
 
 from .conftest import plan, trained
 
@@ -53,7 +54,7 @@ def test_a_finished_run_holds_what_reading_it_needs_and_nothing_else(data, tmp_p
     for line in lines:
         assert {"loss", "test_acc", "cross_batch_stability", "gamma", "seconds"} <= set(line)
         assert len(line["residual_norms"]) == len(line["bp_grad_norms"]) == len(line["gamma"]) == 3
-    recorded = DiagnosticReport.from_dict(json.loads((tmp_path / AUDIT).read_text()))
+    recorded = DiagnosticReport.from_dict(json_of(tmp_path / AUDIT))
     assert recorded.residual_norms == lines[-1]["residual_norms"] == done.report.residual_norms
     assert recorded.headline_acc == manifest.headline_acc
 

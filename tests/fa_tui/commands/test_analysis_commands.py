@@ -13,6 +13,7 @@ from fa_core.formats.audit_table import write_audit_table
 from fa_core.report.diagnostic_report import DiagnosticReport
 from tests.fa_core.rows import row_of
 from tests.fa_tui.printing import complaint, printed, printed_json, ran
+from tests.json_files import put_json
 
 
 def write_trace(path, fires_b, epochs=100):
@@ -108,7 +109,7 @@ def test_the_bound_on_growth_is_taken_over_epochs(tmp_path, capsys):
     ]
     for lam, entries in ((0.0, log), (0.01, log[:1])):
         path = tmp_path / f"dfa_pen_lam{lam}_s42.json"
-        path.write_text(json.dumps({"lam": lam, "seed": 42, "final_test_acc": 0.3, "log": entries}))
+        put_json(path, {"lam": lam, "seed": 42, "final_test_acc": 0.3, "log": entries})
     given = (tmp_path, "--h0", "9", "--blocks", "4")
     plain, penalised = printed_json(capsys, "timeline", *given)["runs"]
     assert (plain["first_fire"]["a"], plain["evidence"]["a"]) == (2, "bound")

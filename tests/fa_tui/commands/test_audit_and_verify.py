@@ -17,6 +17,7 @@ from fa_tui.cli import main
 from fa_tui.commands.audit import in_part, verification_lines
 from tests.fa_core.audit.runs_for_tests import make_run, small_net
 from tests.fa_core.rows import row_of
+from tests.json_files import json_of
 
 
 def fa_tui(words, cwd):
@@ -104,7 +105,7 @@ def test_notes_and_the_precision_go_into_the_table_and_a_verification(campaign):
     asked = "--precision --credit none --notes made-up --out firm.json"
     done = fa_tui(f"audit runs/bp_s42 runs/frozen_s42 {asked}", campaign)
     assert done.returncode == 0, done.stderr
-    report = json.loads((campaign / "firm.json").read_text())["reports"]["bp_s42"]
+    report = json_of(campaign / "firm.json")["reports"]["bp_s42"]
     assert report["notes"] == "made-up"
     assert len(report["reference_precision"]["cosine"]) == 4
     # the frozen run's accuracy came after bp was measured, and its margin has an interval all the same
@@ -151,7 +152,7 @@ def test_a_users_own_network_is_measured_by_its_taps(tmp_path):
     done = fa_tui(f"audit mine_s7.pt {own} --taps 0,1 {asked} out.json", tmp_path)
     (row,) = json.loads(done.stdout)
     assert (row["method"], row["seed"], row["coverage"]) == ("mine", 7, "abc")
-    (report,) = json.loads((tmp_path / "out.json").read_text())["reports"].values()
+    (report,) = json_of(tmp_path / "out.json")["reports"].values()
     assert report["credit"]["null"]["of"] == "samples shuffled"
     without = fa_tui(f"audit mine_s7.pt --model my_lab:net {asked} w.json", tmp_path)
     assert (without.returncode, "taps guessed: '0,1'" in without.stderr) == (0, True)

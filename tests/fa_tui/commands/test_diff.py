@@ -1,7 +1,5 @@
 """`fa-tui diff A B`: which runs changed between two audits, and in what."""
 
-import json
-
 import pytest
 
 from fa_core.analysis.difference import NumberChange
@@ -9,6 +7,7 @@ from fa_core.report.quantities import BY_NAME
 from fa_tui.cli import main
 from fa_tui.views.differences import change_text
 from tests.fa_tui.printing import printed, printed_json
+from tests.json_files import put_json
 
 DFA = {
     "method_name": "dfa",
@@ -27,8 +26,7 @@ BP = {
 
 
 def written(path, **reports):
-    path.write_text(json.dumps({"reports": reports}))
-    return str(path)
+    return str(put_json(path, {"reports": reports}))
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import os
 import re
 import shutil
@@ -12,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from fa_tui.cli import main
+from tests.json_files import put_json
 
 CONTROLS = [
     f"a{chr(code)}b"
@@ -121,8 +121,7 @@ def table(tmp_path_factory):
             "credit": {"missing": {name: name}},
         }
     path = tmp_path_factory.mktemp("names") / "names.json"
-    path.write_text(json.dumps({"reports": reports}))
-    return path
+    return put_json(path, {"reports": reports})
 
 
 @pytest.fixture(scope="module")

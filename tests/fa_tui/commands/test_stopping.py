@@ -1,6 +1,5 @@
 """What is finished is kept, whoever ends the command. Signals come to processes of their own."""
 
-import json
 import os
 import signal
 import subprocess
@@ -12,6 +11,7 @@ import pytest
 
 from fa_core.audit.worker import MEASURE
 from fa_tui.commands.progress import Stopped, stoppable
+from tests.json_files import json_of, put_json
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals")
 
@@ -32,14 +32,14 @@ def audit(folder):
         described = {
             "provenance": {"arch": "resmlp", "arch_args": {"d": 8, "L": 2}, "data": "synthetic"}
         }
-        checkpoint.write_text(json.dumps(described | ({"fault": "stuck"} if seed == 9 else {})))
+        put_json(checkpoint, described | ({"fault": "stuck"} if seed == 9 else {}))
         rows[f"dfa_s{seed}"] = {
             "method_name": "dfa",
             "seed": seed,
             "headline_acc": 0.5,
             "provenance": {"checkpoint": str(checkpoint)},
         }
-    (folder / "runs.json").write_text(json.dumps({"reports": rows}))
+    put_json(folder / "runs.json", {"reports": rows})
     arguments = [
         "audit",
         "runs.json",
@@ -96,7 +96,7 @@ def test_every_run_that_was_reported_done_is_in_the_file(tmp_path, number, code)
             f"fa-tui: stopped by {number.name}; out.json holds what is finished, --resume goes on",
         )
         assert process.wait(60) == code
-    assert len(json.loads((tmp_path / "out.json").read_text())["reports"]) == 9
+    assert len(json_of(tmp_path / "out.json")["reports"]) == 9
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Measuring from the explorer: real worker processes with a fake measure."""
 
-import json
 from unittest.mock import Mock
 
 import msgspec
@@ -18,8 +17,9 @@ from fa_tui.jobs.measuring import Measured, Results
 from fa_tui.screens.questions import SureScreen
 from fa_tui.session import Session, with_rows
 from fa_tui.views.glyphs import UNICODE
-from tests.fa_tui.looks import running, screen_text, shows
+from tests.fa_tui.looks import on_screen, running, screen_text, set_a_to, shows, walked
 from tests.fa_tui.waiting import until
+from tests.json_files import put_json
 
 
 async def test_marked_runs_are_measured_shown_and_saved_as_they_finish(measuring_app, tmp_path):
@@ -28,10 +28,10 @@ async def test_marked_runs_are_measured_shown_and_saved_as_they_finish(measuring
     async with running(app) as pilot:
         await shows(pilot, "2 not measured")
         await pilot.press("asterisk", "m")
-        await until(pilot, lambda: app.session.counts().walked == 2)
+        await walked(pilot, 2)
         await shows(pilot, "2 of 2 need walk-back")
         assert "✗a--·" in screen_text(app)
-        await until(pilot, lambda: RESULTS in screen_text(app))
+        await shows(pilot, RESULTS)
         # at once again: the record is what the file says
         await pilot.press("m")
         await until(pilot, lambda: bool(app.jobs.again))
@@ -59,21 +59,21 @@ async def test_a_run_with_an_audit_is_compared_with_it_and_its_audit_stays(measu
         "data": "synthetic",
         "seed": 42,
     }
-    (run / MANIFEST).write_text(json.dumps(manifest))
+    put_json(run / MANIFEST, manifest)
     old = DiagnosticReport(
         method_name="run",
         residual_norms=[1.0, 2.0],
         frozen_baseline_acc=0.3,
         provenance={"checkpoint": "run"},
     )
-    (run / AUDIT).write_text(json.dumps(old.to_dict()))
+    put_json(run / AUDIT, old.to_dict())
     before = (run / AUDIT).read_bytes()
     app = measuring_app("run")
     app.history.now = with_rows(app.session, dict(enumerate(scan([run]).rows)))
     async with running(app) as pilot:
         await pilot.press("m")
         await until(pilot, lambda: app.session.states == {0: "deviates"})
-        await until(pilot, lambda: "measured again: ≠ verdict " in screen_text(app))
+        await shows(pilot, "measured again: ≠ verdict ")
         assert "≠" in screen_text(app).splitlines()[3]
         assert "≠ verdict trustworthy → needs " in app.jobs.listed()[0].words
         lines = [text for text, _ in app.jobs.lines_on(0)]
@@ -87,11 +87,10 @@ async def test_the_slider_answers_while_a_run_is_measured(measuring_app, tmp_pat
     async with running(app) as pilot:
         await pilot.press("m")
         await shows(pilot, "measuring wait s42 1/3")
-        await pilot.press("a", *"5", "enter")
-        await pilot.pause()
+        await set_a_to(pilot, "5")
         assert app.session.thresholds.h_norm_explosion_ratio == 5.0
         (tmp_path / "go").touch()
-        await until(pilot, lambda: app.session.counts().walked == 1)
+        await walked(pilot, 1)
     app.jobs.close()
 
 
@@ -104,7 +103,7 @@ async def test_a_failed_job_says_why_and_can_be_tried_again(measuring_app, tmp_p
         assert "the weights are empty" in said
         (tmp_path / "go").touch()
         await pilot.press("R")
-        await until(pilot, lambda: app.session.counts().walked == 1)
+        await walked(pilot, 1)
     app.jobs.close()
 
 
@@ -113,7 +112,7 @@ async def test_leaving_while_jobs_run_asks_first(measuring_app, keys):
     app = measuring_app("wait")
     async with running(app) as pilot:
         await pilot.press("m", "q")
-        await until(pilot, lambda: isinstance(app.screen, SureScreen))
+        await on_screen(pilot, SureScreen)
         assert "1 job not finished. Leave?" in screen_text(app)
         await pilot.press("ctrl+c")
         await until(pilot, lambda: app.screen is app.explorer)
@@ -154,7 +153,7 @@ async def test_runs_that_come_together_are_one_change_of_the_screen(measuring_ap
         report = DiagnosticReport(residual_norms=[1.0, 100.0])
         for index, row in enumerate(app.session.rows):
             app.jobs.arrived(Measured(index, replace(row, report=report), saved="results.json"))
-        await until(pilot, lambda: app.session.counts().walked == 6)
+        await walked(pilot, 6)
         assert shown == [1, 5]
         await shows(pilot, "5 more measured")
     app.jobs.close()

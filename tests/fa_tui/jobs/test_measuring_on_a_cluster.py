@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from fa_core.audit import audit
 from fa_core.audit.devices import Execution
 from fa_tui.jobs.measuring import Setup
-from tests.fa_tui.looks import running, screen_text, shows
+from tests.fa_tui.looks import on_page, ratio_is, running, screen_text, set_a_to, shows, walked
 from tests.fa_tui.waiting import until
 
 CPU = Execution(device="cpu")
@@ -49,7 +49,7 @@ async def test_the_key_measures_where_the_explorer_was_told_to(measuring_app, as
         await pilot.press("m")
         await shows(pilot, "Ray cluster at head:6379: 3 nodes")
         (tmp_path / "go").touch()
-        await until(pilot, lambda: app.session.counts().walked == 1)
+        await walked(pilot, 1)
         assert asked == [CLUSTER]
     app.jobs.close()
 
@@ -62,10 +62,10 @@ async def test_a_cluster_that_does_not_answer_is_one_line_and_the_rest_works(mea
         await pilot.press("asterisk", "m")
         await until(pilot, lambda: any(line in screen_text(app) for line in lines))
         await shows(pilot, "2 failed (J)")
-        await pilot.press("a", *"5", "enter")
-        await until(pilot, lambda: app.session.thresholds.h_norm_explosion_ratio == 5.0)
+        await set_a_to(pilot, "5")
+        await ratio_is(pilot, 5.0)
         await pilot.press("J")
-        await until(pilot, lambda: app.explorer.page.id == "Jobs")
+        await on_page(pilot, "Jobs")
         before = len(app.jobs.listed())
         await pilot.press("m")
         await until(pilot, lambda: not app.jobs.unfinished() and len(app.jobs.listed()) == before)

@@ -1,6 +1,5 @@
 """The explorer's results file: what is kept, what is replaced, and when it is written."""
 
-import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import AUDIT, MANIFEST
 from fa_tui.jobs.measuring import Results, results_file
 from tests.fa_core.rows import row_of
+from tests.json_files import json_of
 
 
 def row(checkpoint, growth=2.0, seed=42):
@@ -104,5 +104,5 @@ def test_the_report_of_a_run_folder_can_be_read_by_whoever_may_read_its_other_fi
     named_elsewhere = replace(row(str(run)), source="audit.json")
     assert results.save(named_elsewhere) == results.out
     assert results.save(row(str(run), 3.0)) == run / AUDIT
-    assert json.loads((run / AUDIT).read_text())["residual_norms"] == [1.0, 3.0]
+    assert json_of(run / AUDIT)["residual_norms"] == [1.0, 3.0]
     assert (run / AUDIT).stat().st_mode == (run / MANIFEST).stat().st_mode

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from fa_tui.jobs.writing import Writings
-from tests.fa_tui.looks import running, shows
+from tests.fa_tui.looks import jobs_end, on_page, running, shows
 from tests.fa_tui.waiting import until
 
 
@@ -37,12 +37,12 @@ async def test_a_report_is_a_job_that_x_ends_without_a_trace(
     app.paths = [published_table]
     async with running(app) as pilot:
         await pilot.press("e", *"out.html", "enter", "J")
-        await until(pilot, lambda: app.explorer.page.id == "Jobs")
+        await on_page(pilot, "Jobs")
         await shows(pilot, "out.html")
         pid = app.jobs.listed()[0].pid
         await pilot.press("x", "y")
         await until(pilot, lambda: app.jobs.listed()[0].state == "cancelled")
-        await until(pilot, lambda: not app.jobs.unfinished())
+        await jobs_end(pilot)
         await until(pilot, lambda: app.jobs.writings._all[0]._process.poll() is not None)
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)

@@ -1,6 +1,5 @@
 """An explorer that follows its folders: what is new is shown and said, what is gone stays in sight."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -23,8 +22,9 @@ from fa_tui.session import Session, UnreadTraces, merged
 from fa_tui.settings import Loaded, Settings, remember_places
 from tests.fa_core.rows import row_of
 from tests.fa_tui.conftest import COLOURFUL
-from tests.fa_tui.looks import running, said
+from tests.fa_tui.looks import on_page, running, says
 from tests.fa_tui.waiting import until
+from tests.json_files import put_json
 
 
 @pytest.fixture
@@ -53,9 +53,9 @@ async def test_runs_that_appear_and_go_while_open_are_shown(runs):
     app._complaints = [wrong]
     async with running(app) as pilot:
         shutil.copytree(runs / "dfa_s42", runs / "new")
-        await until(pilot, lambda: "1 new: dfa s42" in said(app))
+        await says(pilot, "1 new: dfa s42")
         shutil.rmtree(runs / "dfa_s42")
-        await until(pilot, lambda: "1 gone: dfa s42" in said(app))
+        await says(pilot, "1 gone: dfa s42")
         assert app.explorer.matrix.line_count() > 0
         assert app.session.measurable([0]) == []
         runs.rename(runs.parent / "away")
@@ -72,7 +72,7 @@ async def test_a_current_folder_that_goes_ends_no_explorer_and_commands_in_one_l
     app = following(Path())
     async with running(app) as pilot:
         shutil.rmtree(runs)
-        await until(pilot, lambda: "1 gone: dfa s42" in said(app))
+        await says(pilot, "1 gone: dfa s42")
         await pilot.press("r", "T", "escape", "e")
     done = subprocess.run([sys.executable, "-m", "fa_tui", "doctor"], capture_output=True)
     wrong = b"fa-tui: the current folder is gone; change to one that is there\n"
@@ -87,12 +87,12 @@ async def test_where_the_system_reports_nothing_it_is_said_and_r_looks_again(run
     monkeypatch.setattr(follow, "EVERY_SECONDS", 1000.0)
     app = following(runs)
     async with running(app) as pilot:
-        await until(pilot, lambda: "OS file watch limit reached" in said(app))
+        await says(pilot, "OS file watch limit reached")
         await pilot.press("r")
-        await until(pilot, lambda: "looked again: nothing changed" in said(app))
+        await says(pilot, "looked again: nothing changed")
         shutil.copytree(runs / "dfa_s42", runs / "new")
         await pilot.press("r")
-        await until(pilot, lambda: "1 new: dfa s42" in said(app))
+        await says(pilot, "1 new: dfa s42")
 
 
 async def test_live_off_looks_at_the_weights_once_and_else_when_asked(runs, monkeypatch):
@@ -123,9 +123,9 @@ async def test_news_are_told_on_every_page(runs):
     async with running(app) as pilot:
         row = app.session.rows[0]
         await pilot.press("J")
-        await until(pilot, lambda: app.explorer.page.id == "Jobs")
+        await on_page(pilot, "Jobs")
         app.post_call(app.folders_changed, [Reading(row.source, gone=True)])
-        await until(pilot, lambda: "1 gone: dfa s42" in said(app))
+        await says(pilot, "1 gone: dfa s42")
 
 
 class TestMerging:
@@ -189,7 +189,7 @@ async def test_a_name_that_is_no_utf_8_ends_nothing(runs):
     app = following(runs)
     async with running(app) as pilot:
         shutil.copytree(strange, runs / os.fsdecode(b"\xfe_s43"))
-        await until(pilot, lambda: "the system reports no changes here" in said(app))
+        await says(pilot, "the system reports no changes here")
 
 
 async def test_a_log_that_changes_is_read_by_the_columns_that_were_named(tmp_path):
@@ -197,7 +197,7 @@ async def test_a_log_that_changes_is_read_by_the_columns_that_were_named(tmp_pat
 
     def write(*values):
         log = [{"epoch": epoch, "val": value} for epoch, value in enumerate(values, 1)]
-        file.write_text(json.dumps({"lam": 0.0, "log": log}))
+        put_json(file, {"lam": 0.0, "log": log})
 
     write(0.3)
     found = scan([tmp_path], columns=facts.given)

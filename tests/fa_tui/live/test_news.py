@@ -14,6 +14,7 @@ from fa_tui.session import Session, changed_cells, merged
 from fa_tui.views.glyphs import UNICODE
 from fa_tui.widgets.run_cells import mark_of
 from tests.fa_core.rows import row_of
+from tests.json_files import json_of, put_json
 
 
 def report(growth=2.0):
@@ -31,7 +32,7 @@ def run_folder(folder, *, audit=False):
         "data": "synthetic",
         "seed": 42,
     }
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    put_json(folder / "manifest.json", manifest)
     if audit:
         (folder / "audit.json").write_text(report())
     return folder
@@ -166,8 +167,8 @@ def test_runs_that_change_are_judged_by_the_frozen_run_beside_them_which_is_read
     shutil.copytree(tmp_path / "dfa_s42", tmp_path / "dfa_s42_again")
     open_now, read = folders(tmp_path), []
     for run in tmp_path.glob("dfa*"):
-        record = json.loads((run / "audit.json").read_text()) | {"frozen_baseline_acc": None}
-        (run / "audit.json").write_text(json.dumps(record))
+        record = json_of(run / "audit.json") | {"frozen_baseline_acc": None}
+        put_json(run / "audit.json", record)
     monkeypatch.setattr(
         frozen_runs, "read_manifest", lambda run: read.append(run.name) or read_manifest(run)
     )
@@ -203,7 +204,7 @@ def test_of_a_table_only_the_rows_that_changed_are_news(tmp_path):
     def write(growth):
         lasts = {f"bp_s{seed}": 1.5 for seed in range(4)} | {"bp_s2": growth}
         reports = {key: {"residual_norms": [1.0, last]} for key, last in lasts.items()}
-        path.write_text(json.dumps({"reports": reports}))
+        put_json(path, {"reports": reports})
 
     write(1.5)
     session, open_now = Session(scan([path]).rows), folders(path)
@@ -223,7 +224,7 @@ def test_an_audit_of_a_shown_checkpoint_is_shown_on_its_row(tmp_path):
     results = {"bp_s1": {"residual_norms": [1, 7], "provenance": {"checkpoint": str(net)}}}
     results["bp_s2"] = {"residual_norms": [1, 8]}
     open_now = folders(tmp_path)
-    (tmp_path / RESULTS).write_text(json.dumps({"reports": results}))
+    put_json(tmp_path / RESULTS, {"reports": results})
     session, found = merged(Session([shown]), news(open_now))
     assert (found.added, found.changed, session.rows[0].source) == ([1], [0], str(net))
     assert [row.report.h_L for row in session.rows] == [7, 8]

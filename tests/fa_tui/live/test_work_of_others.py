@@ -16,6 +16,7 @@ from fa_tui.session import Session, with_work
 from fa_tui.views.epochs import cell_so_far, work_lines
 from fa_tui.views.words import walk_back_words
 from tests.fa_tui.looks import running
+from tests.json_files import put_json
 
 from ..waiting import until
 
@@ -28,7 +29,7 @@ def run(tmp_path):
     folder = tmp_path / "runs" / "dfa_s1"
     folder.mkdir(parents=True)
     manifest = {"format": "fa-run/1", "method": "dfa", "arch": "resmlp", "seed": 1}
-    (folder / "manifest.json").write_text(json.dumps(manifest | {"data": "synthetic"}))
+    put_json(folder / "manifest.json", manifest | {"data": "synthetic"})
     (folder / "model.safetensors").write_bytes(b"")
     (folder / "trace.jsonl").write_text(json.dumps(TRACE) + "\n")
     return folder

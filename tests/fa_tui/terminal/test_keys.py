@@ -11,7 +11,7 @@ from fa_tui.screens.questions import ChoiceScreen, SureScreen
 from fa_tui.settings import Presets
 from fa_tui.terminal.keys import DIALOGS, Parser
 from fa_tui.widgets.entry import Entry
-from tests.fa_tui.looks import app_on, running
+from tests.fa_tui.looks import app_on, ratio_is, running
 from tests.fa_tui.scenes import epochs
 from tests.fa_tui.waiting import until
 
@@ -68,7 +68,7 @@ async def test_four_thresholds_in_one_packet_are_all_set(app):
 async def test_keys_after_the_one_that_closes_the_filter_go_to_the_explorer(app, end):
     async with app.run_test(size=SIZE) as pilot:
         await at_once(pilot, f"/method:ep{end}a5\r")
-        await until(pilot, lambda: app.session.thresholds.h_norm_explosion_ratio == 5.0)
+        await ratio_is(pilot, 5.0)
         assert app.session.scope_text == ("method:ep" if end == "\r" else "")
         assert app.focused.id == "slider-a"
 

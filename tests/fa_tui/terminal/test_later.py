@@ -6,8 +6,7 @@ import time
 from pathlib import Path
 
 import fa_tui
-from tests.fa_tui.looks import running
-from tests.fa_tui.waiting import until
+from tests.fa_tui.looks import ratio_is, running
 
 LATE = 0.005
 """Seconds from one look at the clock to the next: more than a slider waits for the keys that come together."""
@@ -20,7 +19,7 @@ async def test_no_slider_step_is_lost_where_the_process_waits_for_a_processor(ap
         real, looks = time.monotonic, itertools.count(1)
         monkeypatch.setattr("textual._time.get_time", lambda: real() + LATE * next(looks))
         await pilot.press("right", "right")
-        await until(pilot, lambda: app.session.thresholds.h_norm_explosion_ratio == 63)
+        await ratio_is(pilot, 63)
 
 
 def test_no_module_sets_a_timer_that_may_drop_its_callback():

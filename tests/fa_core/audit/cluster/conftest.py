@@ -1,6 +1,5 @@
 """A Ray cluster for the session, and jobs that wait at a gate."""
 
-import json
 import time
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import pytest
 
 from fa_core.audit.jobs import Job
 from fa_core.audit.worker import MEASURE
+from tests.json_files import put_json
 
 from .nodes_for_tests import TestCluster
 
@@ -45,10 +45,9 @@ class Gate:
 
     def checkpoint(self, name, **described):
         path = self.folder / f"{name}.json"
-        path.write_text(
-            json.dumps({"begun": str(self._begun), "until": str(self._open), **described})
+        return str(
+            put_json(path, {"begun": str(self._begun), "until": str(self._open), **described})
         )
-        return str(path)
 
     def open(self):
         self._open.touch()

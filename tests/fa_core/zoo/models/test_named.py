@@ -1,6 +1,5 @@
 """A network by what the user typed: of a library, of a model-hub folder, of their own."""
 
-import json
 import socket
 import sys
 
@@ -12,6 +11,7 @@ from fa_core.errors import UnreadableInput, UsageError
 from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.measure.checkpoint_network import loaded
 from fa_core.zoo.models.named import network_of
+from tests.json_files import json_of, put_json
 
 TINY = "img_size=16, patch_size=8, embed_dim=12, depth=2, num_heads=2, num_classes=3"
 
@@ -116,8 +116,8 @@ def hub(tmp_path):
 
 def configured(hub, **changes):
     """Change the configuration of a hub folder."""
-    config = json.loads((hub / "config.json").read_text())
-    (hub / "config.json").write_text(json.dumps({**config, **changes}))
+    config = json_of(hub / "config.json")
+    put_json(hub / "config.json", {**config, **changes})
 
 
 @pytest.mark.parametrize("typed", [True, False])
@@ -199,7 +199,7 @@ def test_a_configuration_that_leads_out_of_its_folder_is_refused_without_a_conne
     config, said, tmp_path, no_network
 ):
     pytest.importorskip("transformers")
-    (tmp_path / "config.json").write_text(json.dumps(config))
+    put_json(tmp_path / "config.json", config)
     with pytest.raises(UnreadableInput, match=said):
         network_of(f"hf:{tmp_path}")
     assert no_network == []
