@@ -177,7 +177,7 @@ def frozen_beside(rows: Iterable[AuditRow]) -> tuple[list[AuditRow], list[Proble
             unfit.append(Problem(row.source, f"{_place_of(row)}: {why}"))
         else:
             name = Path(str(row.report.provenance.get(BASELINE_FROM))).name
-            found |= {folder / name for folder in _folders(row)}
+            found |= {folder / name for folder in folders_beside(row)}
     places = [place for place in sorted(found - own) if is_run(place)]
     return scan(places, as_recorded=True).rows, unfit
 
@@ -292,18 +292,15 @@ def _with_baselines(
     judged: list[AuditRow] = []
     for source, of_file in groupby(rows, attrgetter("source")):
         own = list(of_file)
-        folders = {*chain.from_iterable(map(_folders, own))}
+        folders = {*chain.from_iterable(map(folders_beside, own))}
         beside = [
-            row for row in frozen if row.source != source and folders.intersection(_folders(row))
+            row
+            for row in frozen
+            if row.source != source and folders.intersection(folders_beside(row))
         ]
         judged += with_measured_baselines(own, beside)
     for (row, measured), other in zip(found, judged, strict=True):
         yield row, measured if _is_by_hand(row) else other.report
-
-
-def _folders(row: AuditRow) -> set[Path]:
-    """The folders next to a run, or that of a bare file."""
-    return folders_beside(row) or {real_path(row.checkpoint or "").parent}
 
 
 def _named(

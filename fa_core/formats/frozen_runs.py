@@ -15,7 +15,7 @@ from fa_core.formats.checkpoint_file import HASHED, marked_changed, run_of
 from fa_core.formats.rows import AuditRow, row_named, row_of_manifest
 from fa_core.report.baseline import FrozenRun, FrozenRuns, facts_of, rule_of
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.manifest import AUDIT, MANIFEST, is_run, read_manifest
+from fa_core.report.manifest import AUDIT, MANIFEST, read_manifest
 from fa_core.report.method_style import FROZEN, WITHOUT_BASELINE
 from fa_core.report.names import control_of
 from fa_core.report.provenance import TRAINED_ON
@@ -70,7 +70,7 @@ def with_baselines(rows: Sequence[AuditRow]) -> Sequence[AuditRow]:
     lacking = [row for row in rows if _lacks_one(row)]
     if not lacking:
         return rows
-    folders = sorted({*chain.from_iterable(map(folders_beside, lacking))})
+    folders = sorted({each for row in lacking if row.checkpoint for each in folders_beside(row)})
     own = [row for row in rows if row.method == FROZEN]
     marked = marked_changed([*own, *chain.from_iterable(map(_frozen_in, folders))], HASHED)
     rows = [next(marked) if row.method == FROZEN else row for row in rows]
@@ -80,11 +80,10 @@ def with_baselines(rows: Sequence[AuditRow]) -> Sequence[AuditRow]:
 
 
 def folders_beside(row: AuditRow) -> set[Path]:
-    """The folders in which a run lies, as its path is given and where that leads to; none of a bare
-    file."""
-    given = Path(row.checkpoint or row.source).absolute()
-    runs = filter(None, map(run_of, {given, real_path(given)}))
-    return {real_path(run.parent) for run in runs if is_run(run)}
+    """The folders in which a run or a bare file lies: as its path is given, and where that leads
+    to."""
+    given = Path(row.checkpoint or "").absolute()
+    return {real_path((run_of(path) or path).parent) for path in (given, real_path(given))}
 
 
 def _lacks_one(row: AuditRow) -> bool:
@@ -106,11 +105,10 @@ def _frozen_in(folder: Path) -> Iterator[AuditRow]:
             row = row_of_manifest(read_manifest(path.parent), name)
         except (ValueError, FaError):
             row = replace(named, report=_UNREADABLE)
-        said = {named.method, row.method}
-        if exists(audit) and (FROZEN in said or row.report.changed):
+        called = (named.method, row.method)
+        if exists(audit) and (row.report.changed or FROZEN in called):
             row = replace(row, report=_audited(row.report, audit))
-            said.add(control_of(row.report.method_name)[0])
-        if FROZEN in said:
+        if FROZEN in (*called, control_of(row.report.method_name)[0]):
             yield replace(row, method=FROZEN, checkpoint=str(path.parent))
 
 

@@ -121,8 +121,13 @@ def reporting_form(
     """
     blocks = first_page(table, thresholds, extras)
     table = _in_order(table)
+    size = 0
     for number, (home, mine) in enumerate(_per_collection(_measured(table)), start=1):
-        blocks += _collection(mine, home, thresholds, number)
+        # drawing one of a few methods takes as long as this
+        size += max(len(conditions(mine)), 12)
+        blocks += _collection(mine, home, thresholds, number, size <= DRAWN_AT_MOST)
+    if size > DRAWN_AT_MOST:
+        blocks.append(Paragraph(NOT_DRAWN))
     if traces:
         blocks.append(Heading("Timeline", 2))
         drawn = figures_of(_measured(table), thresholds, traces)
@@ -168,7 +173,10 @@ CAPTIONS: Mapping[str, str] = {
 
 
 DRAWN_AT_MOST = 300
-"""Most methods with their axes, and most traces, that are drawn, which takes seconds."""
+"""Most methods with their axes, and most traces, that are drawn, which takes seconds; in a report
+of all files together, each of which counts as 12 methods at least."""
+
+NOT_DRAWN = "At most 300 methods with their axes, or traces, or 25 files are drawn: not the rest."
 
 
 def _are_too_many(table: AuditTable, traces: Sequence[Trace]) -> bool:
@@ -196,10 +204,10 @@ def figures_of(
 
 
 def _collection(
-    table: AuditTable, home: str, thresholds: DiagnosticThresholds, number: int
+    table: AuditTable, home: str, thresholds: DiagnosticThresholds, number: int, is_drawn: bool
 ) -> Iterator[Block]:
     yield Heading(PurePath(home).name or home, 2)
-    for name, figure in figures_of(table, thresholds).items():
+    for name, figure in figures_of(table, thresholds).items() if is_drawn else ():
         yield replace(figure, name=f"{name}-{number}")
     parts = {
         "Over seeds": analyses.seeds_blocks(over_seeds(table, thresholds)),
@@ -311,5 +319,5 @@ def _figure(
         return drawn[name]
     why = f"there is no figure {name!r} of these runs"
     if _are_too_many(table, traces):
-        why = f"a figure holds at most {DRAWN_AT_MOST:,} methods with their axes, and traces"
+        why = NOT_DRAWN
     raise UsageError(why, where="--figure", hint=f"there are: {', '.join(drawn) or 'none'}")

@@ -273,7 +273,7 @@ def report_command(
     chosen = selection.chosen()
     stated = read_claims(claims) if claims else []
     runs = inputs.open_runs(paths, chosen)
-    if real_path(out) in map(real_path, filter(None, [claims, *runs.sources])):
+    if real_path(out) in map(real_path, [claims or "", *runs.sources]):
         raise UsageError("was read for this report", where=out, hint="choose another --out")
     results = check_claims(stated, list(judged(runs.rows, chosen.criteria)))
     before = {*out.parent.glob("*")}

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -155,7 +155,7 @@ def open_runs(paths: Sequence[Path], chosen: Chosen, *, audits: bool = False) ->
     if not kept and (audits or not traces):
         raise _none_passes(chosen)
     sources = {problem.path for problem in found.problems}
-    sources |= {run.source for run in chain(found.rows, found.traces, *found.twins.values())}
+    sources |= {row.source for row in found.rows} | {trace.source for trace in found.traces}
     return Runs(kept, traces, thresholds, 3 if found.problems else 0, rows, sources)
 
 
