@@ -117,7 +117,7 @@ def _audited(known: DiagnosticReport, audit: Path) -> DiagnosticReport:
     try:
         found = DiagnosticReport.from_dict(loads(read_file(audit)))
     except (ValueError, FaError):
-        return replace(known, changed=known.changed or "its audit cannot be read")
+        return replace(known, changed="its audit cannot be read")
     if known.changed:
         return replace(known, method_name=found.method_name)
     # it was trained on its manifest's data

@@ -141,11 +141,11 @@ def reporting_form(
 def _in_order(table: AuditTable) -> AuditTable:
     """The runs by method (in order of appearance), then seed."""
     order = {method: place for place, method in enumerate(table.methods)}
-    keys = []
-    for row, (method, seed) in enumerate(zip(table.method, table.seed, strict=True)):
-        rank = math.inf if seed is None else seed
-        keys.append((order[method], rank, row))
-    return table.select([row for *_, row in sorted(keys)])
+    ranks = [
+        (order[method], math.inf if seed is None else seed)
+        for method, seed in zip(table.method, table.seed, strict=True)
+    ]
+    return table.select(sorted(range(len(ranks)), key=ranks.__getitem__))
 
 
 def _measured(table: AuditTable) -> AuditTable:
@@ -177,17 +177,14 @@ DRAWN_AT_MOST = 300
 of all files together, each of which counts as 12 methods at least."""
 
 NOT_DRAWN = "At most 300 methods with their axes, or traces, or 25 files are drawn: not the rest."
-
-
-def _are_too_many(table: AuditTable, traces: Sequence[Trace]) -> bool:
-    return max(len(traces), len(conditions(table))) > DRAWN_AT_MOST
+_NONE = f"none. {NOT_DRAWN}"
 
 
 def figures_of(
     table: AuditTable, thresholds: DiagnosticThresholds, traces: Sequence[Trace] = ()
 ) -> dict[str, Figure]:
     """Every figure of some runs and traces, by its name; none of more than `DRAWN_AT_MOST`."""
-    if _are_too_many(table, traces):
+    if max(len(traces), len(conditions(table))) > DRAWN_AT_MOST:
         return {}
     found = Replay(traces, table).timelines(thresholds)
     draw: dict[str, Callable[[], Drawing]] = {}
@@ -318,6 +315,4 @@ def _figure(
     if name in drawn:
         return drawn[name]
     why = f"there is no figure {name!r} of these runs"
-    if _are_too_many(table, traces):
-        why = NOT_DRAWN
-    raise UsageError(why, where="--figure", hint=f"there are: {', '.join(drawn) or 'none'}")
+    raise UsageError(why, where="--figure", hint=f"there are: {', '.join(drawn) or _NONE}")
