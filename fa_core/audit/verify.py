@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 from pathlib import Path
 
@@ -20,7 +20,11 @@ from fa_core.files.opening import LONGEST_NAME, is_file, is_folder, real_path
 from fa_core.formats import scan
 from fa_core.formats.audit_table import stored_report, summary_row
 from fa_core.formats.checkpoint_file import run_of
-from fa_core.formats.frozen_runs import with_baselines, with_measured_baselines
+from fa_core.formats.frozen_runs import (
+    folders_beside,
+    with_baselines,
+    with_measured_baselines,
+)
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.option_values import DATA_SETS, is_callable_name
 from fa_core.report.baseline import OF_FROZEN
@@ -165,13 +169,15 @@ def frozen_beside(rows: Iterable[AuditRow]) -> tuple[list[AuditRow], list[Proble
         for row in rows
         if not _is_by_hand(row)
     ]
-    found, unfit = set(), []
+    found: set[Path] = set()
+    unfit = []
     for row in with_baselines(bare):
         why = row.report.unmeasured.get("d", "")
         if why.startswith(OF_FROZEN):
             unfit.append(Problem(row.source, f"{_place_of(row)}: {why}"))
         else:
-            found.add(_folder(row) / Path(str(row.report.provenance.get(BASELINE_FROM))).name)
+            name = Path(str(row.report.provenance.get(BASELINE_FROM))).name
+            found |= {folder / name for folder in folders_beside(row)}
     places = [place for place in sorted(found - own) if is_run(place)]
     return scan(places, as_recorded=True).rows, unfit
 
@@ -286,21 +292,15 @@ def _with_baselines(
     judged: list[AuditRow] = []
     for source, of_file in groupby(rows, attrgetter("source")):
         own = list(of_file)
-        folders = {*map(_folder, own)}
+        folders = {*chain.from_iterable(map(folders_beside, own))}
         beside = [
             row
             for row in frozen
-            if row.source != source
-            # one that is a link is also where the link is
-            and folders.intersection([_folder(row), real_path(Path(row.checkpoint or "").parent)])
+            if row.source != source and folders.intersection(folders_beside(row))
         ]
         judged += with_measured_baselines(own, beside)
     for (row, measured), other in zip(found, judged, strict=True):
         yield row, measured if _is_by_hand(row) else other.report
-
-
-def _folder(row: AuditRow) -> Path:
-    return real_path(row.checkpoint or "").parent
 
 
 def _named(

@@ -11,15 +11,20 @@ from msgspec.structs import replace
 from fa_core.errors import FaError
 from fa_core.files.decode import Json, loads, without
 from fa_core.files.opening import exists, read_file, real_path
-from fa_core.formats.checkpoint_file import HASHED, marked_changed
+from fa_core.formats.checkpoint_file import HASHED, marked_changed, run_of
 from fa_core.formats.rows import AuditRow, row_named, row_of_manifest
 from fa_core.report.baseline import FrozenRun, FrozenRuns, facts_of, rule_of
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.manifest import AUDIT, MANIFEST, is_run, read_manifest
+from fa_core.report.manifest import AUDIT, MANIFEST, read_manifest
 from fa_core.report.method_style import FROZEN, WITHOUT_BASELINE
+from fa_core.report.names import control_of
+from fa_core.report.provenance import TRAINED_ON
 
-_UNSAID = "its record does not call it frozen"
+_UNSAID = "its record or manifest does not call it frozen"
 """Why a run of which only the key or the file says that it is frozen judges none."""
+
+_UNMEASURED = "its accuracy is not measured"
+_UNREADABLE = DiagnosticReport(changed="its manifest cannot be read")
 
 
 def with_measured_baselines(
@@ -35,13 +40,16 @@ def with_measured_baselines(
         FrozenRun(
             row.checkpoint or row.source,
             _rule(row),
-            _facts(row) or ({"seed": row.seed} if row.report.changed else {}),
-            row.report.headline_acc,
+            _facts(row),
+            row.report.headline_acc or 0.0,
             row.report.right,
-            row.report.changed or row.touched or _UNSAID * (not row.is_control),
+            row.report.changed
+            or row.touched
+            or _UNSAID * (not row.is_control)
+            or _UNMEASURED * (row.report.headline_acc is None),
         )
         for row in chain(rows, beside)
-        if row.method == FROZEN and row.report.headline_acc is not None
+        if row.method == FROZEN and (_facts(row) or row.report.changed)
     )
     return [
         replace(row, report=frozen.judge(row.report, _rule(row), _facts(row)))
@@ -53,22 +61,29 @@ def with_measured_baselines(
 
 def with_baselines(rows: Sequence[AuditRow]) -> Sequence[AuditRow]:
     """The rows that lack a baseline with that of a frozen run among them, or next to their run
-    folder. What is read and what is measured is judged alike, whichever run was trained first.
+    folder (`folders_beside`). What is read and what is measured is judged alike, whichever run was
+    trained first.
 
     A frozen run judges none if its files changed since its audit, or were touched since and are
     more than `HASHED` (`marked_changed`).
     """
-    lacking = [row.checkpoint for row in rows if _lacks_one(row)]
+    lacking = [row for row in rows if _lacks_one(row)]
     if not lacking:
         return rows
-    places = filter(is_run, map(Path, filter(None, lacking)))
-    folders = dict.fromkeys(real_path(place).parent for place in places)
+    folders = sorted({each for row in lacking if row.checkpoint for each in folders_beside(row)})
     own = [row for row in rows if row.method == FROZEN]
     marked = marked_changed([*own, *chain.from_iterable(map(_frozen_in, folders))], HASHED)
     rows = [next(marked) if row.method == FROZEN else row for row in rows]
     known = {row.checkpoint for row in own if row.is_control}
     beside = [replace(row, checkpoint=None) for row in marked if row.checkpoint not in known]
     return with_measured_baselines(rows, beside)
+
+
+def folders_beside(row: AuditRow) -> set[Path]:
+    """The folders in which a run or a bare file lies: as its path is given, and where that leads
+    to."""
+    given = Path(row.checkpoint or "").absolute()
+    return {real_path((run_of(path) or path).parent) for path in (given, real_path(given))}
 
 
 def _lacks_one(row: AuditRow) -> bool:
@@ -79,30 +94,35 @@ def _lacks_one(row: AuditRow) -> bool:
 
 
 def _frozen_in(folder: Path) -> Iterator[AuditRow]:
-    """The finished frozen runs in a folder, as their manifests say, and their audits if they have
-    one; their sources are their names. One whose audit or manifest cannot be read judges none; of
-    the latter only its name and its audit are known."""
+    """The runs in a folder that are frozen by their names or manifests, or by their audits where
+    these cannot be read; as their manifests say, with the numbers of their audits. Their sources
+    are their names. One whose audit or manifest cannot be read judges none; of the latter no more
+    is known."""
     for path in sorted(folder.glob(f"*/{MANIFEST}")):
         name, audit = path.parent.name, path.with_name(AUDIT)
+        named = row_named(name, name)
         try:
             row = row_of_manifest(read_manifest(path.parent), name)
         except (ValueError, FaError):
-            report = DiagnosticReport(headline_acc=0.0, changed="its manifest cannot be read")
-            row = replace(row_named(name, name), report=report)
-        if row.method == FROZEN:
-            if exists(audit):
-                row = replace(row, report=_audited(row.report, audit))
-            yield replace(row, checkpoint=str(path.parent))
+            row = replace(named, report=_UNREADABLE)
+        called = (named.method, row.method)
+        if exists(audit) and (row.report.changed or FROZEN in called):
+            row = replace(row, report=_audited(row.report, audit))
+        if FROZEN in (*called, control_of(row.report.method_name)[0]):
+            yield replace(row, method=FROZEN, checkpoint=str(path.parent))
 
 
 def _audited(known: DiagnosticReport, audit: Path) -> DiagnosticReport:
-    """The audit of a run, with what its manifest says."""
+    """The audit of a run, with what its manifest says; of one without, the audit's name alone."""
     try:
         found = DiagnosticReport.from_dict(loads(read_file(audit)))
     except (ValueError, FaError):
         return replace(known, changed="its audit cannot be read")
-    facts = {**found.provenance, **known.provenance}
-    return replace(found, method_name=known.method_name, provenance=facts, changed=known.changed)
+    if known.changed:
+        return replace(known, method_name=found.method_name)
+    # it was trained on its manifest's data
+    facts = {**without(found.provenance, TRAINED_ON), **known.provenance}
+    return replace(found, method_name=known.method_name, provenance=facts)
 
 
 def _rule(row: AuditRow) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from itertools import chain, islice
+from itertools import islice
 from typing import TypeVar
 
 import msgspec
@@ -114,7 +114,7 @@ class FrozenRun(msgspec.Struct, frozen=True):
     Attributes:
         source: its folder or file.
         rule: see `rule_of`.
-        facts: see `facts_of`; without a network: the run may be of any.
+        facts: see `facts_of`; empty of a run of which nothing is known.
         acc: its accuracy, a fraction.
         right: correctly classified samples, if recorded (`fa_core.report.intervals.packed`).
         unfit: why it judges no run; else ``""``.
@@ -173,11 +173,14 @@ class FrozenRuns:
 
     def __init__(self, runs: Iterable[FrozenRun]) -> None:
         self._alike: defaultdict[bytes, dict[str, FrozenRun]] = defaultdict(dict)
+        self._unfit: dict[bytes, FrozenRun] = {}
         self._same_net: defaultdict[tuple[object, object], list[FrozenRun]] = defaultdict(list)
         for run in runs:
-            facts = run.facts
-            if not run.unfit:
-                alike = self._alike[_ORDERED.encode(facts)]
+            facts, known = run.facts, _ORDERED.encode(run.facts)
+            if run.unfit:
+                self._unfit.setdefault(known, run)
+            else:
+                alike = self._alike[known]
                 first = alike.setdefault(run.rule, run)
                 if run.source != first.source and run.acc != first.acc:
                     unfit = f"and of {run.source}, which fits as well, the accuracies differ"
@@ -189,23 +192,32 @@ class FrozenRuns:
         rule.
 
         Else one of another rule is, noted in `BASELINE_RULE`; the others are kept as
-        `OTHER_BASELINES`. One of another recipe, network or data is never used; why (d) was not
-        measured names it (its own rule's first), or what was looked for.
+        `OTHER_BASELINES`. One of another recipe, network or data is never used. Why (d) was not
+        measured names one that fits, or may, and judges none; else those that do not fit (its own
+        rule's first), or what was looked for.
         """
         if not facts:
             return report
-        alike = self._alike.get(_ORDERED.encode(facts), {})
+        known = _ORDERED.encode(facts)
+        alike = self._alike.get(known, {})
         best = alike.get(rule) or next(iter(alike.values()), None)
         if best and not best.unfit:
             return _judged_by(best, report, rule, alike)
-        same = (self._same_net.get((facts["seed"], arch), ()) for arch in (facts["arch"], None))
-        near = [best] if best else sorted(chain(*same), key=lambda run: run.rule != rule)
-        differing = ((run.rule != rule, *_difference(run, facts)) for run in near[:_AT_MOST])
+        # of some nothing is known: they may be of any network
+        unfit = best or self._unfit.get(known) or self._unfit.get(b"{}")
+        same = self._same_net.get((facts["seed"], facts["arch"]), ())
+        near = sorted(same, key=lambda run: run.rule != rule)[:_AT_MOST]
+        differing = ((run.rule != rule, *_difference(run, facts)) for run in near)
         none = (
             f"no frozen run{GIVE_ONE}: none of {facts['arch']}, seed {facts['seed']}, "
             "can be read here or beside it"
         )
         *_, why = min(differing, default=(none,))
+        if unfit:
+            why = (
+                f"{OF_FROZEN} {unfit.source} {unfit.unfit}: "
+                "mend, measure or remove it, or give an accuracy by --frozen-baseline"
+            )
         return replace(report, unmeasured={**report.unmeasured, "d": why})
 
 
@@ -231,11 +243,6 @@ def _difference(run: FrozenRun, facts: Mapping[str, object]) -> tuple[int, str]:
         for name in {**facts, **run.facts}
         if facts.get(name) != run.facts.get(name)
     ]
-    if not found or "arch" not in run.facts:
-        return 0, (
-            f"{OF_FROZEN} {run.source} {run.unfit}: "
-            "mend, measure or remove it, or give an accuracy by --frozen-baseline"
-        )
     hint = "give its accuracy as the frozen baseline to use it"
     if run.facts.get("rule") != facts.get("rule"):
         # known from the names of checkpoints alone

@@ -121,8 +121,13 @@ def reporting_form(
     """
     blocks = first_page(table, thresholds, extras)
     table = _in_order(table)
+    size = 0
     for number, (home, mine) in enumerate(_per_collection(_measured(table)), start=1):
-        blocks += _collection(mine, home, thresholds, number)
+        # drawing one of a few methods takes as long as this
+        size += max(len(conditions(mine)), 12)
+        blocks += _collection(mine, home, thresholds, number, size <= DRAWN_AT_MOST)
+    if size > DRAWN_AT_MOST:
+        blocks.append(Paragraph(NOT_DRAWN))
     if traces:
         blocks.append(Heading("Timeline", 2))
         drawn = figures_of(_measured(table), thresholds, traces)
@@ -136,11 +141,11 @@ def reporting_form(
 def _in_order(table: AuditTable) -> AuditTable:
     """The runs by method (in order of appearance), then seed."""
     order = {method: place for place, method in enumerate(table.methods)}
-    keys = []
-    for row, (method, seed) in enumerate(zip(table.method, table.seed, strict=True)):
-        rank = math.inf if seed is None else seed
-        keys.append((order[method], rank, row))
-    return table.select([row for *_, row in sorted(keys)])
+    ranks = [
+        (order[method], math.inf if seed is None else seed)
+        for method, seed in zip(table.method, table.seed, strict=True)
+    ]
+    return table.select(sorted(range(len(ranks)), key=ranks.__getitem__))
 
 
 def _measured(table: AuditTable) -> AuditTable:
@@ -168,18 +173,18 @@ CAPTIONS: Mapping[str, str] = {
 
 
 DRAWN_AT_MOST = 300
-"""Most methods with their axes, and most traces, that are drawn, which takes seconds."""
+"""Most methods with their axes, and most traces, that are drawn, which takes seconds; in a report
+of all files together, each of which counts as 12 methods at least."""
 
-
-def _are_too_many(table: AuditTable, traces: Sequence[Trace]) -> bool:
-    return max(len(traces), len(conditions(table))) > DRAWN_AT_MOST
+NOT_DRAWN = "At most 300 methods with their axes, or traces, or 25 files are drawn: not the rest."
+_NONE = f"none. {NOT_DRAWN}"
 
 
 def figures_of(
     table: AuditTable, thresholds: DiagnosticThresholds, traces: Sequence[Trace] = ()
 ) -> dict[str, Figure]:
     """Every figure of some runs and traces, by its name; none of more than `DRAWN_AT_MOST`."""
-    if _are_too_many(table, traces):
+    if max(len(traces), len(conditions(table))) > DRAWN_AT_MOST:
         return {}
     found = Replay(traces, table).timelines(thresholds)
     draw: dict[str, Callable[[], Drawing]] = {}
@@ -196,10 +201,10 @@ def figures_of(
 
 
 def _collection(
-    table: AuditTable, home: str, thresholds: DiagnosticThresholds, number: int
+    table: AuditTable, home: str, thresholds: DiagnosticThresholds, number: int, is_drawn: bool
 ) -> Iterator[Block]:
     yield Heading(PurePath(home).name or home, 2)
-    for name, figure in figures_of(table, thresholds).items():
+    for name, figure in figures_of(table, thresholds).items() if is_drawn else ():
         yield replace(figure, name=f"{name}-{number}")
     parts = {
         "Over seeds": analyses.seeds_blocks(over_seeds(table, thresholds)),
@@ -310,6 +315,4 @@ def _figure(
     if name in drawn:
         return drawn[name]
     why = f"there is no figure {name!r} of these runs"
-    if _are_too_many(table, traces):
-        why = f"a figure holds at most {DRAWN_AT_MOST:,} methods with their axes, and traces"
-    raise UsageError(why, where="--figure", hint=f"there are: {', '.join(drawn) or 'none'}")
+    raise UsageError(why, where="--figure", hint=f"there are: {', '.join(drawn) or _NONE}")

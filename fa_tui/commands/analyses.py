@@ -19,6 +19,7 @@ from fa_core.analysis.timeline import Replay
 from fa_core.analysis.utility import decision_utility
 from fa_core.errors import UsageError
 from fa_core.files.atomic import prepared
+from fa_core.files.opening import real_path
 from fa_core.formats.table import AuditTable
 from fa_core.report.diagnostics import diagnostic_letters
 from fa_core.report.names import canonical_method
@@ -272,6 +273,8 @@ def report_command(
     chosen = selection.chosen()
     stated = read_claims(claims) if claims else []
     runs = inputs.open_runs(paths, chosen)
+    if real_path(out) in map(real_path, [claims or "", *runs.sources]):
+        raise UsageError("was read for this report", where=out, hint="choose another --out")
     results = check_claims(stated, list(judged(runs.rows, chosen.criteria)))
     before = {*out.parent.glob("*")}
     files = write_report(

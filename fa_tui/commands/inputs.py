@@ -100,6 +100,7 @@ class Runs(msgspec.Struct, frozen=True):
         thresholds: what judges them.
         exit_code: 3 if a path could not be read, else 0.
         unfiltered: the rows of the methods and seeds before the filter.
+        sources: the files and folders that were read, or could not be.
     """
 
     rows: list[AuditRow]
@@ -107,6 +108,7 @@ class Runs(msgspec.Struct, frozen=True):
     thresholds: DiagnosticThresholds
     exit_code: int
     unfiltered: list[AuditRow]
+    sources: set[str]
 
     @property
     def table(self) -> AuditTable:
@@ -152,7 +154,9 @@ def open_runs(paths: Sequence[Path], chosen: Chosen, *, audits: bool = False) ->
         traces = traces_of([*kept, *arranged(look, alone, thresholds)], traces)
     if not kept and (audits or not traces):
         raise _none_passes(chosen)
-    return Runs(kept, traces, thresholds, 3 if found.problems else 0, rows)
+    sources = {problem.path for problem in found.problems}
+    sources |= {row.source for row in found.rows} | {trace.source for trace in found.traces}
+    return Runs(kept, traces, thresholds, 3 if found.problems else 0, rows, sources)
 
 
 def selected(

@@ -204,3 +204,94 @@ def test_a_recorded_checkpoint_is_looked_for_beside_its_record_first(
     rows = [row_of("x", tmp_path / "new/a.json", tmp_path / name) for name in recorded.split()]
     found = [row.checkpoint for row in with_places(rows)]
     assert found == [str(tmp_path / name) for name in expected.split()]
+
+
+def edited(file, **members):
+    facts = json.loads(file.read_text())
+    file.write_text(json.dumps(facts | members))
+
+
+def with_data_of_the_record(runs):
+    facts = json.loads((runs / "frozen/audit.json").read_text())["provenance"]
+    edited(runs / "frozen/audit.json", provenance={**facts, "trained_on": "x", "arch": "vit"})
+
+
+def without_an_accuracy(runs):
+    edited(runs / "frozen/audit.json", headline_acc=None)
+
+
+def unmeasured(runs):
+    (runs / "frozen/audit.json").unlink()
+    edited(runs / "frozen/manifest.json", headline_acc=None)
+
+
+def unreadable(runs):
+    edited(runs / "frozen/manifest.json", seed="42")
+
+
+def unreadable_and_renamed(runs):
+    unreadable(runs)
+    (runs / "frozen").rename(runs / "x7")
+
+
+def called_otherwise_by_its_manifest(runs):
+    edited(runs / "frozen/manifest.json", method="bp")
+
+
+def linked(runs):
+    (runs / "dfa").rename(runs / "elsewhere/dfa")
+    (runs / "dfa").symlink_to("elsewhere/dfa")
+
+
+def linked_from_elsewhere(runs):
+    (runs / "frozen").rename(runs / "elsewhere/frozen")
+    (runs / "dfa").rename(runs / "elsewhere/real")
+    (runs / "dfa").symlink_to("elsewhere/real")
+
+
+def by_its_weights(runs):
+    facts = json.loads((runs / "dfa/audit.json").read_text())
+    facts["provenance"]["checkpoint"] = str(safetensors(runs / "dfa/model.safetensors"))
+    (runs / "dfa/audit.json").unlink()
+    (runs / "dfa.json").write_text(json.dumps({"reports": {"dfa_s42": facts}}))
+
+
+def of_another_seed(runs):
+    edited(runs / "frozen/manifest.json", seed=7)
+
+
+def of_another_network(runs):
+    without_an_accuracy(runs)
+    edited(runs / "frozen/manifest.json", arch="vit")
+
+
+@pytest.mark.parametrize(
+    ("forge", "says"),
+    [
+        (with_data_of_the_record, ""),
+        (linked, ""),
+        (linked_from_elsewhere, ""),
+        (by_its_weights, ""),
+        (without_an_accuracy, "of the frozen run frozen its accuracy is not measured"),
+        (unmeasured, "of the frozen run frozen its accuracy is not measured"),
+        (unreadable, "of the frozen run frozen its manifest cannot be read"),
+        (unreadable_and_renamed, "of the frozen run x7 its manifest cannot be read"),
+        (called_otherwise_by_its_manifest, "of the frozen run frozen its record or manifest"),
+        (of_another_seed, "no frozen run"),
+        (of_another_network, "no frozen run"),
+    ],
+)
+def test_a_frozen_run_beside_a_run_judges_it_or_is_named_unless_it_is_of_another(
+    tmp_path, forge, says
+):
+    (tmp_path / "elsewhere").mkdir()
+    for method in ("dfa", "frozen"):
+        run = manifest(tmp_path / method, method=method, headline_acc=0.5, arch_args={}, recipe={})
+        facts = json.loads((run / "manifest.json").read_text())
+        report = DiagnosticReport(method, residual_norms=[1.0], headline_acc=0.5, provenance=facts)
+        report.save(run / "audit.json")
+    forge(tmp_path)
+    place = tmp_path / ("dfa.json" if forge is by_its_weights else "dfa")
+    report = scan([place]).rows[0].report
+    assert report.unmeasured.get("d", "").startswith(says)
+    assert (report.frozen_baseline_acc is None) is bool(says)

@@ -225,7 +225,7 @@ def test_a_record_that_does_not_call_itself_frozen_is_no_runs_baseline(own):
     found = judged(row("bp"), other)
     assert found.frozen_baseline_acc is None
     assert (
-        "of the frozen run runs/frozenbp_s42 its record does not call it frozen"
+        "of the frozen run runs/frozenbp_s42 its record or manifest does not call it frozen"
         in (found.unmeasured["d"])
     )
     assert judged(row("bp"), other, named).frozen_baseline_acc == 0.5

@@ -27,7 +27,7 @@ from fa_core.reporting.blocks import (
     to_markdown,
 )
 from fa_core.reporting.figures import methods_figure, rescue_figure
-from fa_core.reporting.form import Extras, reporting_form, write_report
+from fa_core.reporting.form import NOT_DRAWN, Extras, reporting_form, write_report
 from fa_core.reporting.panels import rendered
 from fa_core.reporting.records import to_csv
 from tests.fa_core.analysis.runs import row, seeds_of, table, trace
@@ -211,6 +211,22 @@ def test_markdown_links_the_figures_beside_it(published, tmp_path):
     with pytest.raises(UsageError):
         write_report(report, published)
     assert not report.exists()
+
+
+@pytest.mark.parametrize(
+    ("files", "methods", "drawn", "rest"), [(25, 2, 25, 0), (30, 2, 25, 1), (3, 140, 2, 1)]
+)
+def test_the_figures_of_all_files_together_have_a_limit_and_the_rest_is_said(
+    files, methods, drawn, rest
+):
+    runs = [
+        row(f"m{method}", 1, growth=2.0, source=f"{file}/audit.json")
+        for file in range(files)
+        for method in range(methods)
+    ]
+    blocks = reporting_form(table(*runs))
+    assert sum(isinstance(block, Figure) for block in blocks) == drawn
+    assert blocks.count(Paragraph(NOT_DRAWN)) == rest
 
 
 @pytest.mark.parametrize(

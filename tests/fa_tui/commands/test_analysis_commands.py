@@ -185,6 +185,22 @@ def test_a_report_names_every_file_of_before_that_it_wrote_over(tmp_path, sample
     assert named == set(files.split()) and len(named) > 1
 
 
+@pytest.mark.parametrize("named", ["log.csv", "."])
+@pytest.mark.parametrize("cell", ["0.2", "cut"])
+def test_a_report_is_not_written_over_what_it_read_or_could_not_read(
+    named, cell, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "good.csv").write_text("epoch,test_acc\n0,0.1\n1,0.2\n")
+    log = tmp_path / "log.csv"
+    log.write_text(f"epoch,test_acc\n0,0.1\n1,{cell}\n")
+    before = log.read_text()
+    paths = dict.fromkeys([named, "good.csv"])
+    out, err = ran(capsys, ["report", *paths, "--out", "./log.csv"], 2)
+    assert (out, log.read_text()) == ("", before)
+    assert "log.csv: was read for this report" in err
+
+
 def test_pitfalls_explain_with_the_installed_versions(capsys):
     import torch
 
