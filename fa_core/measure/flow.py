@@ -76,11 +76,6 @@ class Operation:
         return self.weighted and bool(_PRODUCTS.fullmatch(self.name))
 
     @property
-    def selects(self) -> bool:
-        """Whether it hands on entries of one result."""
-        return self.is_copy or bool(_LOOKUPS.fullmatch(self.name))
-
-    @property
     def is_copy(self) -> bool:
         return len(self.reads) == 1 and bool(_COPIES.fullmatch(self.name))
 
@@ -267,8 +262,8 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def unrepeated(self, node: int) -> int:
         """Walk back through copies and repeats."""
-        while self.operations[node].is_copy or self.operations[node].name in ("expand", "repeat"):
-            node = self.operations[node].reads[0]
+        while (one := self.operations[node]).is_copy or one.name in ("expand", "repeat"):
+            node = one.reads[0]
         return node
 
     def _operation(self, name: str, read: list[Tensor], given: Tensor, size: int) -> int:

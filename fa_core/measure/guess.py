@@ -6,6 +6,7 @@ sums, they are what each layer by weights reads. See `fa_core.measure.stream` fo
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,6 +30,9 @@ from fa_core.measure.stream import (
 _NO_CALL = Call("", "", nn.Module(), ROOT, begin=2**40, read=ROOT)
 
 _UNNAMED = "a state without a name"
+
+_PASSIVE = re.compile("pool|dropout|add|index|gather|take|select|clone|copy|as_strided")
+"""Operations on one state that change none of its entries but by a number."""
 
 _DEEP = 3
 """Layers one after the other that make a branch a trunk of its own."""
@@ -95,9 +99,7 @@ def left_out(flow: Flow, proof: Proof, hidden: Sequence[Tensor]) -> list[str]:
     elif blocks and not missing and any(node in merges for node in path):
         # an activation that follows the last sum alone may hide what that gives
         end = flow.origin(blocks[-1].gave)
-        after = behind(flow, taps[-1:], {end}) - {end}
-        acts = any(not flow.operations[node].selects for node in after)
-        missing += [end] * (acts and end not in taps and end < taps[-1])
+        missing += [end] * (end not in taps and end < taps[-1] and _acts(flow, end, taps[-1]))
     names = [*(name_of(flow, node) for node in missing), *apart]
     names += _in_part(flow, whole, proof, hidden)
     return list(dict.fromkeys(name or _UNNAMED for name in names))
@@ -126,8 +128,8 @@ def _in_part(flow: Flow, merges: Merges, proof: Proof, hidden: Sequence[Tensor])
 def _repeats(flow: Flow, node: int) -> bool:
     """Whether an operation gives entries of another one several times; zeros at edges are none."""
     one = flow.operations[node]
-    smaller = [read for read in one.reads if flow.operations[read].size < one.size]
-    return len(one.reads) == len(smaller) == 1 and not (one.weighted or "pad" in one.name)
+    is_passive = one.weighted or one.reads[1:] or "pad" in one.name
+    return not is_passive and flow.operations[one.reads[0]].size < one.size
 
 
 def _ends_in_norm(merges: Merges, taps: Sequence[int], blocks: Iterable[_Block]) -> bool:
@@ -236,6 +238,12 @@ def name_of(flow: Flow, node: int) -> str:
     return next(chain(gives, (f"{call.name}{READS}" for call in named if call.read == node)), "")
 
 
+def _acts(flow: Flow, start: int, stop: int) -> bool:
+    """Whether something other than selections, pools or dropout lies between two operations."""
+    after = (flow.operations[node] for node in behind(flow, [stop], {start}) - {start})
+    return any(one.weighted or one.reads[1:] or not _PASSIVE.search(one.name) for one in after)
+
+
 def _changes(flow: Flow, merges: Merges, start: int, stop: int, only_blocks: bool = False) -> bool:
     """Whether weights, a norm or a factor change a state on the way to another one."""
     for node in filter(start.__lt__, behind(flow, [stop], {start})):
@@ -275,7 +283,7 @@ def _states(flow: Flow, logits: int) -> list[int]:
         beside = sum(node in merges for node in used - set(path))
         blocks = [] if _has_trunks(flow, merges, path) else _blocks_on(flow, merges, path)
         states = {block.read for block in blocks} | {block.gave for block in blocks[-1:]}
-        states |= {a.gave for a, b in pairwise(blocks) if _changes(flow, merges, a.gave, b.read)}
+        states |= {a.gave for a, b in pairwise(blocks) if _acts(flow, a.gave, b.read)}
         found.append((beside, sorted(states)))
     # the other sources are side inputs of the longest stream
     return min(found, key=lambda one: (one[0], -len(one[1])))[1] if found else []

@@ -968,3 +968,17 @@ class Directions(CopiesFirst):
         for block in self.blocks:
             hidden.append(block(hidden[-1]))
         return self.head(self.normed(F.normalize(self.act(hidden[-1]), dim=1))), hidden
+
+
+class BoundedCode(CopiesFirst):
+    """An activation between two stages."""
+
+    def __init__(self):
+        super().__init__()
+        self.code, self.decoder = nn.Tanh(), nn.ModuleList(Adds() for _ in range(2))
+
+    def states(self, x):
+        hidden = [self.embed(x)]
+        for step in (*self.blocks, self.code, *self.decoder):
+            hidden.append(step(hidden[-1]))
+        return self.head(hidden[-1]), hidden

@@ -95,6 +95,7 @@ TABLE = [
         "numbers",
         "what is repeated between two states (h_1 is [6], h_2 [3, 6])",
     ),
+    (res.BoundedCode, {}, "numbers", "taps guessed: 'embed,blocks.*,code,decoder.*'"),
     (res.Directions, {}, "numbers", "taps guessed: 'embed,blocks.*'"),
     (res.CopiesFirst, {}, "numbers", "taps guessed: 'start,blocks.*'"),
     (res.Spread, {}, "numbers", "taps guessed: 'blocks.0:in,blocks.*'"),
