@@ -25,6 +25,7 @@ import torch
 from torch import nn
 from fa_core import diagnose
 from tests.bench.trace_walk import follow
+torch.manual_seed(0)
 net = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 3))
 batches = [(torch.randn(16, 4), torch.arange(16) % 3) for _ in range(8)]
 follow()
