@@ -104,15 +104,15 @@ def build_grid(rows: Sequence[AuditRow], shown: Iterable[int] | None = None) -> 
     return Grid(labels, lines, places)
 
 
-def labels_of(rows: Sequence[AuditRow]) -> list[str]:
+def labels_of(rows: Sequence[AuditRow], shown: Iterable[int] | None) -> dict[int, str]:
     """The label of each run's line; with its heading's home where several have that line."""
-    groups = _apart(_placed(rows, None)[0])
+    groups = _apart(_placed(rows, shown)[0])
     alike = Counter(chain.from_iterable(groups.values()))
-    found = [""] * len(rows)
+    found = {}
     for home, members in groups.items():
         for label, cells in members.items():
-            for run in cells.values():
-                found[run] = f"{label} {home}" if alike[label] > 1 else label
+            name = f"{label} {home}" if alike[label] > 1 else label
+            found.update(dict.fromkeys(cells.values(), name))
     return found
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from itertools import accumulate, product
 
 from textual.binding import Binding
 
-from fa_core.formats.rows import AuditRow
 from fa_tui.session import Session
 from fa_tui.views.columns import Column, columns_of, ordered
 from fa_tui.views.grid import labels_of
@@ -62,8 +61,7 @@ class RunTable(RunsView):
         self._shown: Sequence[int] = ()
         self.order = order
         self._columns: list[Column] = []
-        self._named: Sequence[AuditRow] = ()
-        self._names: Sequence[str] = ()
+        self._names: dict[int, str] = {}
         self._whole: dict[str, int] = {}
         self._frozen: dict[str, int] = {}
         self.lay_out()
@@ -77,14 +75,12 @@ class RunTable(RunsView):
         # the verdict is frozen, left of the columns
         self.looks = SeedLooks(session.rows, self._glyphs)
         self._columns = [column for column in columns_of(session.runs) if column.name != "verdict"]
-        if self._named is not session.rows:
-            # what tells runs apart belongs to the name: axes, and where several hold the same, the
-            # home; of all runs, so that a filter renames none
-            self._named = session.rows
-            self._names = list(map(self._glyphs.say, labels_of(session.rows)))
+        # what tells runs apart belongs to the name: axes, and where several hold the same, the home
+        labels = labels_of(session.rows, session.scope)
+        self._names = {row: self._glyphs.say(label) for row, label in labels.items()}
         seeds = {str(row.seed) for row in session.scoped}
         # at least as wide as a heading with its arrow
-        method = max(7, min(METHOD_LIMIT, widest(self._in_names()))) + 2
+        method = max(7, min(METHOD_LIMIT, widest(self._names.values()))) + 2
         seed = max(5, widest(seeds) + _MARK) + 2
         self._whole = {"method": method, "seed": seed, "verdict": _VERDICT}
         self._fit()
@@ -93,16 +89,13 @@ class RunTable(RunsView):
         # as in the matrix
         self.call_after_refresh(self.scroll_to_cursor)
 
-    def _in_names(self) -> Iterable[str]:
-        return map(self._names.__getitem__, self._read)
-
     def _fit(self) -> None:
         """Leave most of the width to the columns that scroll: names are shortened."""
         room = max(self.view.width * 2 // 5, _LEAST_FROZEN)
         others = [width for name, width in self._whole.items() if name != "method"]
         name, _ = fitted(self._whole["method"], others, room, least=_LEAST_METHOD)
         self._frozen = self._whole | {"method": name}
-        self._cut = told_apart(self._in_names(), name - 2, self._glyphs.ellipsis)
+        self._cut = told_apart(self._names.values(), name - 2, self._glyphs.ellipsis)
         widths = [column.width for column in self._columns]
         self.set_widths(2 + sum(self._frozen.values()), widths)
 
@@ -125,7 +118,7 @@ class RunTable(RunsView):
     @property
     def cut_name(self) -> str:
         """The name under the cursor, if the column is too narrow for it; else ``""``."""
-        name = "" if self.row is None else self._names[self.row]
+        name = self._names.get(-1 if self.row is None else self.row, "")
         return "" if self._cut.get(name) == name else name
 
     def place_of(self, row: int) -> tuple[int, int] | None:

@@ -350,15 +350,3 @@ async def test_at_eighty_columns_runs_of_one_method_and_seed_do_not_look_alike(s
         view = app.explorer.page.view
         starts = ["".join(text for text, _ in view.frozen(line))[:24] for line in range(len(rows))]
         assert len({*starts}) == len(rows)
-
-
-async def test_a_filter_renames_no_run_in_the_long_view(sample_runs):
-    rows = [row for row in scan([sample_runs / "atlas"]).rows if not row.is_control]
-    app = app_on(Session(rows))
-    async with running(app) as pilot:
-        await pilot.press("t")
-        view = app.explorer.page.view
-        names = [view.frozen(line)[1][0].rstrip() for line in range(len(rows))]
-        await filter_by(pilot, "method:bp arch=small_resnet")
-        kept = app.session.in_scope[0]
-        assert view.frozen(0)[1][0].rstrip() == names[kept] == "bp arch=small_resnet"
