@@ -400,8 +400,11 @@ def partly_read(flow: Flow, used: Iterable[int]) -> set[int]:
     >>> [flow.operations[node].name for node in partly_read(flow, range(4))]
     ['exp']
     """
+    views = set[tuple[int, int, int]]()
+    for place in used:
+        views.update(flow.operations[place].views)
     read: Counter[int] = Counter()
-    for node, _, entries in set(chain(*(flow.operations[place].views for place in used))):
+    for node, _, entries in views:
         read[node] += entries
     return {node for node in read if read[node] < flow.operations[node].size}
 

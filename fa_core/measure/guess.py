@@ -96,7 +96,7 @@ def left_out(flow: Flow, proof: Proof, hidden: Sequence[Tensor]) -> list[str]:
     missing += [node for node in sorted(beside) if node in merges and merges.skips(node)]
     if _ends_in_norm(merges if taps[1:] else whole, taps[1:] or taps, blocks):
         apart.append("what the final norm reads")
-    elif blocks and not missing and any(node in merges for node in path):
+    elif blocks and not missing and any(map(merges.__contains__, path)):
         # an activation that follows the last sum alone may hide what that gives
         end = flow.origin(blocks[-1].gave)
         missing += [end] * (end not in taps and end < taps[-1] and _acts(flow, end, taps[-1]))
@@ -240,8 +240,11 @@ def name_of(flow: Flow, node: int) -> str:
 
 def _acts(flow: Flow, start: int, stop: int) -> bool:
     """Whether something other than selections, pools or dropout lies between two operations."""
-    after = (flow.operations[node] for node in behind(flow, [stop], {start}) - {start})
-    return any(one.weighted or one.reads[1:] or not _PASSIVE.search(one.name) for one in after)
+    for node in behind(flow, [stop], {start}) - {start}:
+        one = flow.operations[node]
+        if one.weighted or one.reads[1:] or not _PASSIVE.search(one.name):
+            return True
+    return False
 
 
 def _changes(flow: Flow, merges: Merges, start: int, stop: int, only_blocks: bool = False) -> bool:
@@ -312,8 +315,10 @@ def _blocks_on(
     """
     sums = [node for node in path if node in merges]
     # mixers without weights add, too
-    adding = (node for node in path if node in merges or merges.skips(node))
-    forks = {flow.origin(merges.above[node]) for node in adding}
+    forks = set[int]()
+    for node in path:
+        if node in merges or merges.skips(node):
+            forks.add(flow.origin(merges.above[node]))
     made = _blocks(flow, merges, sums)
     counts = Counter(call.pattern for call in made)
     kept = merges.on(path)
@@ -391,8 +396,8 @@ def _step(flow: Flow, merges: Merges, node: int, block: Call) -> tuple[str, str]
 
 def _is_of_all(steps: Sequence[tuple[str, str]]) -> bool:
     """Whether one operation follows all sums: a norm alone behind the last one is a final norm."""
-    *others, last = (in_list for _, in_list in steps)
-    return len({name for name, _ in steps}) == 1 < len(steps) and last in ("", *others)
+    names, (*others, last) = zip(*steps, strict=True)
+    return len({*names}) == 1 < len(names) and last in ("", *others)
 
 
 def _without_sums(

@@ -1,4 +1,4 @@
-"""Random residual networks whose states are known: the guess has them, or says that it has not."""
+"""Random residual networks whose states are known: the guess has them."""
 
 import random
 from itertools import chain
@@ -8,7 +8,6 @@ from torch import nn
 from torch.nn import functional as F
 
 from fa_core import diagnose
-from fa_core.errors import FaError
 from tests.field.reference import lower_median
 
 D, TOKENS, CLASSES = 8, 8, 4
@@ -96,6 +95,8 @@ class Network(nn.Module):
         size = D * TOKENS if how["pool"] == "flat" else D
         first = {"two": nn.Linear(size, size), "norm": nn.LayerNorm(size)}
         self.head = nn.Linear(size, CLASSES)
+        # outputs in [0, 1] would be taken for probabilities
+        self.head.bias.data = torch.linspace(-9, 9, CLASSES)
         if how["head"] != "layer":
             self.head = nn.Sequential(first.get(how["head"], nn.Dropout(0.1)), nn.ReLU(), self.head)
 
@@ -123,10 +124,10 @@ class Network(nn.Module):
 
 
 def guess(_, number):
-    """The guess of a network has its states; one that no module gives or reads is refused.
+    """The guess of a network has its states.
 
     Raises:
-        AssertionError: other states, and no line that says that some are left out.
+        AssertionError: it has others, or leaves some out.
     """
     chance = random.Random(number)
     how = {name: chance.choice(kinds) for name, kinds in CHOICES.items()}
@@ -137,11 +138,7 @@ def guess(_, number):
         net(data[0][0])
     read = [h[:, -1] if how["pool"] == "token" else h for h in net.hidden]
     wanted = [float(lower_median(h.flatten(1).norm(dim=1))) for h in read]
-    try:
-        report = diagnose(net, data)
-    except FaError as error:
-        assert "modules" in str(error), (how, str(error))
-        return
+    report = diagnose(net, data)
     found = report.residual_norms
     near = len(found) == len(wanted) and torch.allclose(torch.tensor(found), torch.tensor(wanted))
-    assert near or report.partial_stream, (how, found, wanted, report.tap_names)
+    assert near and not report.partial_stream, (how, found, wanted, report.tap_names)
