@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,7 +31,7 @@ from fa_core.measure.checkpoint import Checkpoint, load_checkpoint
 from fa_core.measure.checkpoint_network import loaded
 from fa_core.measure.hooks import LogitsChoice
 from fa_core.measure.passes import is_out_of_memory
-from fa_core.option_values import import_callable, is_callable_name
+from fa_core.option_values import import_callable, is_callable_name, network_spec
 from fa_core.report.intervals import LOOKS
 from fa_core.report.manifest import WEIGHTS, Manifest, is_run, read_manifest
 from fa_core.zoo.data import DataSet, GivenBatches, eval_order, load_test_data
@@ -340,3 +341,17 @@ def load(job: Job, device: str) -> Loaded:
         job = replace(job, method=job.method or manifest.method, seed=seed, axes=axes)
     job = replace(job, method=job.method or taken.metadata.get("method", ""))
     return Loaded(job, manifest, plan, hashes, taken, before, network.to(device))
+
+
+def rebuilt(one: Loaded, device: str) -> Loaded | None:
+    """A job with a network of the user's own built again, with other random numbers, and loaded
+    with the same weights; None for other networks, which draw nothing that is not saved."""
+    options = one.job.options
+    if options.model is None:
+        return None
+    kind, name, _ = network_spec(options.model)
+    if kind or not is_callable_name(name):
+        return None
+    as_is = options.dtype == "as-is"
+    network, _ = loaded(one.checkpoint, None, options.model, as_is, seed=1)
+    return dataclasses.replace(one, network=network.to(device))

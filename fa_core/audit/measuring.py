@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
+from math import isclose
 from pathlib import Path
 
 import msgspec
 import torch
 from msgspec.structs import replace
-from torch import Tensor
+from torch import Tensor, nn
 
 from fa_core.audit.jobs import (
     AUTO,
@@ -32,6 +33,7 @@ from fa_core.audit.loading import (
     load,
     logits_choice,
     memory_for,
+    rebuilt,
     release,
 )
 from fa_core.errors import FaError, MeasureError
@@ -39,7 +41,7 @@ from fa_core.files.decode import Json
 from fa_core.files.opening import exists
 from fa_core.formats.checkpoint_file import STAMP, stamp
 from fa_core.measure.accuracy import depth_ablation
-from fa_core.measure.batch_input import as_batch
+from fa_core.measure.batch_input import as_batch, to_device
 from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.measure.credit import (
     DIRECTIONS,
@@ -56,10 +58,10 @@ from fa_core.measure.diagnose import (
     with_precision,
 )
 from fa_core.measure.gradients import cut
-from fa_core.measure.hooks import choosing_logits
-from fa_core.measure.isolate import dtype_name, processor_name
+from fa_core.measure.hooks import choosing_logits, plain_logits
+from fa_core.measure.isolate import RngState, dtype_name, eval_mode, processor_name
 from fa_core.measure.loss import CE
-from fa_core.measure.norms import PER_TOKEN
+from fa_core.measure.norms import PER_TOKEN, agree
 from fa_core.measure.passes import PassOptions, is_out_of_memory
 from fa_core.measure.reference_precision import reference_precision
 from fa_core.option_values import import_callable
@@ -203,6 +205,46 @@ def measure_credit(
     return {"missing": {"gamma": "out of memory"}}
 
 
+def _saved_credit(
+    loaded: Loaded, batch: object, diagnosis: Diagnosis, how: PassOptions, device: str
+) -> Json | None:
+    """`measure_credit`, but none by what a network draws and its checkpoint does not hold.
+
+    A network of the user's own is built and run again with other random numbers, and loaded with
+    the same weights.
+
+    Raises:
+        MeasureError: its logits are others.
+    """
+    credit = measure_credit(loaded, batch, diagnosis, how)
+    other = rebuilt(loaded, device)
+    if other is None:
+        return credit
+    with choosing_logits(other.network, logits_choice(loaded.job.options)):
+        _logits(other.network, batch, how, seed=1)
+        if not agree(_logits(loaded.network, batch, how), _logits(other.network, batch, how)):
+            what = "its logits depend on what the network draws when it is built"
+            raise MeasureError(what, where=loaded.job.checkpoint, hint=_SAVE)
+        again = measure_credit(other, batch, diagnosis, how)
+    own, others = ((one or {}).get("gamma") for one in (credit, again))
+    if own is None or others is None:
+        return again
+    pairs = zip(own, others, strict=True)
+    # up to the rounding of sums in another order
+    if all(a == b or isclose(a or 0.0, b or 0.0, abs_tol=1e-5) for a, b in pairs):
+        return credit
+    return {"missing": {"gamma": f"its feedback is drawn by the network, not loaded; {_SAVE}"}}
+
+
+_SAVE = "keep it as a buffer (register_buffer), saved with the weights"
+
+
+def _logits(network: nn.Module, batch: object, how: PassOptions, seed: int = 0) -> Tensor:
+    with eval_mode(network, how.dtype) as own, RngState(seed).isolated(), torch.no_grad():
+        x, _ = to_device(batch, 0, own)
+        return plain_logits(own.model, x)
+
+
 def _rule(loaded: Loaded) -> Method:
     """The method with its saved feedback.
 
@@ -282,7 +324,7 @@ def build_report(
     report = with_precision(report, options.precision or None, measure)
     if options.ablate:
         report = with_ablation(report, loaded, samples)
-    credit = measure_credit(loaded, batch, diagnosis, how)
+    credit = _saved_credit(loaded, batch, diagnosis, how, device)
     found = credit or {}
     missing = found.get("missing", {}).get("gamma")
     if missing and not report.credit:

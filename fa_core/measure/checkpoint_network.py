@@ -172,6 +172,7 @@ def loaded(
     manifest: Manifest | None = None,
     model: str | None = None,
     as_is: bool = False,
+    seed: int = 0,
 ) -> tuple[nn.Module, Checkpoint]:
     """Build the network of a checkpoint and load its weights.
 
@@ -181,6 +182,7 @@ def loaded(
         model: a SPEC of `fa_core.zoo.models.named`, used instead of the manifest. Must come from
             the user, never from a file, as it may import code.
         as_is: keep half-precision weights in half precision instead of float32.
+        seed: of what a network of the user's own draws when it is built.
 
     Returns:
         the network, and the checkpoint as `fitted` to it.
@@ -191,8 +193,7 @@ def loaded(
         UnreadableInput: tensors that do not fit the network.
     """
     if model is not None:
-        # an unsaved buffer may be drawn at random; draw the same one each time
-        with RngState().isolated():
+        with RngState(seed).isolated():
             network = network_of(model, _weights(checkpoint))
     elif manifest is not None:
         network = _manifest_network(manifest, checkpoint)

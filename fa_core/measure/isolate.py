@@ -54,7 +54,8 @@ class RngState:
         noticed: whether a pass drew random numbers.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, seed: int = _SEED) -> None:
+        self._seed = seed
         self._left_off: GeneratorStates | None = None
         self._inside = False
         self.noticed = False
@@ -81,9 +82,9 @@ class RngState:
         else:
             for generator in _torch_generators():
                 # torch.manual_seed would also seed a CUDA that is not yet in use
-                generator.manual_seed(_SEED)
-            random.seed(_SEED)
-            np.random.seed(_SEED)
+                generator.manual_seed(self._seed)
+            random.seed(self._seed)
+            np.random.seed(self._seed)
         begun = GeneratorStates()
         try:
             yield

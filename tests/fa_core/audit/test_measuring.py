@@ -420,3 +420,70 @@ class TestOutOfMemory:
         with pytest.raises((RuntimeError, MeasureError), match=words):
             measured(run, watch)
         assert bool(watch.notes) == (most == 0)
+
+
+class _Fed(torch.autograd.Function):
+    """A linear map whose backward pass multiplies by a fixed matrix."""
+
+    @staticmethod
+    def forward(ctx, h, weight, feedback):
+        ctx.save_for_backward(h, feedback)
+        return h @ weight.t()
+
+    @staticmethod
+    def backward(ctx, error):
+        h, feedback = ctx.saved_tensors
+        return error @ feedback, error.t() @ h, None
+
+
+class Fed(nn.Module):
+    """A network of this kind; `holds` says how it keeps its feedback, or its random features."""
+
+    def __init__(self, holds):
+        super().__init__()
+        self.rows = nn.ParameterList(torch.randn(16, 16) / 4 for _ in range(4))
+        self.head = nn.Linear(16, 10)
+        self.features = torch.randn(8, 16) if holds == "features" else torch.eye(8, 16)
+        feedback = torch.randn(16, 16) / 4
+        if holds == "a buffer":
+            self.register_buffer("feedback", feedback)
+        else:
+            self.feedback = None if holds == "first pass" else feedback
+
+    def forward(self, x, return_hidden=False):
+        if self.feedback is None:
+            self.feedback = torch.randn(16, 16) / 4
+        hidden = [torch.tanh(x @ self.features @ self.rows[0])]
+        for weight in self.rows[1:]:
+            hidden.append(torch.tanh(_Fed.apply(hidden[-1], weight, self.feedback)))
+        logits = self.head(hidden[-1])
+        return (logits, hidden) if return_hidden else logits
+
+
+@pytest.mark.parametrize(
+    ("holds", "said"),
+    [
+        ("a buffer", ""),
+        ("a tensor", "its feedback is drawn by the network, not loaded; keep it as a buffer"),
+        ("first pass", "its feedback is drawn by the network, not loaded; keep it as a buffer"),
+        ("features", "its logits depend on what the network draws when it is built"),
+    ],
+)
+def test_what_a_network_draws_is_measured_only_if_its_checkpoint_holds_it(
+    holds, said, tmp_path, monkeypatch
+):
+    module = types.SimpleNamespace(build=lambda: Fed(holds))
+    monkeypatch.setitem(sys.modules, "nets_of_mine", module)
+    path = tmp_path / "fed_s1.pt"
+    trained = Fed(holds)
+    torch.save(trained.state_dict(), path)
+    options = {"model": "nets_of_mine:build", "data": DATA}
+    if holds == "features":
+        with pytest.raises(MeasureError, match=said):
+            measured(path, **options)
+        return
+    report = measured(path, **options)
+    assert report.credit.get("missing", {}).get("gamma", "").startswith(said)
+    if not said:
+        own = diagnose(trained.eval(), eval_batches(load_data(DATA)))
+        assert report.credit["gamma"] == pytest.approx(own.credit["gamma"], abs=1e-6)
