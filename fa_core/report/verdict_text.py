@@ -97,15 +97,14 @@ def grounds_text(letters: Iterable[str], kinds: Mapping[str, str]) -> str:
 
 def known_text(run: JudgedRun) -> str:
     """The measured diagnostics: ``"ac measured, b by proxy"``, ``"nothing measured"``."""
-    kinds = run.kinds
-    exact = "".join(letter for letter in run.coverage if letter not in kinds)
+    inexact = run.inexact
+    exact = "".join(letter for letter in run.coverage if letter not in inexact)
     by = {**BY, ASSUMED: f"by a baseline of {baseline_text(run)}"}
     words = []
     if exact:
         words.append(f"{exact} measured")
-    for letter in run.coverage:
-        if letter in kinds:
-            words.append(f"{letter} {by[kinds[letter]]}")
+    for letter, kind in inexact.items():
+        words.append(f"{letter} {by[kind]}")
     return ", ".join(words) or "nothing measured"
 
 

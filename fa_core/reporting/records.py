@@ -97,8 +97,7 @@ def record(row: AuditRow, report: DiagnosticReport) -> Json:
     numbers, as ``a=bound b=proxy d=assumed``. A number's name with ``_low`` and ``_high`` is its
     95 % interval; ``undecided`` lists the letters that neither fire nor pass.
     """
-    kinds = sorted(report.kinds.items())
-    inexact = [f"{letter}={kind}" for letter, kind in kinds if letter in report.coverage]
+    inexact = map("=".join, report.inexact.items())
     found = {
         **recorded(row, report),
         "residual_norms": list(report.residual_norms),

@@ -223,12 +223,6 @@ def named(rows: Sequence[AuditRow], criteria: Criteria) -> Iterator[tuple[AuditR
     return zip(judged(rows, criteria), labels(rows), strict=True)
 
 
-def evidence(row: AuditRow) -> dict[str, str]:
-    """Measured letter → ``bound``, ``proxy`` or ``assumed`` if its number is not exact."""
-    kinds = sorted(row.report.kinds.items())
-    return {letter: kind for letter, kind in kinds if letter in row.report.coverage}
-
-
 def _beside(report: DiagnosticReport) -> dict[str, str]:
     """Letter → what was measured beside the diagnostic, as text."""
     found = {}
@@ -247,10 +241,10 @@ def record(row: AuditRow) -> Json:
     high); ``beside``: letter → what was measured beside it; ``flips``: the thresholds that would
     change the judgement (`flips_of`).
     """
-    report, kinds = row.report, evidence(row)
+    report = row.report
     known: Json = {
-        "evidence": kinds,
-        "assumed_baseline_acc": report.assumed_baseline_acc if "d" in kinds else None,
+        "evidence": report.inexact,
+        "assumed_baseline_acc": report.assumed_baseline_acc if "d" in report.inexact else None,
         "noise_scale": report.noise_scale,
         "margins_by_rule": report.margins_by_rule,
         "flips": [flip.to_dict() for flip in flips_of(report)],
