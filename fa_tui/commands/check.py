@@ -24,7 +24,14 @@ from fa_core.reporting.sections.runs import claim_line, counts_of_claims
 from fa_tui import options
 from fa_tui.commands import check_forms, inputs, output
 from fa_tui.commands.check_forms import FAILED, OPEN, PASSED, Case, Checked
-from fa_tui.commands.verdict_table import NotesByRun, all_counts_text, doubts_of, judged, named
+from fa_tui.commands.verdict_table import (
+    Notes,
+    all_counts_text,
+    doubts_of,
+    judged,
+    named,
+    note_lines,
+)
 from fa_tui.options import ChosenOptions, Criteria
 from fa_tui.views.words import runs_words, with_seed
 
@@ -168,7 +175,7 @@ def _first_reading(
     rows: Sequence[AuditRow], criteria: Criteria, required: frozenset[str]
 ) -> tuple[list[Case], list[str], str]:
     """The runs but for controls, the doubts, and the counts."""
-    doubts, judgements, fired = NotesByRun(), Counter[tuple[str, str]](), Counter[str]()
+    doubts, judgements, fired = Notes(list), Counter[tuple[str, str]](), Counter[str]()
     cases = []
     for as_read, (row, label) in zip(rows, named(rows, criteria), strict=True):
         judgements[counted(row.report)] += 1
@@ -179,11 +186,11 @@ def _first_reading(
         outcome = _outcome(row, required)
         cases.append(_case(row, name, outcome, lines))
         for doubt in [*doubts_of(row.report), *other_data(row.report)]:
-            doubts.add(doubt, name)
+            doubts[doubt].append(name)
         fired.update(row.report.flags if not row.no_claim else ())
     letters = ", ".join(f"({letter}) {fired[letter]}" for letter in sorted(fired))
     summary = all_counts_text(judgements) + (f"; fires: {letters}" if letters else "")
-    return cases, list(doubts.lines(len(cases))), summary
+    return cases, list(note_lines(doubts, len(cases))), summary
 
 
 def _case(row: AuditRow, name: str, outcome: str, lines: list[str]) -> Case:

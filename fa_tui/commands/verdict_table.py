@@ -4,7 +4,7 @@ it: counts of verdicts, causes, doubts, deviations."""
 from __future__ import annotations
 
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
@@ -65,30 +65,25 @@ LINES_AT_MOST = 12
 """Maximum of lines of a kind."""
 
 
-class NotesByRun:
-    """Notes of a kind, each with the names of its runs."""
+Notes = defaultdict[str, list[str]]
+"""Notes of a kind, each with the names of its runs."""
 
-    def __init__(self) -> None:
-        self._names: dict[str, list[str]] = {}
 
-    def add(self, note: str, name: str) -> None:
-        """Add a note about one run."""
-        self._names.setdefault(note, []).append(name)
+def note_lines(notes: Notes, runs: int) -> Iterator[str]:
+    """A line per note, at most `LINES_AT_MOST`.
 
-    def lines(self, runs: int) -> Iterator[str]:
-        """A line per note, at most `LINES_AT_MOST`.
-
-        Args:
-            runs: how many there are in all.
-        """
-        for note, names in islice(self._names.items(), LINES_AT_MOST):
-            if len(names) == runs > 1:
-                yield f"all {runs} runs: {note}"
-            else:
-                yield f"{listed(names, NAMED_AT_MOST)}: {note}"
-        more = len(self._names) - LINES_AT_MOST
-        if more > 0:
-            yield f"{more} more of this kind: see --format json, or a run in the explorer"
+    Args:
+        notes: of a kind.
+        runs: how many there are in all.
+    """
+    for note, names in islice(notes.items(), LINES_AT_MOST):
+        if len(names) == runs > 1:
+            yield f"all {runs} runs: {note}"
+        else:
+            yield f"{listed(names, NAMED_AT_MOST)}: {note}"
+    more = len(notes) - LINES_AT_MOST
+    if more > 0:
+        yield f"{more} more of this kind: see --format json, or a run in the explorer"
 
 
 def doubts_of(report: DiagnosticReport) -> Iterator[str]:
@@ -129,7 +124,7 @@ class Remarks:
         self._judgements: Counter[tuple[str, str]] = Counter()
         self._has_evidence = False
         self._conditions: Counter[tuple[object, ...]] = Counter()
-        self._kinds = [NotesByRun() for _ in range(6)]
+        self._kinds = [Notes(list) for _ in range(6)]
         self._flips: list[str] = []
 
     def add(self, row: AuditRow, label: str, as_read: AuditRow) -> None:
@@ -156,7 +151,7 @@ class Remarks:
         said = [_reasons(report), doubts_of(report), caveats(report, only_decisive=True)]
         for collected, notes in zip(self._kinds, [*said, causes, modes, oddities], strict=True):
             for note in notes:
-                collected.add(note, name)
+                collected[note].append(name)
 
     def lines(self) -> Iterator[str]:
         """The remarks, a line each."""
@@ -173,7 +168,7 @@ class Remarks:
         for place, notes in enumerate(self._kinds):
             if place == 2:  # after what is not measured or not decided
                 yield from uneven(self._conditions)
-            yield from notes.lines(counts.total())
+            yield from note_lines(notes, counts.total())
         if counts.total() == 1:
             yield from (f"to flip: {flip}" for flip in self._flips)
 
