@@ -231,8 +231,6 @@ class Training:
             progress: of the run, in steps; a note is the outcome of an epoch.
         """
         stop_on = stopping_letters(self.order.stop_on)
-        if self.optimizer is None:
-            return
         if self.manifest.method == FROZEN:
             # a baseline needs as many epochs as the runs compared with it
             stop_on = frozenset()
