@@ -34,6 +34,7 @@ from fa_core.measure.taps import Tapped, Taps, resolve_taps
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import DIAGNOSTICS
 from fa_core.report.intervals import share_interval
+from fa_core.report.numbers import joined
 from fa_core.report.provenance import LOSS, ReferencePrecision
 from fa_core.report.report_facts import DiagnosticThresholds, as_float
 
@@ -76,7 +77,7 @@ class Diagnosis:
             self.numbers,
             headline_acc=headline_acc,
             headline_acc_source=source,
-            notes="; ".join(filter(None, [notes, *self.notes])),
+            notes=joined(notes, *self.notes),
             intervals=intervals,
         )
 

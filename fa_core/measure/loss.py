@@ -38,6 +38,7 @@ from fa_core.measure.isolate import (
     to_float64,
 )
 from fa_core.option_values import LOSSES, unknown_name
+from fa_core.report.numbers import joined
 from fa_core.zoo.methods.base import output_error
 
 LossFunction: TypeAlias = Callable[[Tensor, Tensor], Tensor]
@@ -229,7 +230,7 @@ def are_probabilities(outputs: Tensor) -> bool:
 def _named(name: str, values: LossFunction, *notes: str, in_float64: bool = True) -> Loss:
     """A loss other than CE, with its note."""
     unit = f"gradients are of {name}: (b) is in its unit, and its floor is cross entropy's"
-    return Loss(name, values, "; ".join(filter(None, [unit, *notes])), in_float64)
+    return Loss(name, values, joined(unit, *notes), in_float64)
 
 
 def _flat_note(p: Tensor, y: Tensor) -> str:

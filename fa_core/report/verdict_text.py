@@ -26,7 +26,7 @@ from fa_core.report.gamma import per_layer
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.manifest import stopped_after
 from fa_core.report.notes import BY, baseline_text, left_out_text
-from fa_core.report.numbers import brief, count_text, exact, just_past
+from fa_core.report.numbers import brief, count_text, exact, joined, just_past
 from fa_core.report.provenance import BASELINE_FROM
 from fa_core.report.report_facts import NEVER_NEGATIVE, TRAINING, UNSTATED, DiagnosticThresholds
 
@@ -59,7 +59,7 @@ def verdict_words(run: JudgedRun, *, short: bool = False) -> str:
         doubt = f"{UNDECIDED} on {', '.join(sorted(run.undecided))}"
     stopped = stopped_after(run.provenance)
     after = stopped and f"measured after {stopped}"
-    return "; ".join(filter(None, [words, doubt, left_out_text(run), after]))
+    return joined(words, doubt, left_out_text(run), after)
 
 
 def grounds_of(run: JudgedRun) -> str:

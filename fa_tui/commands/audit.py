@@ -20,7 +20,7 @@ from fa_core.files.opening import real_path
 from fa_core.formats.rows import AuditRow, with_given_baseline
 from fa_core.report.method_style import FROZEN
 from fa_core.report.notes import other_data
-from fa_core.report.numbers import listed
+from fa_core.report.numbers import joined, listed
 from fa_core.report.report_facts import PROTOCOL
 from fa_tui import options
 from fa_tui.commands import inputs, output
@@ -220,7 +220,7 @@ def _noted(row: AuditRow, notes: str) -> AuditRow:
     recorded = row.report.notes
     if notes in recorded:
         return row
-    report = msgspec.structs.replace(row.report, notes="; ".join(filter(None, [notes, recorded])))
+    report = msgspec.structs.replace(row.report, notes=joined(notes, recorded))
     return msgspec.structs.replace(row, report=report)
 
 

@@ -30,7 +30,7 @@ from fa_core.report.diagnostics import (
 )
 from fa_core.report.intervals import sample_count
 from fa_core.report.notes import baseline_text, caveats, unmeasured_texts, why_unproven
-from fa_core.report.numbers import brief, listed
+from fa_core.report.numbers import brief, joined, listed
 from fa_core.report.verdict_text import (
     counted,
     counts_text,
@@ -145,7 +145,7 @@ class Remarks:
             difference = recorded_text(report, as_read.report.thresholds)
             oddities.append(f"{difference} ({row.source})")
         floor, mode = floor_text(report), failure_mode(report)
-        cause = "; ".join(filter(None, [floor, reference_text(report)]))
+        cause = joined(floor, reference_text(report))
         causes = [f"(b) fires: {cause}"] if floor else []
         modes = [f"cause: {mode}"] if mode else []
         said = [_reasons(report), doubts_of(report), caveats(report, only_decisive=True)]
