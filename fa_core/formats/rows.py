@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from fa_core.errors import UnreadableInput
 from fa_core.files.decode import Json, without
@@ -291,7 +291,7 @@ def row_of_manifest(manifest: Manifest, place: str) -> AuditRow:
     report = DiagnosticReport(
         method_name=manifest.method,
         headline_acc=manifest.headline_acc,
-        provenance=msgspec.structs.asdict(manifest),
+        provenance=asdict(manifest),
     )
     return AuditRow(
         source=place,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-import msgspec
 import typer
+from msgspec.structs import asdict
 
 from fa_core.audit.jobs import MeasureOptions, check_options
 from fa_tui import options
@@ -82,7 +82,7 @@ def open_command(  # noqa: PLR0913 (options of a command)
         raise typer.Exit(print_paths(paths, chosen, "table", look))
     given = {
         name: limit
-        for name, limit in msgspec.structs.asdict(criteria.thresholds).items()
+        for name, limit in asdict(criteria.thresholds).items()
         if (source := context.get_parameter_source(name)) is not None and source.name != "DEFAULT"
     }
     measured = MeasureOptions(
