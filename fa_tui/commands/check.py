@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
 from msgspec.structs import replace
+from typer import Exit, Option
 
 from fa_core.analysis.claims import FAILS, HOLDS, check_claims, read_claims, refuse_unknown_names
 from fa_core.errors import FaError, UsageError
@@ -37,13 +37,13 @@ from fa_tui.views.words import runs_words, with_seed
 
 _Require = Annotated[
     str,
-    typer.Option(
+    Option(
         metavar="LETTERS",
         help="Diagnostics that every run must have measured, exactly: abd.",
     ),
 ]
-_ONLY_CLAIMS = typer.Option("--only-claims", help="Judge the claims; no run counts by itself.")
-_FORMAT = typer.Option(help="Lines, JSON, JUnit XML, or annotations of GitHub Actions.")
+_ONLY_CLAIMS = Option("--only-claims", help="Judge the claims; no run counts by itself.")
+_FORMAT = Option(help="Lines, JSON, JUnit XML, or annotations of GitHub Actions.")
 
 
 def check_command(
@@ -123,7 +123,7 @@ def check_command(
     )
     with contextlib.suppress(BrokenPipeError):
         _print(checked, format)
-    raise typer.Exit(checked.exit_code)
+    raise Exit(checked.exit_code)
 
 
 @contextlib.contextmanager
