@@ -173,9 +173,7 @@ def timeline_command(
     paths: options.NamedPaths,
     stop_on: Annotated[
         str,
-        Option(
-            "--stop-on", metavar="LETTERS", help="Diagnostics that would end a run, e.g. b or ab."
-        ),
+        Option(metavar="LETTERS", help="Diagnostics that would end a run, e.g. b or ab."),
     ] = "ab",
     follow: Annotated[
         bool, Option("--follow", help="Print again whenever a trace grows, until Ctrl-C.")

@@ -37,7 +37,6 @@ def audit_command(  # noqa: PLR0913 (options of a command)
     out: Annotated[
         Path,
         Option(
-            "--out",
             metavar="FILE",
             help="The audit table to write (JSON).",
             parser=options.typed_path,
@@ -255,7 +254,6 @@ def verify_command(
     credit: Annotated[
         str | None,
         Option(
-            "--credit",
             metavar="MODULE:CALLABLE",
             help="The function that gave the credit.",
         ),

@@ -33,7 +33,6 @@ def open_command(  # noqa: PLR0913 (options of a command)
     show: Annotated[
         str,
         Option(
-            "--show",
             metavar="WHAT",
             help=f"What the matrix shows: {', '.join((CELL_LETTERS, *CELLS))}.",
             show_default="what the settings say",

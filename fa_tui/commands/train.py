@@ -68,7 +68,7 @@ def train_command(  # noqa: PLR0913 (options of a command)
         ),
     ] = 30,
     lam: Annotated[list[str], Option(help="λ of the penalty λ‖f‖²; several make a sweep.")] = ["0"],  # noqa: B006
-    d: Annotated[list[str] | None, Option("--d", help="Width; several make a sweep.")] = None,
+    d: Annotated[list[str] | None, Option(help="Width; several make a sweep.")] = None,
     L: Annotated[list[str] | None, Option("--L", help="Depth; several make a sweep.")] = None,
     terminal_ln: Annotated[
         bool | None,
