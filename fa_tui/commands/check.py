@@ -35,23 +35,24 @@ from fa_tui.commands.verdict_table import (
 from fa_tui.options import ChosenOptions, Criteria
 from fa_tui.views.words import runs_words, with_seed
 
-_Require = Annotated[
-    str,
-    Option(
-        metavar="LETTERS",
-        help="Diagnostics that every run must have measured, exactly: abd.",
-    ),
-]
-_ONLY_CLAIMS = Option("--only-claims", help="Judge the claims; no run counts by itself.")
-_FORMAT = Option(help="Lines, JSON, JUnit XML, or annotations of GitHub Actions.")
-
 
 def check_command(
     paths: options.NamedPaths,
-    require: _Require = "",
+    require: Annotated[
+        str,
+        Option(
+            metavar="LETTERS",
+            help="Diagnostics that every run must have measured, exactly: abd.",
+        ),
+    ] = "",
     claims: options.ClaimsOption = None,
-    only_claims: Annotated[bool, _ONLY_CLAIMS] = False,
-    format: Annotated[Literal["text", "json", "junit", "github"], _FORMAT] = "text",
+    only_claims: Annotated[
+        bool, Option("--only-claims", help="Judge the claims; no run counts by itself.")
+    ] = False,
+    format: Annotated[
+        Literal["text", "json", "junit", "github"],
+        Option(help="Lines, JSON, JUnit XML, or annotations of GitHub Actions."),
+    ] = "text",
     protocol: options.ProtocolOption = "v1",
     *,
     selection: ChosenOptions,
