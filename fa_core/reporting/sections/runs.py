@@ -262,8 +262,8 @@ def provenance(table: AuditTable) -> Iterator[Block]:
 
     settings: Counter[tuple[str, ...]] = Counter()
     extras: dict[str, Counter[str]] = defaultdict(Counter)
-    for i in range(len(table)):
-        report = table.report(i)
+    for row in table.rows():
+        report = row.report
         values = (field(report) for field in _FIELDS.values())
         setting = tuple(MISSING if each is None else str(each) for each in values)
         settings[setting] += 1
