@@ -161,7 +161,8 @@ def network_spec(text: str) -> tuple[str, str, Json]:
     kind, _, rest = text.partition(":")
     if kind == "hf" and rest:
         return kind, rest, {}
-    kind, rest = (kind, rest) if kind in LIBRARIES else ("", text)
+    if kind not in LIBRARIES:
+        kind, rest = "", text
     name, bracket, inside = (part.strip() for part in rest.partition("("))
     try:
         call = ast.parse(f"f({inside or ')'}", mode="eval").body

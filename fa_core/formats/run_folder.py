@@ -215,11 +215,6 @@ class RunProgress(msgspec.Struct, frozen=True, kw_only=True):
         return ", ".join(parts)
 
     @property
-    def trains(self) -> bool:
-        """Whether the run is in training."""
-        return self.doing == "training" and not self.ended
-
-    @property
     def state(self) -> str:
         """``running``, or ``ended`` before the run was finished."""
         return "ended" if self.ended else "running"
