@@ -268,8 +268,11 @@ def build_report(
     options = job.options
     batch = samples.batches[0]
     if stamp(Path(job.checkpoint)) != loaded.stamp:
-        what = "its weights changed while they were measured"
-        raise MeasureError(what, where=job.checkpoint, hint="measure it again")
+        raise MeasureError(
+            "its weights changed while they were measured",
+            where=job.checkpoint,
+            hint="measure it again",
+        )
     for text in _remarks(loaded, len(samples.batches)):
         note(text)
     report = diagnosis.report()

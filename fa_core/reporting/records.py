@@ -82,9 +82,10 @@ def known_ending(path: Path, known: Sequence[str]) -> str:
     """
     kind = path.suffix.lower()
     if kind not in known:
-        hint = f"end the name in {', '.join(known[:-1])} or {known[-1]}"
         raise UsageError(
-            f"cannot be written as {kind or 'a file without ending'}", where=path, hint=hint
+            f"cannot be written as {kind or 'a file without ending'}",
+            where=path,
+            hint=f"end the name in {', '.join(known[:-1])} or {known[-1]}",
         )
     return kind
 

@@ -139,5 +139,6 @@ def _train_in_workers(
                 try:
                     future.result()
                 except FaError as error:  # noqa: PERF203 (a few runs)
-                    hint = joined(error.hint, _HINT)
-                    raise FaError(error.what, where=error.where, hint=hint) from error
+                    raise FaError(
+                        error.what, where=error.where, hint=joined(error.hint, _HINT)
+                    ) from error

@@ -208,8 +208,7 @@ def number_of_batches(text: str | None) -> int | Literal["auto"] | None:
     try:
         return int(text)
     except ValueError:
-        hint = "give a number of batches, or auto"
-        raise UsageError(f"--batches {text}", hint=hint) from None
+        raise UsageError(f"--batches {text}", hint="give a number of batches, or auto") from None
 
 
 def _noted(row: AuditRow, notes: str) -> AuditRow:
