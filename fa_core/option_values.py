@@ -161,7 +161,8 @@ def network_spec(text: str) -> tuple[str, str, Json]:
     kind, _, rest = text.partition(":")
     if kind == "hf" and rest:
         return kind, rest, {}
-    kind, rest = (kind, rest) if kind in LIBRARIES else ("", text)
+    if kind not in LIBRARIES:
+        kind, rest = "", text
     name, bracket, inside = (part.strip() for part in rest.partition("("))
     try:
         call = ast.parse(f"f({inside or ')'}", mode="eval").body
@@ -173,9 +174,9 @@ def network_spec(text: str) -> tuple[str, str, Json]:
         if "" in args or len(args) < len(call.keywords):
             raise ValueError
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
-        hint = f"write e.g. {name or 'my_lab.nets:build'}(depth=4, name='x')"
         raise UsageError(
-            f"{text!r}: its arguments are no key=value pairs of literals", hint=hint
+            f"{text!r}: its arguments are no key=value pairs of literals",
+            hint=f"write e.g. {name or 'my_lab.nets:build'}(depth=4, name='x')",
         ) from None
     if not (kind or is_callable_name(name) or name in ARCHS or name in plugins(MODELS)):
         known = [*ARCHS, *plugins(MODELS), *(f"{library}:…" for library in LIBRARIES)]

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypeVar
 
-import typer
 from msgspec.structs import replace
+from typer import Argument, Option
 from typer.models import OptionInfo
 
 from fa_core.audit.devices import Execution
@@ -46,7 +46,7 @@ def typed_path(text: str) -> Path:
     return Path(text)
 
 
-_PATHS = typer.Argument(
+_PATHS = Argument(
     metavar="PATH…",
     help="Audit files, checkpoints, run folders, or folders of them.",
     parser=typed_path,
@@ -58,7 +58,7 @@ runs."""
 
 DataOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="SPEC",
         help="Data to measure on: synthetic[:…], cifar10:DIR[,raw], cifar100:DIR, "
         "imagefolder:DIR[,size=224], digits, "
@@ -68,7 +68,7 @@ DataOption = Annotated[
 
 ModelOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="SPEC",
         help="The network that the weights belong to: module:callable(depth=4), your own; "
         "timm:NAME(num_classes=10), "
@@ -78,7 +78,7 @@ ModelOption = Annotated[
 
 WeightsOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="NAME",
         help="Which of several mappings of tensors in a file to take, by its name there, e.g. ema.",
         show_default="the first that fits",
@@ -87,7 +87,7 @@ WeightsOption = Annotated[
 
 TapsOption = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         metavar="LIST",
         help="Modules whose outputs are the stream h_0..h_L, e.g. 'embed,blocks.*'; "
         "with :in, whose inputs are: 'blocks.*:in,head:in'.",
@@ -96,7 +96,7 @@ TapsOption = Annotated[
 
 LogitsOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="PLACE",
         help="Where the network's output has the logits: a place in a tuple, a key or attribute, "
         "or module:callable, a function of the output.",
@@ -105,7 +105,7 @@ LogitsOption = Annotated[
 
 LossOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="LOSS",
         help="The loss the networks were trained with: ce, bce, mse, or module:callable, a "
         "function (outputs, labels) -> losses per sample.",
@@ -114,12 +114,12 @@ LossOption = Annotated[
 ]
 
 FilterOption = Annotated[
-    str, typer.Option(help="Only some runs, as / in the explorer: 'method:dfa flag:b growth>100'.")
+    str, Option(help="Only some runs, as / in the explorer: 'method:dfa flag:b growth>100'.")
 ]
 
 SortOption = Annotated[
     str,
-    typer.Option(help="By a column of the explorer's Table page: growth; -growth, largest first."),
+    Option(help="By a column of the explorer's Table page: growth; -growth, largest first."),
 ]
 
 Form = Literal["table", "json"]
@@ -127,7 +127,7 @@ Form = Literal["table", "json"]
 
 FormOption = Annotated[
     Form,
-    typer.Option(
+    Option(
         help="A table for reading, or JSON with every digit (NaN and Infinity as Python writes "
         "them; null with --strict-json).",
     ),
@@ -135,7 +135,7 @@ FormOption = Annotated[
 
 RowFormOption = Annotated[
     Literal["table", "json", "csv", "markdown"],
-    typer.Option(
+    Option(
         help="How to print the rows; in JSON NaN and Infinity stand as Python writes them, or as "
         "null with --strict-json.",
     ),
@@ -143,7 +143,7 @@ RowFormOption = Annotated[
 
 ClaimsOption = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         metavar="FILE",
         help="Judge the claims of this TOML file seed by seed (docs/protocol.md, Claims).",
         parser=typed_path,
@@ -152,9 +152,7 @@ ClaimsOption = Annotated[
 
 ProtocolOption = Annotated[
     Literal["v1", "v2"],
-    typer.Option(
-        help="v2: the successor's verdict, D1, D2, D3 by the thresholds of a, b, d; no c."
-    ),
+    Option(help="v2: the successor's verdict, D1, D2, D3 by the thresholds of a, b, d; no c."),
 ]
 
 
@@ -237,7 +235,7 @@ def _limit(letter: str) -> OptionInfo:
         metavar = "RATIO"
     words = diagnostic.quantity.words
     text = f"({letter}) fires {side} this {words}. Published: {diagnostic.calibration}."
-    option: OptionInfo = typer.Option(metavar=metavar, help=text)
+    option: OptionInfo = Option(metavar=metavar, help=text)
     return option
 
 
@@ -273,7 +271,7 @@ class CriteriaOptions(ThresholdOptions):
 
     frozen_baseline: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="[METHOD=]ACC",
             help="Frozen-blocks accuracy (a fraction) to assume for every run without one, but "
             "for frozen, shallow and random_init; METHOD=ACC: for all runs of that method, in "
@@ -304,17 +302,15 @@ class Log:
 
     h0: Annotated[
         float | None,
-        typer.Option(
-            metavar="NORM", help="‖h_0‖ of logs that hold only ‖h_L‖: bounds their growth."
-        ),
+        Option(metavar="NORM", help="‖h_0‖ of logs that hold only ‖h_L‖: bounds their growth."),
     ] = None
     blocks: Annotated[
         int | None,
-        typer.Option("--blocks", "--depth", metavar="L", help="Number of blocks of such logs."),
+        Option("--blocks", "--depth", metavar="L", help="Number of blocks of such logs."),
     ] = None
     columns: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="LIST",
             help="Columns of logs that other tools wrote: acc=val_acc,h=norms/h_*; * is the "
             "layer. Also frozen_acc, loss, g, growth, h_L, g_L, gamma, epoch and step.",
@@ -394,11 +390,11 @@ class Chosen(NamedTuple):
 @dataclass(frozen=True, kw_only=True)
 class _ChoiceOptions:
     methods: Annotated[
-        list[str] | None, typer.Option(metavar="LIST", help="Only runs of these methods.")
+        list[str] | None, Option(metavar="LIST", help="Only runs of these methods.")
     ] = None
-    seeds: Annotated[
-        list[str] | None, typer.Option(metavar="LIST", help="Only runs of these seeds.")
-    ] = None
+    seeds: Annotated[list[str] | None, Option(metavar="LIST", help="Only runs of these seeds.")] = (
+        None
+    )
     filter: FilterOption = ""
 
 
@@ -421,11 +417,11 @@ class ExecutionOptions:
 
     device: Annotated[
         str,
-        typer.Option(help="auto, cpu, cuda:all, cuda:1, or several with commas: one worker each."),
+        Option(help="auto, cpu, cuda:all, cuda:1, or several with commas: one worker each."),
     ] = "auto"
     jobs: Annotated[
         int | None,
-        typer.Option(
+        Option(
             metavar="N",
             help="Workers at a time.",
             show_default="one per GPU; on a CPU one for 8 runs",
@@ -433,11 +429,11 @@ class ExecutionOptions:
     ] = None
     engine: Annotated[
         Literal["local", "ray"],
-        typer.Option(help="Where: worker processes of this machine, or a Ray cluster (needs ray)."),
+        Option(help="Where: worker processes of this machine, or a Ray cluster (needs ray)."),
     ] = "local"
     address: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="HOST:PORT",
             help="The Ray cluster's head, or auto: the one that runs on this machine.",
             show_default="RAY_ADDRESS",

@@ -364,7 +364,8 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
 
     def is_trained(self, index: int) -> bool:
         """Whether another process trains a run now."""
-        return index in self.work and self.work[index].trains
+        work = self.work.get(index)
+        return work is not None and work.doing == "training" and not work.ended
 
     def is_begun(self, index: int) -> bool:
         """Whether a run is in training and has no audit yet."""

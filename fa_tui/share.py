@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
+from msgspec.structs import asdict, replace
 
 from fa_core.errors import UsageError
 from fa_core.files.atomic import write_bytes
@@ -127,7 +127,7 @@ def write_data(path: Path, shared: Shared, thresholds: DiagnosticThresholds) -> 
     judged = []
     for row in shared.rows:
         report = row.report.with_thresholds(thresholds)
-        judged.append(msgspec.structs.replace(row, report=report))
+        judged.append(replace(row, report=report))
     write_audit_table(path, judged)
     if any(row.report.assumed_baseline_acc is not None for row in shared.rows):
         return ": without the assumed frozen baseline, as recorded"
@@ -193,8 +193,8 @@ def command_line(
     # a path that begins with - would be an option
     names = [f"./{path}" if str(path).startswith("-") else str(path) for path in paths]
     words = [command, *names, *options]
-    usual = msgspec.structs.asdict(DiagnosticThresholds())
-    for name, value in msgspec.structs.asdict(thresholds).items():
+    usual = asdict(DiagnosticThresholds())
+    for name, value in asdict(thresholds).items():
         if value != usual[name]:
             words += [f"--{name.replace('_', '-')}", exact(value)]
     if baseline:

@@ -155,9 +155,11 @@ def read_claims(path: Path) -> list[Claim]:
     _, document = read_toml(path)
     found = document.get("claim")
     if not isinstance(found, list) or not found or len(document) > 1:
-        what = f"it holds {listed(document) or 'nothing'}, not [[claim]] alone"
-        hint = "write [[claim]] and its method, metric and at_least"
-        raise UnreadableInput(what, where=path, hint=hint)
+        raise UnreadableInput(
+            f"it holds {listed(document) or 'nothing'}, not [[claim]] alone",
+            where=path,
+            hint="write [[claim]] and its method, metric and at_least",
+        )
     return [_claim_of(fields, f"{path}: claim {number}") for number, fields in enumerate(found, 1)]
 
 
@@ -193,12 +195,16 @@ def refuse_unknown_names(claims: Sequence[Claim], rows: Sequence[AuditRow], wher
     for number, claim in enumerate(claims, 1):
         place = f"{where}: claim {number}"
         if claim.method not in methods:
-            what = f"no run of method {claim.method!r}"
-            raise UsageError(what, where=place, hint=nearest(claim.method, sorted(methods)))
+            raise UsageError(
+                f"no run of method {claim.method!r}",
+                where=place,
+                hint=nearest(claim.method, sorted(methods)),
+            )
         for axis in claim.axes:
             if axis not in axes:
-                what = f"no run has an axis {axis!r}"
-                raise UsageError(what, where=place, hint=nearest(axis, sorted(axes)))
+                raise UsageError(
+                    f"no run has an axis {axis!r}", where=place, hint=nearest(axis, sorted(axes))
+                )
 
 
 def check_claim(claim: Claim, rows: Sequence[AuditRow]) -> ClaimResult:

@@ -220,8 +220,10 @@ def audit(
     check_options(options)
     targets = measurable(rows)
     if not targets:
-        hint = "audit files are shown by `fa-tui show`"
-        raise UnreadableInput("nothing to measure: no checkpoint and no run folder", hint=hint)
+        raise UnreadableInput(
+            "nothing to measure: no checkpoint and no run folder",
+            hint="audit files are shown by `fa-tui show`",
+        )
     checkpoints = [str(row.checkpoint) for row in targets]
     without_data = {path for path in checkpoints if options.data is None and not is_run(Path(path))}
     if len(without_data) == len(targets):

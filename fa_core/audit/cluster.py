@@ -144,9 +144,11 @@ def measure_by(resource: str, cwd: str) -> Measure:
             answer: Answer = ray.get(task)
         except Exception as error:
             print(error, file=sys.stderr, flush=True)
-            what = f"its task ended without a result: {first_line(error)}"
-            hint = messages.TRACEBACK_IN_LOG
-            raise MeasureError(what, where=job.checkpoint, hint=hint) from error
+            raise MeasureError(
+                f"its task ended without a result: {first_line(error)}",
+                where=job.checkpoint,
+                hint=messages.TRACEBACK_IN_LOG,
+            ) from error
         notes, outcome = answer
         for note in notes:
             progress.note(note)

@@ -221,8 +221,10 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
         check_counts(jobs=self.jobs)
         if self.engine == RAY:
             if self.device not in CLUSTER_DEVICES:
-                hint = f"Ray picks it: {', '.join(CLUSTER_DEVICES)}"
-                raise UsageError(f"--device {self.device} with --engine ray", hint=hint)
+                raise UsageError(
+                    f"--device {self.device} with --engine ray",
+                    hint=f"Ray picks it: {', '.join(CLUSTER_DEVICES)}",
+                )
         elif self.address is not None:
             raise UsageError("--address is of a Ray cluster", hint="add --engine ray")
         elif self.device != "auto":
@@ -250,8 +252,10 @@ def answering_cluster(address: str | None) -> str:
         # Ray itself would try for minutes
         socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT).close()
     except ValueError:
-        hint = "write e.g. --address 10.0.0.1:6379, or auto: a cluster on this machine"
-        raise UsageError(f"--address {named!r} is not HOST:PORT", hint=hint) from None
+        raise UsageError(
+            f"--address {named!r} is not HOST:PORT",
+            hint="write e.g. --address 10.0.0.1:6379, or auto: a cluster on this machine",
+        ) from None
     except OSError as error:
         raise MeasureError(
             f"no Ray cluster answers at {named} ({error.strerror or error})",

@@ -64,8 +64,10 @@ def halve_until_fits(run: Callable[[int], T], size: int, note: OnNote) -> T:
             if not is_out_of_memory(error):
                 raise
             if size <= 1:
-                what = "out of memory, even with one sample at a time"
-                raise MeasureError(what, hint=f"free the device, {ANOTHER_DEVICE}") from error
+                raise MeasureError(
+                    "out of memory, even with one sample at a time",
+                    hint=f"free the device, {ANOTHER_DEVICE}",
+                ) from error
         # outside the except clause, whose exception keeps the failed pass alive
         size = (size + 1) // 2
         release()
@@ -320,15 +322,21 @@ def load(job: Job, device: str) -> Loaded:
     if run is not None and is_run(run):
         manifest = read_manifest(run)
         if not manifest.epochs_done and manifest.recipe.get("epochs"):
-            what = "no epoch was completed: its weights are the initialisation"
-            raise MeasureError(what, where=path, hint="train it on with --resume")
+            raise MeasureError(
+                "no epoch was completed: its weights are the initialisation",
+                where=path,
+                hint="train it on with --resume",
+            )
     plan = resolve_plan(options, manifest, path)
     weights = path
     if run is not None:
         weights = run / WEIGHTS
     if manifest is not None and not exists(weights):
-        hint = "what was recorded of the run can be shown; to measure it, train it again"
-        raise UnreadableInput("the weights are not there", where=weights, hint=hint)
+        raise UnreadableInput(
+            "the weights are not there",
+            where=weights,
+            hint="what was recorded of the run can be shown; to measure it, train it again",
+        )
     before = stamp(path)
     hint = "free memory, or measure it on a larger machine"
     check_room(sum(size for size, _ in stamp(weights)), None, hint, weights)

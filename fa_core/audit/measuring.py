@@ -69,6 +69,7 @@ from fa_core.report.baseline import why_no_baseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.intervals import packed
 from fa_core.report.manifest import CREDIT
+from fa_core.report.numbers import joined
 from fa_core.report.provenance import TRAINED_ON, ReferencePrecision
 from fa_core.zoo.methods import Method, restore_method
 from fa_core.zoo.models.base import StreamNet
@@ -309,15 +310,18 @@ def build_report(
     options = job.options
     batch = samples.batches[0]
     if stamp(Path(job.checkpoint)) != loaded.stamp:
-        what = "its weights changed while they were measured"
-        raise MeasureError(what, where=job.checkpoint, hint="measure it again")
+        raise MeasureError(
+            "its weights changed while they were measured",
+            where=job.checkpoint,
+            hint="measure it again",
+        )
     for text in _remarks(loaded, len(samples.batches)):
         note(text)
     report = diagnosis.report()
     if loaded.manifest is None and not options.model and isinstance(loaded.network, StreamNet):
         # names and shapes do not tell what a forward does
         known = f"taken to be a {loaded.network.arch} by the names of its tensors (or --model)"
-        report = replace(report, notes="; ".join(filter(None, [known, report.notes])))
+        report = replace(report, notes=joined(known, report.notes))
     if report.notes:
         note(report.notes)
     measure = partial(precision_of, loaded, batch, how, note)
@@ -333,13 +337,12 @@ def build_report(
     rightly = None
     if report.flatten != PER_TOKEN:
         rightly = packed(samples.in_data_order(right).tolist())
-    notes = [report.notes, found.get("note")]
     return replace(
         report,
         method_name=job.method,
         seed=job.seed,
         axes=job.axes,
-        notes="; ".join(filter(None, notes)),
+        notes=joined(report.notes, found.get("note")),
         right=rightly,
         headline_acc_source=f"measured on {len(right)} test samples",
         unmeasured=_unmeasured(report, found, job),

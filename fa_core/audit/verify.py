@@ -197,8 +197,7 @@ def find_checkpoint(row: AuditRow) -> Path:
     place = (row.checkpoint or "")[:LONGEST_NAME]
     if is_file(place) or is_folder(place):
         return real_path(place)
-    what = f"its checkpoint {place} is not there any more"
-    raise UnreadableInput(what, where=_place_of(row))
+    raise UnreadableInput(f"its checkpoint {place} is not there any more", where=_place_of(row))
 
 
 def _place_of(row: AuditRow) -> str:
@@ -222,8 +221,9 @@ def recorded_options(row: AuditRow, typed: MeasureOptions = _AS_RECORDED) -> Mea
     try:
         options = msgspec.convert(kept or usual, MeasureOptions)
     except msgspec.ValidationError as error:
-        what = f"its recorded settings cannot be read ({error})"
-        raise UnreadableInput(what, where=_place_of(row)) from error
+        raise UnreadableInput(
+            f"its recorded settings cannot be read ({error})", where=_place_of(row)
+        ) from error
     untyped = {
         name: text
         for name in CODE
@@ -238,8 +238,9 @@ def recorded_options(row: AuditRow, typed: MeasureOptions = _AS_RECORDED) -> Mea
             f"the {CODE[name]} {text!r} is the user's code, and code named by a file is never run"
         )
         wanted = " ".join(f"--{name} {shlex.quote(text)}" for name, text in untyped.items())
-        hint = f"type it yourself if you trust it: {wanted}"
-        raise UsageError(what, where=_place_of(row), hint=hint)
+        raise UsageError(
+            what, where=_place_of(row), hint=f"type it yourself if you trust it: {wanted}"
+        )
     # as many draws as recorded: fewer draws are a prefix of more
     draws = null_draws(report.credit)
     return replace(

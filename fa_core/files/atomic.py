@@ -140,8 +140,9 @@ def place_of(path: Path) -> Path:
     with contextlib.suppress(OSError):  # other errors appear when the file is written
         # not of the real path: a link in /proc names no file there
         if kind := kind_of(path.stat()):
-            what = f"is {kind}, no file that can be replaced"
-            raise UsageError(what, where=path, hint="name a regular file")
+            raise UsageError(
+                f"is {kind}, no file that can be replaced", where=path, hint="name a regular file"
+            )
     if str(path).startswith(_OPEN_FILES):
         path = followed(path)
     place = followed(path.parent) / path.name

@@ -194,7 +194,7 @@ class Storage:
         first: offset of its first element within the entry.
     """
 
-    def __init__(self, archive: Archive, kind: str, key: str, count: int, first: int = 0) -> None:
+    def __init__(self, archive: Archive, kind: str, key: str, count: int, first: int) -> None:
         self._archive = archive
         self._key = key
         self._count = count

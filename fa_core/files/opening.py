@@ -100,8 +100,9 @@ def all_of(file: BinaryIO, path: Name, most: int | None = None) -> bytes:
     """All bytes of an open file from its start; see `read_file`."""
     size = size_of(file)
     if most is not None and size > most:
-        what = f"has {size >> 10:,} KiB; such a file has at most {most >> 10:,}"
-        raise UnreadableInput(what, where=os.fspath(path))
+        raise UnreadableInput(
+            f"has {size >> 10:,} KiB; such a file has at most {most >> 10:,}", where=os.fspath(path)
+        )
     check_room(COPIES * size, None, "free memory, or split the file", path)
     try:
         file.seek(0)
@@ -138,8 +139,9 @@ def check_room(needed: int, size: int | None, hint: str = "", where: Name = "") 
         why = f"and {free_ram() >> 20:,} are free"
     else:
         return
-    what = f"needs {needed >> 20:,} MiB of memory, {why}"
-    raise UnreadableInput(what, where=os.fspath(where), hint=hint)
+    raise UnreadableInput(
+        f"needs {needed >> 20:,} MiB of memory, {why}", where=os.fspath(where), hint=hint
+    )
 
 
 def free_ram() -> int:

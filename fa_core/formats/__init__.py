@@ -4,8 +4,6 @@ readers and writers of every format, recognised by content, not by name.
 Imports `report` and `files`, and no torch.
 """
 
-from __future__ import annotations
-
 from fa_core.formats.log_columns import given_columns
 from fa_core.formats.scan import Scan, load_audits, scan, scan_again
 from fa_core.formats.trace import Trace, TraceEpoch

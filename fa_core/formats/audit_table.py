@@ -314,8 +314,11 @@ def _locked(path: Path) -> IO[bytes]:
             time.sleep(_TRY_SECONDS)
     except OSError as error:
         raise FaError(f"cannot be opened ({error.strerror})", where=path) from error
-    hint = "wait for it, or choose another file"
-    raise UsageError("is being written by another process", where=path, hint=hint)
+    raise UsageError(
+        "is being written by another process",
+        where=path,
+        hint="wait for it, or choose another file",
+    )
 
 
 def _is_held(file: IO[bytes], path: Path) -> bool:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import msgspec
+from msgspec.structs import replace
 
 from fa_core.errors import UnreadableInput
 from fa_core.files.decode import Json
@@ -75,7 +75,7 @@ def read(place: Place, given: Given) -> Iterator[Trace | Problem]:
     names = names_in(entries)
     if (place.named or is_root) and not is_log(names, given):
         raise no_known_column(str(path), names, given)
-    row = msgspec.structs.replace(row_of_file(str(folder), place.root), source=str(own[-1]))
+    row = replace(row_of_file(str(folder), place.root), source=str(own[-1]))
     yield from traces_of(row, entries, given)
 
 

@@ -116,8 +116,9 @@ def read_penalty(document: Document) -> Iterator[Finding]:
     where = f"{document.path}: $.log"
     log = document.listed("log")
     if not log or not log.items:
-        hint = "a penalty log has one entry per epoch"
-        raise UnreadableInput("not a list of epochs", where=where, hint=hint)
+        raise UnreadableInput(
+            "not a list of epochs", where=where, hint="a penalty log has one entry per epoch"
+        )
     header = convert(fields, _Header, f"{document.path}: $")
     row = row_of_file(document.path, document.root)
     named = header.method or header.method_name or ""
@@ -129,8 +130,9 @@ def read_penalty(document: Document) -> Iterator[Finding]:
     trace, problems = trace_of(row, entries, document.columns)
     if not trace.epochs:
         first = [problem.message for problem in problems[:1]]
-        hint = "; ".join([*first, *trace.notes])
-        raise UnreadableInput("no epoch can be read", where=where, hint=hint)
+        raise UnreadableInput(
+            "no epoch can be read", where=where, hint="; ".join([*first, *trace.notes])
+        )
     yield from problems
     notes = trace.notes
     unused = [name for name in fields if name not in _OF_THE_HEADER]

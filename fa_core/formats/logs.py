@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 from itertools import chain
 from typing import Any, TypeAlias, TypeVar
 
-import msgspec
+from msgspec.structs import replace
 
 from fa_core.errors import UnreadableInput
 from fa_core.files.decode import Json, integer
@@ -97,7 +97,7 @@ def traces_of(
         trace, problems = trace_of(run, of_run, given)
         yield from problems
         if trace.epochs:
-            yield msgspec.structs.replace(trace, unfinished=unfinished)
+            yield replace(trace, unfinished=unfinished)
 
 
 def _run_of(fields: Mapping[str, object], name: AuditRow) -> str:

@@ -33,7 +33,7 @@ from fa_core.report.names import (
     numbered,
     split_key,
 )
-from fa_core.report.numbers import listed
+from fa_core.report.numbers import joined, listed
 
 _AGAIN = re.compile(r"#[0-9]+$")
 
@@ -278,6 +278,5 @@ def _report(fields: Json, axes: Json, where: str) -> DiagnosticReport:
             layers[field] = "L"
     if unused:
         note = f"in the list, not used: {listed(sorted(unused), 6)}"
-        notes = [str(found.get("notes", "")), note]
-        found["notes"] = "; ".join(filter(None, notes))
+        found["notes"] = joined(str(found.get("notes", "")), note)
     return DiagnosticReport.from_dict({"layers": layers, **found, "axes": axes}, where)

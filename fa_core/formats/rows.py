@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from fa_core.errors import UnreadableInput
 from fa_core.files.decode import Json, without
@@ -22,7 +22,7 @@ from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import CONTROL, NOT_MEASURED
 from fa_core.report.manifest import Manifest
 from fa_core.report.names import differing_axes, homes, is_control, name_of
-from fa_core.report.numbers import count_text
+from fa_core.report.numbers import count_text, joined
 from fa_core.report.provenance import BASELINE_FROM, GIVEN
 from fa_core.report.quantities import named
 
@@ -112,8 +112,7 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
 def measured(row: AuditRow, report: DiagnosticReport) -> AuditRow:
     """A run with its measured report, and with the notes on its checkpoint."""
     if not row.report.coverage:
-        said = filter(None, [row.report.notes, report.notes])
-        report = replace(report, notes="; ".join(said))
+        report = replace(report, notes=joined(row.report.notes, report.notes))
     return replace(row, report=report)
 
 
@@ -292,7 +291,7 @@ def row_of_manifest(manifest: Manifest, place: str) -> AuditRow:
     report = DiagnosticReport(
         method_name=manifest.method,
         headline_acc=manifest.headline_acc,
-        provenance=msgspec.structs.asdict(manifest),
+        provenance=asdict(manifest),
     )
     return AuditRow(
         source=place,

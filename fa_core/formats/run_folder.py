@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.files.atomic import remove, write_json
@@ -116,7 +116,7 @@ def _training(folder: Path, manifest: run_files.Manifest) -> str:
     """How far the training of an unmeasured run is, or got; ``""`` if that is not known."""
     if work := look_at(folder):
         return work.text()
-    stopped = run_files.stopped_after(msgspec.structs.asdict(manifest))
+    stopped = run_files.stopped_after(asdict(manifest))
     return stopped and f"training ended after {stopped}"
 
 
@@ -213,11 +213,6 @@ class RunProgress(msgspec.Struct, frozen=True, kw_only=True):
         if self.steps:
             parts.append(f"step {self.step} of {self.steps}")
         return ", ".join(parts)
-
-    @property
-    def trains(self) -> bool:
-        """Whether the run is in training."""
-        return self.doing == "training" and not self.ended
 
     @property
     def state(self) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.files.decode import as_utf8, reading, without_collector
@@ -161,7 +162,7 @@ def _one_per_run(found: Scan, named: set[str]) -> Scan:
             folder = Path(row.source).parent
             names = [sanitize(os.path.relpath(other, folder)) for other in kept[row.source]]
             said = f"not measured, of the same run: {listed(names, 6)}"
-            row = msgspec.structs.replace(row, report=DiagnosticReport(notes=said))
+            row = replace(row, report=DiagnosticReport(notes=said))
         is_bare = row.source == row.checkpoint and is_file(row.source)
         has_audit = is_bare and str(real_path(row.source)) in audited
         if row.source not in others and not has_audit:
@@ -335,7 +336,7 @@ def _in_json(place: Place, data: bytes, head: bytes, given: Given) -> Iterator[F
             if place.named or may_be_known(head) or path.lower().endswith(_JSON_SUFFIXES):
                 raise
             return
-        document = msgspec.structs.replace(document, columns=given, root=place.root)
+        document = replace(document, columns=given, root=place.root)
         form = format_of(document)
         if form:
             yield from form.read(document)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import asdict, replace
 
 from fa_core.files.atomic import write_bytes
 from fa_core.files.decode import Json, without
@@ -62,7 +63,7 @@ class TraceEpoch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def report(self, method: str = "", seed: int | None = None) -> DiagnosticReport:
         """The epoch as a report, judged like an audit."""
-        fields = msgspec.structs.asdict(self)
+        fields = asdict(self)
         shared = {name: fields[name] for name in _OF_A_REPORT}
         return DiagnosticReport(method_name=method, seed=seed, headline_acc=self.test_acc, **shared)
 
@@ -140,7 +141,7 @@ def with_growth_bound(report: Logged, h_0: float, depth: int) -> Logged:
     bound = math.nan
     if math.isfinite(h_0) and 0 <= h_L < math.inf:
         bound = float((h_L / h_0) ** (1.0 / depth))
-    return msgspec.structs.replace(
+    return replace(
         report,
         growth_bound=bound,
         evidence={**report.evidence, "a": "bound"},

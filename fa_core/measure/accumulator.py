@@ -9,8 +9,8 @@ from functools import partial
 from itertools import takewhile
 from typing import NamedTuple
 
-import msgspec
 import torch
+from msgspec.structs import replace
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -457,7 +457,7 @@ def without_gradient(report: DiagnosticReport, why: dict[str, str]) -> Diagnosti
         why: ``"c"``, or ``"b"`` and ``"c"`` → why it is not measured.
     """
     columns = [JUDGED[letter].column for letter in why]
-    return msgspec.structs.replace(
+    return replace(
         report,
         cross_batch_stability=None,
         mean_error=None,

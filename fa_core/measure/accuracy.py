@@ -79,8 +79,10 @@ def _states_of(model: nn.Module, taps: str | Sequence[str] | None, x: Inputs) ->
     modules = match_modules(model, guess_taps(model, x) if taps is None else taps)
     first, *reads = [name.endswith(READS) for name in modules]
     if len({*reads}) > 1 or first < modules[-1].endswith(READS):
-        hint = "name inputs alone, e.g. blocks.*:in,head:in, or outputs after h_0"
-        raise UsageError("taps at inputs and at outputs", hint=hint)
+        raise UsageError(
+            "taps at inputs and at outputs",
+            hint="name inputs alone, e.g. blocks.*:in,head:in, or outputs after h_0",
+        )
     return modules
 
 

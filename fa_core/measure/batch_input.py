@@ -277,7 +277,14 @@ def as_batch(batch: object, index: int, model: nn.Module | None = None) -> Batch
             where=where,
             hint="a batch is a pair (x, y) of arrays, each of one shape",
         ) from error
-    return inputs, _checked_type(y, where)
+    if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
+        raise MeasureError(
+            f"labels are {dtype_name(y.dtype)}",
+            where=where,
+            hint="labels are integer class indices: y.long() where these are; regression is not "
+            "measured",
+        )
+    return inputs, y
 
 
 def _single_input(inputs: object, where: str) -> Tensor:
@@ -293,23 +300,6 @@ def _single_input(inputs: object, where: str) -> Tensor:
             hint="give them by the names of the network's arguments: ({name: …, name: …}, labels)",
         )
     return torch.as_tensor(inputs)
-
-
-def _checked_type(y: Tensor, where: str) -> Tensor:
-    """Labels that are integers.
-
-    Raises:
-        MeasureError: they are not.
-    """
-    if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
-        kind = dtype_name(y.dtype)
-        raise MeasureError(
-            f"labels are {kind}",
-            where=where,
-            hint="labels are integer class indices: y.long() where these are; regression is not "
-            "measured",
-        )
-    return y
 
 
 def _split_mapping(batch: Mapping[str, object], where: str, model: nn.Module | None) -> Batch:

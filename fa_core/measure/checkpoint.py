@@ -146,8 +146,11 @@ def _chosen(checkpoint: Checkpoint, weights: str) -> Checkpoint:
     if found:
         chosen = {place: found[place] for place in sorted(found, key=len)}
         return replace(checkpoint, mappings=chosen)
-    hint = f"it holds {listed(sorted(known))}"
-    raise UsageError(f"holds no --weights {weights}", where=checkpoint.path, hint=hint)
+    raise UsageError(
+        f"holds no --weights {weights}",
+        where=checkpoint.path,
+        hint=f"it holds {listed(sorted(known))}",
+    )
 
 
 def dotted(place: str) -> str:

@@ -26,7 +26,7 @@ from fa_core.measure.checkpoint import Checkpoint, by_preference, dotted
 from fa_core.measure.copies import on_meta
 from fa_core.measure.isolate import HALF, RngState, dtype_name
 from fa_core.report.manifest import MANIFEST, Manifest
-from fa_core.report.numbers import listed
+from fa_core.report.numbers import joined, listed
 from fa_core.sanitize import sanitize
 from fa_core.zoo.models import ARCHS, build_on_meta, likely
 from fa_core.zoo.models.hub_config import DEQUANTISE
@@ -122,7 +122,7 @@ def _reduced(checkpoint: Checkpoint, fits: list[Choice]) -> Checkpoint:
             unused.append(name)
     if unused:
         notes.append(f"not used: {listed(unused)}")
-    taken = sanitize("; ".join(filter(None, notes)))
+    taken = sanitize(joined(*notes))
     return replace(checkpoint, mappings={place: state}, taken=taken)
 
 

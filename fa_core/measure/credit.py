@@ -126,7 +126,7 @@ _UNDEFINED: _Response = None, None
 
 
 def given_credit(
-    net: nn.Module, function: CreditFunction, batch: object, how: PassOptions = DEFAULTS
+    net: nn.Module, function: CreditFunction, batch: object, how: PassOptions
 ) -> tuple[Signal, bool]:
     """A caller's credit of one batch, in the arithmetic of `diagnose`, and whether it drew random
     numbers.
@@ -372,9 +372,7 @@ class _Probe:
         return mean_where(change, pointed)
 
 
-def method_credit_quality(
-    net: nn.Module, method: Method, batch: object, directions: int = DIRECTIONS
-) -> Json:
+def method_credit_quality(net: nn.Module, method: Method, batch: object, directions: int) -> Json:
     """`credit_quality` of a method's training signal, in the network's own arithmetic.
 
     Args:

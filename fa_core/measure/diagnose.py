@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-import msgspec
 import torch
+from msgspec import structs
 from torch import Tensor, nn
 
 from fa_core.errors import FaError, UsageError
@@ -34,6 +34,7 @@ from fa_core.measure.taps import Tapped, Taps, resolve_taps
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import DIAGNOSTICS
 from fa_core.report.intervals import share_interval
+from fa_core.report.numbers import joined
 from fa_core.report.provenance import LOSS, ReferencePrecision
 from fa_core.report.report_facts import DiagnosticThresholds, as_float
 
@@ -72,11 +73,11 @@ class Diagnosis:
             if self.numbers.flatten != PER_TOKEN:
                 source = f"measured on {len(right)} eval samples"
                 intervals = {**intervals, "acc": share_interval(hits, len(right))}
-        return msgspec.structs.replace(
+        return structs.replace(
             self.numbers,
             headline_acc=headline_acc,
             headline_acc_source=source,
-            notes="; ".join(filter(None, [notes, *self.notes])),
+            notes=joined(notes, *self.notes),
             intervals=intervals,
         )
 
@@ -181,7 +182,7 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
             loss=of_logits(loss, logits),
         )
         diagnosis = run_diagnosis(model, eval_batches, how, on_batch)
-        report = msgspec.structs.replace(
+        report = structs.replace(
             diagnosis.report(headline_acc, notes),
             frozen_baseline_acc=frozen_baseline_acc,
             method_name=method_name,
@@ -218,8 +219,8 @@ def with_precision(
         found = measure()
     except FaError as error:
         reasons = {**report.unmeasured, PRECISION: str(error)}
-        return msgspec.structs.replace(report, unmeasured=reasons)
-    return msgspec.structs.replace(report, reference_precision=found)
+        return structs.replace(report, unmeasured=reasons)
+    return structs.replace(report, reference_precision=found)
 
 
 def run_diagnosis(
@@ -320,7 +321,7 @@ def _with_credit(
         return numbers
     found = credit_quality(model, how.credit, batch, how, directions=0)
     unmeasured = without(numbers.unmeasured, "gamma")
-    return msgspec.structs.replace(numbers, credit=found, unmeasured=unmeasured)
+    return structs.replace(numbers, credit=found, unmeasured=unmeasured)
 
 
 def _with_stream(
@@ -338,7 +339,7 @@ def _with_stream(
     # the zoo's tests say what its networks return
     if not is_built_in(model):
         notes.append(runner.proof.note)
-    return msgspec.structs.replace(numbers, partial_stream=runner.proof.left_out)
+    return structs.replace(numbers, partial_stream=runner.proof.left_out)
 
 
 def check_accuracies(**accuracies: float | None) -> None:

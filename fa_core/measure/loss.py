@@ -38,6 +38,7 @@ from fa_core.measure.isolate import (
     to_float64,
 )
 from fa_core.option_values import LOSSES, unknown_name
+from fa_core.report.numbers import joined
 from fa_core.zoo.methods.base import output_error
 
 LossFunction: TypeAlias = Callable[[Tensor, Tensor], Tensor]
@@ -85,8 +86,10 @@ class Loss:
         if losses.requires_grad:
             (error,) = torch.autograd.grad(losses.sum(), z, allow_unused=True)
         if error is None:
-            hint = "compute it from the outputs by torch's operations, without .detach()"
-            raise MeasureError(f"the loss {self.name} has no gradient", hint=hint)
+            raise MeasureError(
+                f"the loss {self.name} has no gradient",
+                hint="compute it from the outputs by torch's operations, without .detach()",
+            )
         _check_finite(self.name, error, z)
         return to_float64(error)
 
@@ -229,7 +232,7 @@ def are_probabilities(outputs: Tensor) -> bool:
 def _named(name: str, values: LossFunction, *notes: str, in_float64: bool = True) -> Loss:
     """A loss other than CE, with its note."""
     unit = f"gradients are of {name}: (b) is in its unit, and its floor is cross entropy's"
-    return Loss(name, values, "; ".join(filter(None, [unit, *notes])), in_float64)
+    return Loss(name, values, joined(unit, *notes), in_float64)
 
 
 def _flat_note(p: Tensor, y: Tensor) -> str:
@@ -277,12 +280,15 @@ def _checked(name: str, function: LossFunction, outputs: Tensor, y: Tensor) -> T
         raise
     except Exception as error:
         reason, *_ = (str(error).strip() or type(error).__name__).splitlines()
-        what = f"the loss {name} failed on {described(outputs)}: {reason}"
-        raise MeasureError(what, hint="it is called with outputs (B, C) and labels (B,)") from error
+        raise MeasureError(
+            f"the loss {name} failed on {described(outputs)}: {reason}",
+            hint="it is called with outputs (B, C) and labels (B,)",
+        ) from error
     if not isinstance(losses, Tensor) or losses.shape != y.shape:
-        what = f"the loss {name} returned {described(losses)} for {len(y)} samples"
-        hint = 'return one number per sample: reduction="none", then the mean over classes'
-        raise MeasureError(what, hint=hint)
+        raise MeasureError(
+            f"the loss {name} returned {described(losses)} for {len(y)} samples",
+            hint='return one number per sample: reduction="none", then the mean over classes',
+        )
     _check_finite(name, losses[:, None], outputs)
     return losses
 
@@ -295,10 +301,10 @@ def _check_finite(name: str, values: Tensor, outputs: Tensor) -> None:
     """
     wrong = outputs.detach().isfinite().all(dim=1) & ~values.detach().isfinite().all(dim=1)
     if bool(wrong.any()):
-        what = (
-            f"the loss {name} or its derivative is not finite for sample {int(wrong.nonzero()[0])}"
+        raise MeasureError(
+            f"the loss {name} or its derivative is not finite for sample {int(wrong.nonzero()[0])}",
+            hint="its outputs are finite: bound the loss as in training",
         )
-        raise MeasureError(what, hint="its outputs are finite: bound the loss as in training")
 
 
 LogitsFunction: TypeAlias = Callable[[nn.Module, Inputs], Tensor]

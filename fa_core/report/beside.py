@@ -12,7 +12,7 @@ from fa_core.report.gamma import null_of, within_null
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.method_style import known_method
 from fa_core.report.names import canonical_method
-from fa_core.report.numbers import brief
+from fa_core.report.numbers import brief, joined
 from fa_core.report.provenance import CE, Series
 
 HEALTHY_GAIN = 0.04
@@ -124,7 +124,7 @@ def failure_mode(run: JudgedRun) -> str:
         failure = "scale failure"
     elif "d" in run.flags and {"a", "b"} <= decided:
         failure = "direction failure" if _credit_is_chance(run) else "depth unused"
-    return "; ".join(filter(None, [failure, _direction(run)]))
+    return joined(failure, _direction(run))
 
 
 def _direction(run: JudgedRun) -> str:

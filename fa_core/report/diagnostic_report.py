@@ -48,19 +48,25 @@ def _check_layers(facts: ReportFacts, where: str) -> None:
     g = len(facts.bp_grad_norms)
     longest = max(h, g, _longest_list(facts.credit) if facts.credit else 0)
     if longest > MOST_LAYERS:
-        what = f"{longest:,} values where there is one for each layer"
-        raise InvalidReport(what, where=where, hint=f"up to {MOST_LAYERS:,} layers are read")
+        raise InvalidReport(
+            f"{longest:,} values where there is one for each layer",
+            where=where,
+            hint=f"up to {MOST_LAYERS:,} layers are read",
+        )
     if h and g and h != g and not facts.layers:
-        what = f"layers of unequal number: {h} residual_norms, {g} bp_grad_norms"
-        hint = "both must list h_0..h_L; leave one out if it was not measured"
-        raise InvalidReport(what, where=where, hint=hint)
+        raise InvalidReport(
+            f"layers of unequal number: {h} residual_norms, {g} bp_grad_norms",
+            where=where,
+            hint="both must list h_0..h_L; leave one out if it was not measured",
+        )
 
 
 def _check_norm(norm: float, name: str, where: str) -> None:
     """Refuse finite negative norms; NaN and ±inf are valid and fire."""
     if -math.inf < norm < 0:
-        hint = "a norm, and a ratio of norms, is never negative"
-        raise InvalidReport(f"{name} is {norm}", where=where, hint=hint)
+        raise InvalidReport(
+            f"{name} is {norm}", where=where, hint="a norm, and a ratio of norms, is never negative"
+        )
 
 
 def _check_accuracy(acc: float | None, name: str, where: str) -> None:
@@ -94,8 +100,9 @@ def _with_cosine(facts: DiagnosticReport, where: str) -> DiagnosticReport:
             del reasons["c"]
         return replace(facts, cross_batch_stability=None, unmeasured=reasons)
     if math.isfinite(cosine) and abs(cosine) > 1.0 + COSINE_SLACK:
-        what = f"cross_batch_stability is {cosine}"
-        raise InvalidReport(what, where=where, hint="a mean cosine lies in [-1, 1]")
+        raise InvalidReport(
+            f"cross_batch_stability is {cosine}", where=where, hint="a mean cosine lies in [-1, 1]"
+        )
     return facts
 
 
@@ -189,14 +196,20 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
         _check_accuracy(self.frozen_baseline_acc, "frozen_baseline_acc", where)
         for name, (low, high) in self.intervals.items():
             if not low <= high:
-                what = f"intervals.{name} is [{low}, {high}]"
-                raise InvalidReport(what, where=where, hint="low end first, no NaN")
+                raise InvalidReport(
+                    f"intervals.{name} is [{low}, {high}]",
+                    where=where,
+                    hint="low end first, no NaN",
+                )
         for found, kind in ((self.credit, Credit), (self.provenance, Provenance)):
             if found:
                 _check_members(found, kind, where)
         if len(self.batch_sizes) not in {0, 1, self.n_batches}:
-            what = f"provenance.batch_sizes has {len(self.batch_sizes)} numbers"
-            raise InvalidReport(what, where=where, hint=f"n_batches is {self.n_batches}")
+            raise InvalidReport(
+                f"provenance.batch_sizes has {len(self.batch_sizes)} numbers",
+                where=where,
+                hint=f"n_batches is {self.n_batches}",
+            )
         return _with_cosine(self, where)
 
     def to_dict(self) -> Json:
@@ -238,8 +251,9 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
         except ValueError as error:
             what, _, place = str(error).partition(" - at `$")
             place = where + place.rstrip("`")
-            hint = "see docs/protocol.md, report fields"
-            raise InvalidReport(what, where=place, hint=hint) from error
+            raise InvalidReport(
+                what, where=place, hint="see docs/protocol.md, report fields"
+            ) from error
         report = report.check(where)
         kept = data.get("recorded_verdict")
         if isinstance(kept, str) and not report.recorded_differs:

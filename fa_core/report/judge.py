@@ -92,7 +92,7 @@ class Judge:
         def unmeasured() -> array[float]:
             return array("d", [math.nan]) * len(runs)
 
-        columns = {letter: unmeasured() for letter in LETTERS}
+        self._rising: dict[str, list[tuple[float, int]]] = {letter: [] for letter in LETTERS}
         self.ends = {letter: (unmeasured(), unmeasured()) for letter in LETTERS}
         for place, run in enumerate(runs):
             self.coverage[place] = mask_of(run.reach)
@@ -101,15 +101,12 @@ class Judge:
                 sure, possible = self.ends[letter]
                 sure[place], possible[place] = reach
                 number = run.numbers[letter]
-                if number is not None and letter not in run.nonfinite:
-                    columns[letter][place] = number
-        self._rising: dict[str, list[tuple[float, int]]] = {}
+                if number is None or letter in run.nonfinite:
+                    number = math.nan
+                self._rising[letter].append((number, place))
         self._orders: dict[str, list[Order]] = {}
-        for letter, values in columns.items():
-            measured = [
-                pair for pair in zip(values, count()) if self.coverage[pair[1]] & BIT[letter]
-            ]
-            self._rising[letter] = sorted(measured, key=lambda one: (math.isnan(one[0]), one[0]))
+        for letter, rising in self._rising.items():
+            rising.sort(key=lambda one: (math.isnan(one[0]), one[0]))
             self._orders[letter] = [Order(DIAGNOSTICS[letter], ends) for ends in self.ends[letter]]
 
     def at(self, thresholds: DiagnosticThresholds) -> tuple[bytearray, bytearray]:

@@ -164,6 +164,12 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
             return self.evidence
         return {**self.evidence, "d": ASSUMED}
 
+    @property
+    def inexact(self) -> dict[str, str]:
+        """Judged letter → its kind, if its number is not exact (`kinds`)."""
+        kinds = sorted(self.kinds.items())
+        return {letter: kind for letter, kind in kinds if letter in self.coverage}
+
     @cached_property
     def states(self) -> dict[str, str]:
         """Diagnostic letter → ``"fires"``, ``"passes"``, ``"undecided"`` or ``"not measured"``.

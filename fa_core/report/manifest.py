@@ -108,8 +108,10 @@ def read_manifest(folder: Path) -> Manifest:
     with reading(path, "not a run manifest", "see docs/formats.md"):
         data = loads(read_file(path, LARGEST_MANIFEST))
         if isinstance(data, dict) and data.get("format", FORMAT) != FORMAT:
-            hint = f"this version reads {FORMAT}"
-            raise UnreadableInput(f"run format {data['format']!r} is not known here", hint=hint)
+            raise UnreadableInput(
+                f"run format {data['format']!r} is not known here",
+                hint=f"this version reads {FORMAT}",
+            )
         return msgspec.convert(data, Manifest)
 
 

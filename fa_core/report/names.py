@@ -248,9 +248,9 @@ def one_per_run(paths: Iterable[str]) -> dict[str, list[str]]:
     for path in paths:
         folder, name = os.path.split(path)
         suffix = _SUFFIX.search(name)
-        is_weights = bool(suffix and suffix[1]) or name in HUB_FILES
-        rank = role_of(name) if is_weights else _PLAIN
-        rank = _PLAIN if name in HUB_FILES else rank
+        is_hub = name in HUB_FILES
+        is_weights = is_hub or bool(suffix and suffix[1])
+        rank = role_of(name) if is_weights and not is_hub else _PLAIN
         while rank and (role := role_of(os.path.basename(folder))):  # noqa: PTH119
             rank = rank if role == _PLAIN else role
             folder = os.path.dirname(folder)  # noqa: PTH120

@@ -314,6 +314,15 @@ def count_text(count: int, noun: str) -> str:
     return f"{count} {noun}s"
 
 
+def joined(*texts: str | None) -> str:
+    """The texts that are not empty, parted by semicolons.
+
+    >>> joined("one", "", None, "two")
+    'one; two'
+    """
+    return "; ".join(filter(None, texts))
+
+
 def listed(names: Collection[object], most: int = 8) -> str:
     """Names with commas, at most so many, and the number of further ones.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TypeAlias, TypeVar
 
 import msgspec
-from msgspec.structs import force_setattr, replace
+from msgspec.structs import asdict, force_setattr, replace
 
 from fa_core.errors import UsageError
 from fa_core.files.decode import Json, without
@@ -163,7 +163,7 @@ class DiagnosticThresholds(msgspec.Struct, frozen=True):
 
     def numbers(self) -> dict[str, float]:
         """The thresholds by name."""
-        return msgspec.structs.asdict(self)
+        return asdict(self)
 
 
 PROTOCOL = DiagnosticThresholds()

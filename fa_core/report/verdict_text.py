@@ -26,7 +26,7 @@ from fa_core.report.gamma import per_layer
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.manifest import stopped_after
 from fa_core.report.notes import BY, baseline_text, left_out_text
-from fa_core.report.numbers import brief, count_text, exact, just_past
+from fa_core.report.numbers import brief, count_text, exact, joined, just_past
 from fa_core.report.provenance import BASELINE_FROM
 from fa_core.report.report_facts import NEVER_NEGATIVE, TRAINING, UNSTATED, DiagnosticThresholds
 
@@ -59,7 +59,7 @@ def verdict_words(run: JudgedRun, *, short: bool = False) -> str:
         doubt = f"{UNDECIDED} on {', '.join(sorted(run.undecided))}"
     stopped = stopped_after(run.provenance)
     after = stopped and f"measured after {stopped}"
-    return "; ".join(filter(None, [words, doubt, left_out_text(run), after]))
+    return joined(words, doubt, left_out_text(run), after)
 
 
 def grounds_of(run: JudgedRun) -> str:
@@ -97,15 +97,14 @@ def grounds_text(letters: Iterable[str], kinds: Mapping[str, str]) -> str:
 
 def known_text(run: JudgedRun) -> str:
     """The measured diagnostics: ``"ac measured, b by proxy"``, ``"nothing measured"``."""
-    kinds = run.kinds
-    exact = "".join(letter for letter in run.coverage if letter not in kinds)
+    inexact = run.inexact
+    exact = "".join(letter for letter in run.coverage if letter not in inexact)
     by = {**BY, ASSUMED: f"by a baseline of {baseline_text(run)}"}
     words = []
     if exact:
         words.append(f"{exact} measured")
-    for letter in run.coverage:
-        if letter in kinds:
-            words.append(f"{letter} {by[kinds[letter]]}")
+    for letter, kind in inexact.items():
+        words.append(f"{letter} {by[kind]}")
     return ", ".join(words) or "nothing measured"
 
 

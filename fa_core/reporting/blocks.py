@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 
-class Heading(msgspec.Struct, frozen=True, tag=True):
+class Heading(msgspec.Struct, frozen=True):
     """A heading; level 1 is the report's title."""
 
     text: str
     level: int = 2
 
 
-class Paragraph(msgspec.Struct, frozen=True, tag=True):
+class Paragraph(msgspec.Struct, frozen=True):
     """Running text."""
 
     text: str
 
 
-class Bullets(msgspec.Struct, frozen=True, tag=True):
+class Bullets(msgspec.Struct, frozen=True):
     """A list of short statements, optionally numbered from 1."""
 
     items: tuple[str, ...]
@@ -65,7 +65,7 @@ Record: TypeAlias = dict[str, str]
 """A row of a table: heading → cell."""
 
 
-class Grid(msgspec.Struct, frozen=True, tag=True):
+class Grid(msgspec.Struct, frozen=True):
     """A table.
 
     Attributes:
@@ -107,7 +107,7 @@ class Grid(msgspec.Struct, frozen=True, tag=True):
         )
 
 
-class Figure(msgspec.Struct, frozen=True, tag=True):
+class Figure(msgspec.Struct, frozen=True):
     """A figure.
 
     Attributes:

@@ -217,9 +217,7 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCOL
 
 
 @fixed_style()
-def timeline_figure(
-    timelines: Sequence[Timeline], thresholds: DiagnosticThresholds = PROTOCOL
-) -> Figure:
+def timeline_figure(timelines: Sequence[Timeline], thresholds: DiagnosticThresholds) -> Figure:
     """Accuracy, ‖h_L‖, growth and ‖g_L‖ over epochs, a curve per run; dotted: first fires."""
     names, styles = variants((one.method, one.axes) for one in timelines)
     kinds: dict[str, str] = {}

@@ -83,7 +83,7 @@ def first_page(
     if extras.second:
         blocks += runs.second_readings(table, thresholds)
     for home, mine in _per_collection(table):
-        blocks.append(Heading(f"Verdicts: {PurePath(home).name or home}", 2))
+        blocks.append(Heading(f"Verdicts: {PurePath(home).name or home}"))
         blocks += runs.verdict_table(mine, thresholds)
         blocks += credit.beside_table(mine, thresholds)
     blocks += runs.provenance(_measured(table))
@@ -129,7 +129,7 @@ def reporting_form(
     if size > DRAWN_AT_MOST:
         blocks.append(Paragraph(NOT_DRAWN))
     if traces:
-        blocks.append(Heading("Timeline", 2))
+        blocks.append(Heading("Timeline"))
         drawn = figures_of(_measured(table), thresholds, traces)
         blocks += [drawn[name] for name in ("timeline", "gamma") if name in drawn]
         blocks += analyses.timeline_blocks(Replay(traces, table).timelines(thresholds))
@@ -203,7 +203,7 @@ def figures_of(
 def _collection(
     table: AuditTable, home: str, thresholds: DiagnosticThresholds, number: int, is_drawn: bool
 ) -> Iterator[Block]:
-    yield Heading(PurePath(home).name or home, 2)
+    yield Heading(PurePath(home).name or home)
     for name, figure in figures_of(table, thresholds).items() if is_drawn else ():
         yield replace(figure, name=f"{name}-{number}")
     parts = {

@@ -176,7 +176,7 @@ def variants(
 
     Variants have their method's colour and the next markers, the plain method its own.
     """
-    found = [(str(method), axes) for method, axes in runs]
+    found = list(runs)
     differ = differing_axes(found)
     names = []
     for name, axes in found:

@@ -82,9 +82,10 @@ def known_ending(path: Path, known: Sequence[str]) -> str:
     """
     kind = path.suffix.lower()
     if kind not in known:
-        hint = f"end the name in {', '.join(known[:-1])} or {known[-1]}"
         raise UsageError(
-            f"cannot be written as {kind or 'a file without ending'}", where=path, hint=hint
+            f"cannot be written as {kind or 'a file without ending'}",
+            where=path,
+            hint=f"end the name in {', '.join(known[:-1])} or {known[-1]}",
         )
     return kind
 
@@ -97,8 +98,7 @@ def record(row: AuditRow, report: DiagnosticReport) -> Json:
     numbers, as ``a=bound b=proxy d=assumed``. A number's name with ``_low`` and ``_high`` is its
     95 % interval; ``undecided`` lists the letters that neither fire nor pass.
     """
-    kinds = sorted(report.kinds.items())
-    inexact = [f"{letter}={kind}" for letter, kind in kinds if letter in report.coverage]
+    inexact = map("=".join, report.inexact.items())
     found = {
         **recorded(row, report),
         "residual_norms": list(report.residual_norms),

@@ -214,11 +214,13 @@ def plan_runs(  # noqa: PLR0913 (the axes of a sweep)
 def _methods_with_options(methods: Sequence[str], options: Json) -> list[tuple[str, Json]]:
     """Methods and their options, frozen runs first.
 
-    Options belong to rules. A control among rules gets ``of`` only, the rule that trains it.
+    Options belong to rules, or to the only method. A control among rules gets ``of`` only, the rule
+    that trains it.
     """
-    alone = len(methods) == 1
+    if len(methods) == 1:
+        return [(methods[0], options)]
     of = {}
-    if "of" in options and not alone:
+    if "of" in options:
         of["of"] = options.pop("of")
     chosen = []
     if FROZEN in methods:
@@ -227,7 +229,7 @@ def _methods_with_options(methods: Sequence[str], options: Json) -> list[tuple[s
     for name in methods:
         if name == FROZEN:
             continue
-        if alone or name not in CONTROLS:
+        if name not in CONTROLS:
             chosen.append((name, options))
         elif name in TRAINED_BY:
             chosen.append((name, of))
@@ -238,8 +240,6 @@ def _methods_with_options(methods: Sequence[str], options: Json) -> list[tuple[s
 
 def _frozen_options(methods: Sequence[str], options: Json) -> list[Json]:
     """Options of the frozen-blocks runs: one run per rule that trains one of the methods."""
-    if len(methods) == 1:
-        return [options]
     by_rule: dict[str, Json] = {}
     for name in methods:
         if name in WITHOUT_BASELINE:

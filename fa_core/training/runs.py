@@ -19,6 +19,7 @@ from fa_core.files.decode import Json
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import is_run
 from fa_core.report.method_style import FROZEN
+from fa_core.report.numbers import joined
 from fa_core.training.plan import Order, there_already
 from fa_core.training.train import Training, steps_per_epoch, train_run
 from fa_core.zoo.data import DataSet, load_data
@@ -138,5 +139,6 @@ def _train_in_workers(
                 try:
                     future.result()
                 except FaError as error:  # noqa: PERF203 (a few runs)
-                    hint = "; ".join(filter(None, [error.hint, _HINT]))
-                    raise FaError(error.what, where=error.where, hint=hint) from error
+                    raise FaError(
+                        error.what, where=error.where, hint=joined(error.hint, _HINT)
+                    ) from error

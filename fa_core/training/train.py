@@ -18,7 +18,7 @@ import msgspec
 import torch
 from msgspec.structs import replace
 
-from fa_core.audit.jobs import Job, JobProgress, ignore, versions
+from fa_core.audit.jobs import Job, JobProgress, versions
 from fa_core.audit.loading import TEST_BATCH, Evaluation, memory_for
 from fa_core.audit.measuring import measure_run
 from fa_core.errors import UsageError
@@ -231,15 +231,13 @@ class Training:
             progress: of the run, in steps; a note is the outcome of an epoch.
         """
         stop_on = stopping_letters(self.order.stop_on)
-        if self.optimizer is None:
-            return
         if self.manifest.method == FROZEN:
             # a baseline needs as many epochs as the runs compared with it
             stop_on = frozenset()
         while self.manifest.epochs_done < self.recipe.epochs and not self.manifest.stopped:
             self._train_epoch(stop_on, files, progress)
 
-    def epoch(self, epoch: int, on_step: Callable[[int], None] = ignore) -> float:
+    def epoch(self, epoch: int, on_step: Callable[[int], None]) -> float:
         """Train one epoch, in the same way for every method.
 
         Args:
@@ -429,7 +427,7 @@ def train_run(
     folder: Path,
     *,
     device: str | torch.device = "cpu",
-    progress: JobProgress | None = None,
+    progress: JobProgress,
 ) -> Trained:
     """Train a run, measure every epoch, and audit the result.
 
@@ -457,6 +455,6 @@ def train_run(
         if finished is not None:
             return Trained(folder=folder, manifest=finished, report=None)
         with ProgressFiles() as files, files.of(folder):
-            run.train(files, progress or JobProgress())
+            run.train(files, progress)
             report = run.audit()
         return Trained(folder=folder, manifest=run.manifest, report=report)

@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, NoReturn
 
-import typer
+from typer import Exit, Option
 from watchfiles import watch
 
 from fa_core.analysis.claims import check_claims, read_claims
@@ -79,7 +79,7 @@ def _print(
         groups: method → its group, if the analysis compares groups.
     """
     output.print_result(format, record, chain(blocks, runs.left_out(groups)))
-    raise typer.Exit(runs.exit_code)
+    raise Exit(runs.exit_code)
 
 
 def _group(values: list[str] | None) -> list[str] | None:
@@ -94,14 +94,14 @@ def sweep_command(
     paths: options.NamedPaths,
     healthy: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="LIST",
             help="Methods that should pass, or none; default: bp, ep of the published audit.",
         ),
     ] = None,
     degenerate: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="LIST",
             help="Methods that should fire, or none; default: dfa, state_bridge, credit_bridge of "
             "that audit.",
@@ -141,7 +141,7 @@ def utility_command(
     paths: options.NamedPaths,
     chance: Annotated[
         float | None,
-        typer.Option(
+        Option(
             metavar="ACC",
             help="Accuracy of guessing, a fraction (S0 withdraws it); default 1/classes.",
         ),
@@ -173,12 +173,10 @@ def timeline_command(
     paths: options.NamedPaths,
     stop_on: Annotated[
         str,
-        typer.Option(
-            "--stop-on", metavar="LETTERS", help="Diagnostics that would end a run, e.g. b or ab."
-        ),
+        Option(metavar="LETTERS", help="Diagnostics that would end a run, e.g. b or ab."),
     ] = "ab",
     follow: Annotated[
-        bool, typer.Option("--follow", help="Print again whenever a trace grows, until Ctrl-C.")
+        bool, Option("--follow", help="Print again whenever a trace grows, until Ctrl-C.")
     ] = False,
     format: options.FormOption = "table",
     *,
@@ -213,13 +211,13 @@ def timeline_command(
         with contextlib.suppress(KeyboardInterrupt):
             for _ in watch(*paths):
                 code = once()
-    raise typer.Exit(code)
+    raise Exit(code)
 
 
 def report_command(
     out: Annotated[
         Path,
-        typer.Option(
+        Option(
             metavar="FILE",
             help="A name ending in .md, .html, .tex, .svg, .pdf, .png or .csv.",
             parser=options.typed_path,
@@ -227,14 +225,14 @@ def report_command(
     ],
     paths: options.NamedPaths,
     card: Annotated[
-        bool, typer.Option("--card", help="The form's first page alone, as .html or .md.")
+        bool, Option("--card", help="The form's first page alone, as .html or .md.")
     ] = False,
     claims: options.ClaimsOption = None,
     *,
     protocol: options.ProtocolOption = "v1",
     figure: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="NAME",
             help="What .svg, .pdf and .png show: methods, rescue (by the penalty), timeline or "
             "gamma (over epochs).",
@@ -290,4 +288,4 @@ def report_command(
     print(*map(output.link, files), sep="\n")
     if not runs.rows and figure not in ("timeline", "gamma"):
         output.complain("no audited run in these paths: the report says so")
-    raise typer.Exit(runs.exit_code)
+    raise Exit(runs.exit_code)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
-import typer
+from typer import Exit, Option
 
 from fa_core.analysis.record_comparison import MOST_NAMED
 from fa_core.audit.audit import Measuring, audit, measurable
@@ -20,7 +20,7 @@ from fa_core.files.opening import real_path
 from fa_core.formats.rows import AuditRow, with_given_baseline
 from fa_core.report.method_style import FROZEN
 from fa_core.report.notes import other_data
-from fa_core.report.numbers import listed
+from fa_core.report.numbers import joined, listed
 from fa_core.report.report_facts import PROTOCOL
 from fa_tui import options
 from fa_tui.commands import inputs, output
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 def audit_command(  # noqa: PLR0913 (options of a command)
     out: Annotated[
         Path,
-        typer.Option(
-            "--out",
+        Option(
             metavar="FILE",
             help="The audit table to write (JSON).",
             parser=options.typed_path,
@@ -52,7 +51,7 @@ def audit_command(  # noqa: PLR0913 (options of a command)
     loss: options.LossOption = None,
     batches: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="K|auto",
             help="Batches behind (c); auto: 8, 16, 32 or 64, until (c) is decided.",
             show_default="the manifest's, else 10",
@@ -60,16 +59,16 @@ def audit_command(  # noqa: PLR0913 (options of a command)
     ] = None,
     batch_size: Annotated[
         int | None,
-        typer.Option(metavar="B", help="Samples in each.", show_default="the manifest's, else 128"),
+        Option(metavar="B", help="Samples in each.", show_default="the manifest's, else 128"),
     ] = None,
-    norm_batches: Annotated[int, typer.Option(help="How many of them (a) and (b) use.")] = 1,
+    norm_batches: Annotated[int, Option(help="How many of them (a) and (b) use.")] = 1,
     dtype: Annotated[
         Literal["auto", "float32", "float64", "as-is"],
-        typer.Option(help="Arithmetic; auto: half precision in float32, others as they are."),
+        Option(help="Arithmetic; auto: half precision in float32, others as they are."),
     ] = "auto",
     credit: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="none|gamma|full|MODULE:CALLABLE",
             help="Credit quality: none, Γ per layer with its null, or also ρ; or your function "
             "(model, x, y) -> [a_0..a_L].",
@@ -77,7 +76,7 @@ def audit_command(  # noqa: PLR0913 (options of a command)
     ] = "gamma",
     precision: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--precision",
             help="Compare the gradients with float64 ones, per layer, also where (b) does not "
             "fire: is the reference itself right?",
@@ -85,30 +84,28 @@ def audit_command(  # noqa: PLR0913 (options of a command)
     ] = False,
     ablate: Annotated[
         bool,
-        typer.Option("--ablate", help="Measure accuracy without each block: passes per block."),
+        Option("--ablate", help="Measure accuracy without each block: passes per block."),
     ] = False,
     *,
     workers: ExecutionOptions,
     resume: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--resume",
             help="Skip what FILE holds already, measured from the same files and settings.",
         ),
     ] = False,
     replace: Annotated[
         bool,
-        typer.Option("--replace", help="Measure all again; what FILE holds is kept as FILE.~1~."),
+        Option("--replace", help="Measure all again; what FILE holds is kept as FILE.~1~."),
     ] = False,
     notes: Annotated[
-        str, typer.Option(metavar="TEXT", help="What the reports are to say of these runs.")
+        str, Option(metavar="TEXT", help="What the reports are to say of these runs.")
     ] = "",
-    format: Annotated[options.Form, typer.Option(help="How to print the rows.")] = "table",
+    format: Annotated[options.Form, Option(help="How to print the rows.")] = "table",
     shard: Annotated[
         str,
-        typer.Option(
-            metavar="I/N", help="The I-th of N parts of the runs, each with a FILE of its own."
-        ),
+        Option(metavar="I/N", help="The I-th of N parts of the runs, each with a FILE of its own."),
     ] = "1/1",
     filter: options.FilterOption = "",
     judged_by: CriteriaOptions,
@@ -192,10 +189,10 @@ def audit_command(  # noqa: PLR0913 (options of a command)
         if out.exists():
             kept = f"{out} holds what is finished, --resume goes on"
         output.complain(f"{stop}; {kept}")
-        raise typer.Exit(stop.exit_code)
+        raise Exit(stop.exit_code)
     if out.exists():
         output.say_written(out)
-    raise typer.Exit(3 if result.failures or found.problems else 0)
+    raise Exit(3 if result.failures or found.problems else 0)
 
 
 def number_of_batches(text: str | None) -> int | Literal["auto"] | None:
@@ -211,8 +208,7 @@ def number_of_batches(text: str | None) -> int | Literal["auto"] | None:
     try:
         return int(text)
     except ValueError:
-        hint = "give a number of batches, or auto"
-        raise UsageError(f"--batches {text}", hint=hint) from None
+        raise UsageError(f"--batches {text}", hint="give a number of batches, or auto") from None
 
 
 def _noted(row: AuditRow, notes: str) -> AuditRow:
@@ -220,7 +216,7 @@ def _noted(row: AuditRow, notes: str) -> AuditRow:
     recorded = row.report.notes
     if notes in recorded:
         return row
-    report = msgspec.structs.replace(row.report, notes="; ".join(filter(None, [notes, recorded])))
+    report = msgspec.structs.replace(row.report, notes=joined(notes, recorded))
     return msgspec.structs.replace(row, report=report)
 
 
@@ -256,8 +252,7 @@ def verify_command(
     loss: options.LossOption = None,
     credit: Annotated[
         str | None,
-        typer.Option(
-            "--credit",
+        Option(
             metavar="MODULE:CALLABLE",
             help="The function that gave the credit.",
         ),
@@ -265,7 +260,7 @@ def verify_command(
     filter: options.FilterOption = "",
     *,
     workers: ExecutionOptions,
-    format: Annotated[options.Form, typer.Option(help="How to print the outcome.")] = "table",
+    format: Annotated[options.Form, Option(help="How to print the outcome.")] = "table",
 ) -> None:
     """Measure recorded audits again and compare their quantities.
 
@@ -307,13 +302,13 @@ def verify_command(
         lines = chain(lines, [f"not compared: {listed([*apart], MOST_NAMED)}"])
     output.print_result(format, list(map(verification_record, result.runs)), lines)
     if result.interrupted:
-        raise typer.Exit(130)
+        raise Exit(130)
     if result.failures or found.problems:
-        raise typer.Exit(3)
+        raise Exit(3)
     if not all(run.comparison.agrees for run in result.runs):
-        raise typer.Exit(1)
+        raise Exit(1)
     unchecked = any(run.comparison.unchecked for run in result.runs)
-    raise typer.Exit(4 if unchecked or result.skipped else 0)
+    raise Exit(4 if unchecked or result.skipped else 0)
 
 
 def verification_lines(run: Verification, name: str) -> Iterator[str]:

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
 from msgspec.structs import replace
+from typer import Exit, Option
 
 from fa_core.analysis.claims import FAILS, HOLDS, check_claims, read_claims, refuse_unknown_names
 from fa_core.errors import FaError, UsageError
@@ -24,27 +24,35 @@ from fa_core.reporting.sections.runs import claim_line, counts_of_claims
 from fa_tui import options
 from fa_tui.commands import check_forms, inputs, output
 from fa_tui.commands.check_forms import FAILED, OPEN, PASSED, Case, Checked
-from fa_tui.commands.verdict_table import NotesByRun, all_counts_text, doubts_of, judged, named
+from fa_tui.commands.verdict_table import (
+    Notes,
+    all_counts_text,
+    doubts_of,
+    judged,
+    named,
+    note_lines,
+)
 from fa_tui.options import ChosenOptions, Criteria
 from fa_tui.views.words import runs_words, with_seed
-
-_Require = Annotated[
-    str,
-    typer.Option(
-        metavar="LETTERS",
-        help="Diagnostics that every run must have measured, exactly: abd.",
-    ),
-]
-_ONLY_CLAIMS = typer.Option("--only-claims", help="Judge the claims; no run counts by itself.")
-_FORMAT = typer.Option(help="Lines, JSON, JUnit XML, or annotations of GitHub Actions.")
 
 
 def check_command(
     paths: options.NamedPaths,
-    require: _Require = "",
+    require: Annotated[
+        str,
+        Option(
+            metavar="LETTERS",
+            help="Diagnostics that every run must have measured, exactly: abd.",
+        ),
+    ] = "",
     claims: options.ClaimsOption = None,
-    only_claims: Annotated[bool, _ONLY_CLAIMS] = False,
-    format: Annotated[Literal["text", "json", "junit", "github"], _FORMAT] = "text",
+    only_claims: Annotated[
+        bool, Option("--only-claims", help="Judge the claims; no run counts by itself.")
+    ] = False,
+    format: Annotated[
+        Literal["text", "json", "junit", "github"],
+        Option(help="Lines, JSON, JUnit XML, or annotations of GitHub Actions."),
+    ] = "text",
     protocol: options.ProtocolOption = "v1",
     *,
     selection: ChosenOptions,
@@ -116,7 +124,7 @@ def check_command(
     )
     with contextlib.suppress(BrokenPipeError):
         _print(checked, format)
-    raise typer.Exit(checked.exit_code)
+    raise Exit(checked.exit_code)
 
 
 @contextlib.contextmanager
@@ -168,7 +176,7 @@ def _first_reading(
     rows: Sequence[AuditRow], criteria: Criteria, required: frozenset[str]
 ) -> tuple[list[Case], list[str], str]:
     """The runs but for controls, the doubts, and the counts."""
-    doubts, judgements, fired = NotesByRun(), Counter[tuple[str, str]](), Counter[str]()
+    doubts, judgements, fired = Notes(list), Counter[tuple[str, str]](), Counter[str]()
     cases = []
     for as_read, (row, label) in zip(rows, named(rows, criteria), strict=True):
         judgements[counted(row.report)] += 1
@@ -179,11 +187,11 @@ def _first_reading(
         outcome = _outcome(row, required)
         cases.append(_case(row, name, outcome, lines))
         for doubt in [*doubts_of(row.report), *other_data(row.report)]:
-            doubts.add(doubt, name)
+            doubts[doubt].append(name)
         fired.update(row.report.flags if not row.no_claim else ())
     letters = ", ".join(f"({letter}) {fired[letter]}" for letter in sorted(fired))
     summary = all_counts_text(judgements) + (f"; fires: {letters}" if letters else "")
-    return cases, list(doubts.lines(len(cases))), summary
+    return cases, list(note_lines(doubts, len(cases))), summary
 
 
 def _case(row: AuditRow, name: str, outcome: str, lines: list[str]) -> Case:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Exit
 
 from fa_core.analysis.difference import CAME, CHANGED, WENT, differences
 from fa_core.reporting.blocks import Grid
@@ -18,11 +18,11 @@ from fa_tui.views.differences import difference_grid, difference_summary
 
 def diff_command(
     before: Annotated[
-        Path, typer.Argument(metavar="A", help="A file or folder.", parser=options.typed_path)
+        Path, Argument(metavar="A", help="A file or folder.", parser=options.typed_path)
     ],
     after: Annotated[
         Path,
-        typer.Argument(metavar="B", help="What it is compared with.", parser=options.typed_path),
+        Argument(metavar="B", help="What it is compared with.", parser=options.typed_path),
     ],
     format: options.FormOption = "table",
     *,
@@ -67,5 +67,5 @@ def diff_command(
     }
     output.print_result(format, record, blocks)
     if old.problems or new.problems:
-        raise typer.Exit(3)
-    raise typer.Exit(1 if changed else 0)
+        raise Exit(3)
+    raise Exit(1 if changed else 0)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from importlib import metadata
 from typing import Annotated, NamedTuple
 
-import typer
+from typer import Exit, Option
 
 from fa_core import __version__
 from fa_core.audit.devices import ask_torch, list_devices, why_no_cuda
@@ -42,7 +42,7 @@ class Finding(NamedTuple):
 
 
 def doctor_command(
-    format: Annotated[options.Form, typer.Option(help="How to print.")] = "table",
+    format: Annotated[options.Form, Option(help="How to print.")] = "table",
 ) -> None:
     """Say what this machine can do, and what is missing.
 
@@ -57,7 +57,7 @@ def doctor_command(
     findings = [*packages(), *devices(), *terminal()]
     lines = [f"{one.state:<8} {one.name:<14} {one.found}" for one in findings]
     output.print_result(format, [one._asdict() for one in findings], lines)
-    raise typer.Exit(3 if any(one.state == "missing" for one in findings) else 0)
+    raise Exit(3 if any(one.state == "missing" for one in findings) else 0)
 
 
 def packages() -> Iterator[Finding]:

@@ -224,5 +224,6 @@ def _check(option: str, wanted: Sequence[object], present: Sequence[object]) -> 
     for one in wanted:
         if one not in present:
             known = sorted({str(value) for value in present if value is not None})
-            hint = f"present: {', '.join(known) or 'none'}"
-            raise UsageError(f"no run has {one}", where=option, hint=hint)
+            raise UsageError(
+                f"no run has {one}", where=option, hint=f"present: {', '.join(known) or 'none'}"
+            )

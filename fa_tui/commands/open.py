@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-import msgspec
-import typer
+from msgspec.structs import asdict
+from typer import Context, Exit, Option
 
 from fa_core.audit.jobs import MeasureOptions, check_options
 from fa_tui import options
@@ -23,7 +23,7 @@ _NO_SCREEN = (
 
 
 def open_command(  # noqa: PLR0913 (options of a command)
-    context: typer.Context,
+    context: Context,
     paths: options.PathsArgument = None,
     data: options.DataOption = None,
     model: options.ModelOption = None,
@@ -32,8 +32,7 @@ def open_command(  # noqa: PLR0913 (options of a command)
     loss: options.LossOption = None,
     show: Annotated[
         str,
-        typer.Option(
-            "--show",
+        Option(
             metavar="WHAT",
             help=f"What the matrix shows: {', '.join((CELL_LETTERS, *CELLS))}.",
             show_default="what the settings say",
@@ -42,7 +41,7 @@ def open_command(  # noqa: PLR0913 (options of a command)
     filter: options.FilterOption = "",
     sort: options.SortOption = "",
     long: Annotated[
-        bool, typer.Option("--long", help="Begin on the Table page, as --sort does.")
+        bool, Option("--long", help="Begin on the Table page, as --sort does.")
     ] = False,
     *,
     workers: ExecutionOptions,
@@ -79,10 +78,10 @@ def open_command(  # noqa: PLR0913 (options of a command)
         if sys.stdout.isatty():
             print(_NO_SCREEN, file=sys.stderr)
         chosen = Chosen(criteria, filter=filter, log=log)
-        raise typer.Exit(print_paths(paths, chosen, "table", look))
+        raise Exit(print_paths(paths, chosen, "table", look))
     given = {
         name: limit
-        for name, limit in msgspec.structs.asdict(criteria.thresholds).items()
+        for name, limit in asdict(criteria.thresholds).items()
         if (source := context.get_parameter_source(name)) is not None and source.name != "DEFAULT"
     }
     measured = MeasureOptions(
@@ -95,4 +94,4 @@ def open_command(  # noqa: PLR0913 (options of a command)
     code = open_explorer(
         paths or [], given=given, look=look, baseline=criteria.baseline, log=log, setup=setup
     )
-    raise typer.Exit(code)
+    raise Exit(code)

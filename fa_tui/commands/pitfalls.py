@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument
 
 from fa_tui import options
 from fa_tui.commands import output
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def pitfalls_command(
     names: Annotated[
         list[str] | None,
-        typer.Argument(
+        Argument(
             metavar="[NAME]…",
             help="Which, by name or number; default: all seven.",
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import typer
+from typer import Exit
 
 from fa_core.report.verdict_text import second_reading, verdict_words
 from fa_tui import options
@@ -45,4 +45,4 @@ def show_command(
             --frozen-baseline 0.349
     """
     verdict = second_reading if protocol == "v2" else verdict_words
-    raise typer.Exit(print_paths(paths, selection.chosen(), format, ViewState(sort=sort), verdict))
+    raise Exit(print_paths(paths, selection.chosen(), format, ViewState(sort=sort), verdict))

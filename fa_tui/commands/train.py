@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import platformdirs
-import typer
+from typer import Option
 
 from fa_core.audit.devices import resolve_devices
 from fa_core.errors import FaError, UsageError
@@ -36,84 +36,82 @@ MOST_THREADS = 1024
 def train_command(  # noqa: PLR0913 (options of a command)
     method: Annotated[
         list[str],
-        typer.Option(
+        Option(
             help="Credit rules, e.g. bp,dfa; frozen, one for each of them, gives (d) its baseline."
         ),
     ],
     out: Annotated[
         Path,
-        typer.Option(metavar="PATH", help="Folder for the run folders.", parser=options.typed_path),
+        Option(metavar="PATH", help="Folder for the run folders.", parser=options.typed_path),
     ],
     arch: Annotated[
         str,
-        typer.Option(
+        Option(
             help="resmlp, resmlp_wide, studentnet, vit_mini, smallcnn, small_resnet, resnet20 or "
             "resnet56.",
         ),
     ] = "resmlp",
     data: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="SPEC",
             help="synthetic[:input=16,ambient=1024], cifar10:DIR, cifar100:DIR, imagefolder:DIR, "
             "digits, npz:FILE or module:callable.",
         ),
     ] = "synthetic",
-    seeds: Annotated[list[str], typer.Option(help="One run each.")] = ["42"],  # noqa: B006
+    seeds: Annotated[list[str], Option(help="One run each.")] = ["42"],  # noqa: B006
     epochs: Annotated[
         int,
-        typer.Option(
+        Option(
             min=1,
             help="Passes over the training samples; --method random_init is the untrained network.",
         ),
     ] = 30,
-    lam: Annotated[
-        list[str], typer.Option(help="λ of the penalty λ‖f‖²; several make a sweep.")
-    ] = ["0"],  # noqa: B006
-    d: Annotated[list[str] | None, typer.Option("--d", help="Width; several make a sweep.")] = None,
-    L: Annotated[list[str] | None, typer.Option("--L", help="Depth; several make a sweep.")] = None,
+    lam: Annotated[list[str], Option(help="λ of the penalty λ‖f‖²; several make a sweep.")] = ["0"],  # noqa: B006
+    d: Annotated[list[str] | None, Option(help="Width; several make a sweep.")] = None,
+    L: Annotated[list[str] | None, Option("--L", help="Depth; several make a sweep.")] = None,
     terminal_ln: Annotated[
         bool | None,
-        typer.Option("--terminal-ln/--no-terminal-ln", help="LayerNorm before the head."),
+        Option("--terminal-ln/--no-terminal-ln", help="LayerNorm before the head."),
     ] = None,
     method_arg: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="An option of the method, e.g. variant=stable."),
+        Option(metavar="KEY=VALUE", help="An option of the method, e.g. variant=stable."),
     ] = None,
     arch_arg: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="An argument of the network, e.g. hidden=256."),
+        Option(metavar="KEY=VALUE", help="An argument of the network, e.g. hidden=256."),
     ] = None,
-    lr: Annotated[float, typer.Option(help="Learning rate.")] = 1e-3,
-    weight_decay: Annotated[float, typer.Option(help="Weight decay.")] = 0.01,
-    schedule: Annotated[str, typer.Option(help="cosine or constant.")] = "cosine",
-    optimizer: Annotated[str, typer.Option(help="adamw, adam or sgd.")] = "adamw",
-    batch_size: Annotated[int, typer.Option(help="Samples per step.")] = 128,
+    lr: Annotated[float, Option(help="Learning rate.")] = 1e-3,
+    weight_decay: Annotated[float, Option(help="Weight decay.")] = 0.01,
+    schedule: Annotated[str, Option(help="cosine or constant.")] = "cosine",
+    optimizer: Annotated[str, Option(help="adamw, adam or sgd.")] = "adamw",
+    batch_size: Annotated[int, Option(help="Samples per step.")] = 128,
     stop_on: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="LETTERS",
             help="End a run when one of these fires, e.g. ab; (d) is judged at the end.",
         ),
     ] = "",
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with unfinished runs, skip finished ones.")
+        bool, Option("--resume", help="Go on with unfinished runs, skip finished ones.")
     ] = False,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Train again over what is there.")
+        bool, Option("--overwrite", help="Train again over what is there.")
     ] = False,
     device: Annotated[
         str,
-        typer.Option(
+        Option(
             help="auto, cpu, cuda:all, cuda:1, or several with commas: a run at a time on each."
         ),
     ] = "auto",
     jobs: Annotated[
-        int | None, typer.Option(metavar="N", help="Runs at a time.", show_default="one per device")
+        int | None, Option(metavar="N", help="Runs at a time.", show_default="one per device")
     ] = None,
     threads: Annotated[
         int | None,
-        typer.Option(
+        Option(
             min=1,
             max=MOST_THREADS,
             help="CPU threads (default: 1 for small networks, else PyTorch's).",

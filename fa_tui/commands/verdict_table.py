@@ -4,7 +4,7 @@ it: counts of verdicts, causes, doubts, deviations."""
 from __future__ import annotations
 
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
@@ -30,7 +30,7 @@ from fa_core.report.diagnostics import (
 )
 from fa_core.report.intervals import sample_count
 from fa_core.report.notes import baseline_text, caveats, unmeasured_texts, why_unproven
-from fa_core.report.numbers import brief, listed
+from fa_core.report.numbers import brief, joined, listed
 from fa_core.report.verdict_text import (
     counted,
     counts_text,
@@ -65,30 +65,25 @@ LINES_AT_MOST = 12
 """Maximum of lines of a kind."""
 
 
-class NotesByRun:
-    """Notes of a kind, each with the names of its runs."""
+Notes = defaultdict[str, list[str]]
+"""Notes of a kind, each with the names of its runs."""
 
-    def __init__(self) -> None:
-        self._names: dict[str, list[str]] = {}
 
-    def add(self, note: str, name: str) -> None:
-        """Add a note about one run."""
-        self._names.setdefault(note, []).append(name)
+def note_lines(notes: Notes, runs: int) -> Iterator[str]:
+    """A line per note, at most `LINES_AT_MOST`.
 
-    def lines(self, runs: int) -> Iterator[str]:
-        """A line per note, at most `LINES_AT_MOST`.
-
-        Args:
-            runs: how many there are in all.
-        """
-        for note, names in islice(self._names.items(), LINES_AT_MOST):
-            if len(names) == runs > 1:
-                yield f"all {runs} runs: {note}"
-            else:
-                yield f"{listed(names, NAMED_AT_MOST)}: {note}"
-        more = len(self._names) - LINES_AT_MOST
-        if more > 0:
-            yield f"{more} more of this kind: see --format json, or a run in the explorer"
+    Args:
+        notes: of a kind.
+        runs: how many there are in all.
+    """
+    for note, names in islice(notes.items(), LINES_AT_MOST):
+        if len(names) == runs > 1:
+            yield f"all {runs} runs: {note}"
+        else:
+            yield f"{listed(names, NAMED_AT_MOST)}: {note}"
+    more = len(notes) - LINES_AT_MOST
+    if more > 0:
+        yield f"{more} more of this kind: see --format json, or a run in the explorer"
 
 
 def doubts_of(report: DiagnosticReport) -> Iterator[str]:
@@ -129,7 +124,7 @@ class Remarks:
         self._judgements: Counter[tuple[str, str]] = Counter()
         self._has_evidence = False
         self._conditions: Counter[tuple[object, ...]] = Counter()
-        self._kinds = [NotesByRun() for _ in range(6)]
+        self._kinds = [Notes(list) for _ in range(6)]
         self._flips: list[str] = []
 
     def add(self, row: AuditRow, label: str, as_read: AuditRow) -> None:
@@ -150,13 +145,13 @@ class Remarks:
             difference = recorded_text(report, as_read.report.thresholds)
             oddities.append(f"{difference} ({row.source})")
         floor, mode = floor_text(report), failure_mode(report)
-        cause = "; ".join(filter(None, [floor, reference_text(report)]))
+        cause = joined(floor, reference_text(report))
         causes = [f"(b) fires: {cause}"] if floor else []
         modes = [f"cause: {mode}"] if mode else []
         said = [_reasons(report), doubts_of(report), caveats(report, only_decisive=True)]
         for collected, notes in zip(self._kinds, [*said, causes, modes, oddities], strict=True):
             for note in notes:
-                collected.add(note, name)
+                collected[note].append(name)
 
     def lines(self) -> Iterator[str]:
         """The remarks, a line each."""
@@ -173,7 +168,7 @@ class Remarks:
         for place, notes in enumerate(self._kinds):
             if place == 2:  # after what is not measured or not decided
                 yield from uneven(self._conditions)
-            yield from notes.lines(counts.total())
+            yield from note_lines(notes, counts.total())
         if counts.total() == 1:
             yield from (f"to flip: {flip}" for flip in self._flips)
 
@@ -223,12 +218,6 @@ def named(rows: Sequence[AuditRow], criteria: Criteria) -> Iterator[tuple[AuditR
     return zip(judged(rows, criteria), labels(rows), strict=True)
 
 
-def evidence(row: AuditRow) -> dict[str, str]:
-    """Measured letter → ``bound``, ``proxy`` or ``assumed`` if its number is not exact."""
-    kinds = sorted(row.report.kinds.items())
-    return {letter: kind for letter, kind in kinds if letter in row.report.coverage}
-
-
 def _beside(report: DiagnosticReport) -> dict[str, str]:
     """Letter → what was measured beside the diagnostic, as text."""
     found = {}
@@ -247,10 +236,10 @@ def record(row: AuditRow) -> Json:
     high); ``beside``: letter → what was measured beside it; ``flips``: the thresholds that would
     change the judgement (`flips_of`).
     """
-    report, kinds = row.report, evidence(row)
+    report = row.report
     known: Json = {
-        "evidence": kinds,
-        "assumed_baseline_acc": report.assumed_baseline_acc if "d" in kinds else None,
+        "evidence": report.inexact,
+        "assumed_baseline_acc": report.assumed_baseline_acc if "d" in report.inexact else None,
         "noise_scale": report.noise_scale,
         "margins_by_rule": report.margins_by_rule,
         "flips": [flip.to_dict() for flip in flips_of(report)],

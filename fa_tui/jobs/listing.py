@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 
 class Pace:
@@ -53,12 +54,12 @@ class Pace:
     def timed(self, job: Listed) -> Listed:
         """The job with its duration so far; while it runs also with remaining time."""
         if job.state != "running":
-            return msgspec.structs.replace(job, took=self.took if job.over else None)
+            return replace(job, took=self.took if job.over else None)
         lasts = None
         if self._began is not None and self.took is None:
             lasts = self._clock() - self._began
         left = self.seconds_left(job.total) if job.total else None
-        return msgspec.structs.replace(job, took=lasts, left=left)
+        return replace(job, took=lasts, left=left)
 
 
 def time_words(seconds: float) -> str:

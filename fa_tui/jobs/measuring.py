@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from fa_core.audit.devices import (
     LOCAL,
@@ -73,7 +74,7 @@ class Setup(msgspec.Struct, frozen=True):
         chosen = self.execution
         if (chosen.engine, chosen.device) != (LOCAL, "auto"):
             return self
-        return Setup(msgspec.structs.replace(chosen, device=device), self.options)
+        return Setup(replace(chosen, device=device), self.options)
 
 
 @dataclass
@@ -244,11 +245,11 @@ class Measuring:
             answer = answers.get(index)
             if answer is not None:
                 model = answer.model or options.model
-                options = msgspec.structs.replace(options, data=answer.data, model=model)
+                options = replace(options, data=answer.data, model=model)
             place = Path(row.checkpoint or "")
             if row.report.coverage:
                 options, place = recorded_options(row, options), find_checkpoint(row)
-            there = msgspec.structs.replace(row, checkpoint=str(real_path(place)))
+            there = replace(row, checkpoint=str(real_path(place)))
             self._follow(str(index), pool.submit(job_for(there, str(index), options)))
         return [str(index) for index, _ in new]
 
@@ -367,14 +368,14 @@ class Measuring:
             self._on_failed(f"{self._names[job_id]}: {why}")
             return
         if row.report.coverage and not row.report.changed:
-            self._again[index] = msgspec.structs.replace(row, summary=None), future.result()
+            self._again[index] = replace(row, summary=None), future.result()
             self._compare({index: self._again[index]})
             return
         (row,) = with_baselines([measured(row, future.result())])
         # as its file is read again
         said = row.report.as_recorded().verdict
-        report = msgspec.structs.replace(row.report, recorded_verdict=said)
-        row = msgspec.structs.replace(row, report=report)
+        report = replace(row.report, recorded_verdict=said)
+        row = replace(row, report=report)
         out = results_file(row.source, self._paths)
         try:
             saved = self._results.setdefault(out, Results(out)).save(row)

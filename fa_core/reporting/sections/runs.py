@@ -78,7 +78,7 @@ def second_readings(table: AuditTable, thresholds: DiagnosticThresholds) -> Iter
     """The successor's verdict on every run (`fa_core.report.verdict_text`)."""
     runs = shown_runs(table, thresholds)
     lines = [f"{name}: {second_reading(run)}" for name, run in runs if run.claim != CONTROL]
-    yield Heading("Second reading", 2)
+    yield Heading("Second reading")
     yield Paragraph("The protocol's successor on the same numbers: D1 to D3 are (a), (b) and (d).")
     yield Bullets(tuple(lines))
 
@@ -117,7 +117,7 @@ def notes_on_runs(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
     runs = shown_runs(table, thresholds)
     notes = by_note((name, [*unmeasured_texts(run), *caveats(run)]) for name, run in runs)
     if notes:
-        yield Heading("Notes on runs", 2)
+        yield Heading("Notes on runs")
         yield from bullets(notes)
 
 
@@ -250,7 +250,7 @@ _FIELDS = {
 
 def pitfalls_block() -> Iterator[Block]:
     """The disclosure for numbers measured by this project."""
-    yield Heading("Pitfalls disclosure", 2)
+    yield Heading("Pitfalls disclosure")
     yield Bullets(PITFALLS, numbered=True)
     others = "Numbers read from other files are as their authors computed them."
     yield Paragraph(f"This holds for what fa-tui measured. {others}")
@@ -262,8 +262,8 @@ def provenance(table: AuditTable) -> Iterator[Block]:
 
     settings: Counter[tuple[str, ...]] = Counter()
     extras: dict[str, Counter[str]] = defaultdict(Counter)
-    for i in range(len(table)):
-        report = table.report(i)
+    for row in table.rows():
+        report = row.report
         values = (field(report) for field in _FIELDS.values())
         setting = tuple(MISSING if each is None else str(each) for each in values)
         settings[setting] += 1
@@ -272,7 +272,7 @@ def provenance(table: AuditTable) -> Iterator[Block]:
             if name != "files":
                 extras[name][fact_text(value)] += 1
     rows = ((str(count), *setting) for setting, count in settings.items())
-    yield Heading("Provenance", 2)
+    yield Heading("Provenance")
     yield Grid(
         headings=("runs", *_FIELDS),
         rows=tuple(rows),
@@ -338,7 +338,7 @@ def claims_blocks(results: Sequence[ClaimResult]) -> Iterator[Block]:
             "by seed": _by_seed(result, "{}"),
         }
         records.append(record)
-    yield Heading("Claims", 2)
+    yield Heading("Claims")
     yield Grid.of(records, _CLAIMS_CAPTION, 5, [result.outcome == FAILS for result in results])
 
 

@@ -190,8 +190,9 @@ def _find(folder: Path, kind: Cifar) -> list[Path]:
                 return paths
             tried.append((place, missing))
     place, missing = min(tried, key=lambda one: len(one[1]))
-    what = f"missing {', '.join(missing)}"
-    raise UnreadableInput(what, where=place, hint="unpack the whole archive there")
+    raise UnreadableInput(
+        f"missing {', '.join(missing)}", where=place, hint="unpack the whole archive there"
+    )
 
 
 def standardised(pixels: Tensor, scaling: Scaling) -> Tensor:

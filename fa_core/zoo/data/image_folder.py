@@ -51,8 +51,9 @@ def read_images(folder: Path, size: int | None, typed: bool) -> tuple[Tensor, Te
     """
     classes, files = _listed(folder)
     if not files:
-        what = "has no images in a folder per class"
-        raise UnreadableInput(what, where=folder, hint="write DIR/CLASS/IMAGE.png")
+        raise UnreadableInput(
+            "has no images in a folder per class", where=folder, hint="write DIR/CLASS/IMAGE.png"
+        )
     images: list[Pixels] = []
     labels = []
     with reading(folder):

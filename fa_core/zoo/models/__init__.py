@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from inspect import signature
 from typing import Any
@@ -11,7 +11,7 @@ import torch
 
 from fa_core.errors import UsageError
 from fa_core.option_values import check_known
-from fa_core.zoo.models.base import Shape, StreamNet
+from fa_core.zoo.models.base import Shapes, StreamNet
 from fa_core.zoo.models.convnets import ResNet20, ResNet56, SmallCNN, SmallResNet
 from fa_core.zoo.models.residual_mlp import ResMLP, StudentNet, WideResMLP
 from fa_core.zoo.models.vit_mini import ViTMini
@@ -82,7 +82,7 @@ def build_on_meta(arch: str, tensors: int, /, **args: Any) -> StreamNet:
         return build(arch, **args)
 
 
-def likely(tensors: Mapping[str, Sequence[int]]) -> Iterator[StreamNet]:
+def likely(tensors: Shapes) -> Iterator[StreamNet]:
     """The built-in networks, on the meta device, that some of these tensors may be of.
 
     Args:
@@ -92,7 +92,6 @@ def likely(tensors: Mapping[str, Sequence[int]]) -> Iterator[StreamNet]:
     >>> [network.arch for network in likely(shapes)]
     ['resmlp']
     """
-    seen: dict[str, Shape] = {name: tuple(shape) for name, shape in tensors.items()}
     for arch, network in ARCHS.items():
         with suppress(KeyError, IndexError, ValueError, TypeError, UsageError):
-            yield build_on_meta(arch, len(seen), **network.infer_args(seen))
+            yield build_on_meta(arch, len(tensors), **network.infer_args(tensors))

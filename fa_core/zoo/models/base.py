@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from fa_core.errors import MeasureError, UsageError
 
 Shape = tuple[int, ...]
-Shapes = Mapping[str, Shape]
+Shapes = Mapping[str, Sequence[int]]
 """Tensor name → shape."""
 
 

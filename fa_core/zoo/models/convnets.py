@@ -74,11 +74,15 @@ class SmallCNN(StreamNet):
     ) -> None:
         args = checked_args(SmallCNN, locals())
         if image % 8:
-            what = f"smallcnn halves the image three times, image is {image}"
-            raise UsageError(what, hint="use a multiple of 8")
+            raise UsageError(
+                f"smallcnn halves the image three times, image is {image}",
+                hint="use a multiple of 8",
+            )
         if L not in (0, 3):
-            what = f"smallcnn has 3 blocks after its first convolution, L is {L}"
-            raise UsageError(what, hint="use L=3, or L=0")
+            raise UsageError(
+                f"smallcnn has 3 blocks after its first convolution, L is {L}",
+                hint="use L=3, or L=0",
+            )
         states: list[Shape] = []
         for l in range(3):
             side = image >> (l + 1)

@@ -190,9 +190,8 @@ def _from_folder(name: str, weights: Weights | None) -> object:
         except Exception as error:
             if "torchvision" in _first_line(error):
                 raise _unusable("transformers", error) from error
-            what = f"transformers cannot read it ({_first_line(error).replace(own, str(folder))})"
             raise UnreadableInput(
-                what,
+                f"transformers cannot read it ({_first_line(error).replace(own, str(folder))})",
                 where=folder / CONFIG,
                 hint=(
                     "code that a folder brings is not run: import it in a module of yours, "
@@ -203,9 +202,10 @@ def _from_folder(name: str, weights: Weights | None) -> object:
     for network in networks:
         if isinstance(network, type) and issubclass(network, transformers.PreTrainedModel):
             return _built(partial(network, config), weights)
-    what = f"architectures is {config.architectures}, none that transformers has"
     raise UnreadableInput(
-        what, where=folder / CONFIG, hint="name the network with --model module:callable"
+        f"architectures is {config.architectures}, none that transformers has",
+        where=folder / CONFIG,
+        hint="name the network with --model module:callable",
     )
 
 

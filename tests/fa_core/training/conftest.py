@@ -24,7 +24,7 @@ def plan(method="dfa", **changes):
 
 
 def trained(a_plan, data, folder, progress=None, **how):
-    return train_run(Order(plan=a_plan, **how), data, folder, progress=progress)
+    return train_run(Order(plan=a_plan, **how), data, folder, progress=progress or JobProgress())
 
 
 class Interrupt(JobProgress):
