@@ -98,18 +98,19 @@ def _frozen_in(folder: Path) -> Iterator[AuditRow]:
     these cannot be read; as their manifests say, with the numbers of their audits. Their sources
     are their names. One whose audit or manifest cannot be read judges none; of the latter no more
     is known."""
-    for path in sorted(folder.glob(f"*/{MANIFEST}")):
-        name, audit = path.parent.name, path.with_name(AUDIT)
+    files = chain(*(folder.glob(f"*/{name}") for name in (MANIFEST, AUDIT)))
+    for run in sorted({file.parent for file in files}):
+        name, audit = run.name, run / AUDIT
         named = row_named(name, name)
         try:
-            row = row_of_manifest(read_manifest(path.parent), name)
+            row = row_of_manifest(read_manifest(run), name)
         except (ValueError, FaError):
             row = replace(named, report=_UNREADABLE)
         called = (named.method, row.method)
         if exists(audit) and (row.report.changed or FROZEN in called):
             row = replace(row, report=_audited(row.report, audit))
         if FROZEN in (*called, control_of(row.report.method_name)[0]):
-            yield replace(row, method=FROZEN, checkpoint=str(path.parent))
+            yield replace(row, method=FROZEN, checkpoint=str(run))
 
 
 def _audited(known: DiagnosticReport, audit: Path) -> DiagnosticReport:

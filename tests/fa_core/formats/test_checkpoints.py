@@ -234,6 +234,10 @@ def unreadable_and_renamed(runs):
     (runs / "frozen").rename(runs / "x7")
 
 
+def without_a_manifest(runs):
+    (runs / "frozen/manifest.json").unlink()
+
+
 def called_otherwise_by_its_manifest(runs):
     edited(runs / "frozen/manifest.json", method="bp")
 
@@ -276,6 +280,7 @@ def of_another_network(runs):
         (unmeasured, "of the frozen run frozen its accuracy is not measured"),
         (unreadable, "of the frozen run frozen its manifest cannot be read"),
         (unreadable_and_renamed, "of the frozen run x7 its manifest cannot be read"),
+        (without_a_manifest, "of the frozen run frozen its manifest cannot be read"),
         (called_otherwise_by_its_manifest, "of the frozen run frozen its record or manifest"),
         (of_another_seed, "no frozen run"),
         (of_another_network, "no frozen run"),
