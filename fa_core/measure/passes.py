@@ -26,7 +26,6 @@ from fa_core.measure.graph import (
     has_functions,
     reachable,
 )
-from fa_core.measure.guess import left_out
 from fa_core.measure.hooks import plain_logits
 from fa_core.measure.isolate import (
     Device,
@@ -37,6 +36,7 @@ from fa_core.measure.isolate import (
     eval_mode,
     to_float64,
 )
+from fa_core.measure.left_out import left_out
 from fa_core.measure.loss import CE, Loss, LossChoice, check_loss, settled
 from fa_core.measure.norms import Flattening, Signal, agree, check_states, each
 from fa_core.measure.proven_credit import CreditProof

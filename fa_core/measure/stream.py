@@ -21,11 +21,15 @@ from torch.autograd.graph import GradientEdge
 from fa_core.errors import MeasureError, TapError
 from fa_core.measure.batch_input import IGNORED
 from fa_core.measure.flow import ROOT, Flow, Operation, behind, dominators, entries, path_to
+from fa_core.measure.hooks import READS
 from fa_core.measure.isolate import Inputs, RngState, first_of, select_samples
 from fa_core.measure.norms import agree, wrong_axis
 
 _AFFINE = re.compile("_?(add|sub|mul|div|clamp|clamp_min|clone|to_copy|copy)_?")
 _SCALING = re.compile("(mul|div)_?")
+
+_PASSIVE = re.compile("pool|dropout|add|index|gather|take|select|clone|copy|as_strided")
+"""Operations on one state that change none of its entries but by a number."""
 
 
 @dataclass(frozen=True)
@@ -358,9 +362,25 @@ def module_of(flow: Flow, node: int) -> str:
     return flow.calls[call].name if call >= 0 else ""
 
 
+def name_of(flow: Flow, node: int) -> str:
+    """The module that gives or reads a state; "" without one."""
+    named = [call for call in flow.calls if call.name]
+    gives = [call.name for call in named if call.gave == node]
+    return next(chain(gives, (f"{call.name}{READS}" for call in named if call.read == node)), "")
+
+
 def is_scaling(operation: Operation) -> bool:
     """Whether an operation multiplies or divides."""
     return bool(_SCALING.fullmatch(operation.name))
+
+
+def acts(flow: Flow, start: int, stop: int) -> bool:
+    """Whether something other than selections, pools or dropout lies between two operations."""
+    for node in behind(flow, [stop], {start}) - {start}:
+        one = flow.operations[node]
+        if one.weighted or one.reads[1:] or not _PASSIVE.search(one.name):
+            return True
+    return False
 
 
 Places: TypeAlias = Mapping[int, tuple[int, str]]

@@ -26,14 +26,7 @@ from fa_core.measure.gradients import (
     selects_features,
 )
 from fa_core.measure.graph import read_in_another_form
-from fa_core.measure.guess import (
-    in_lists,
-    left_out,
-    name_of,
-    no_guess,
-    possible_taps,
-    read_outside,
-)
+from fa_core.measure.guess import in_lists, no_guess, possible_taps
 from fa_core.measure.hooks import (
     READS,
     described,
@@ -45,8 +38,9 @@ from fa_core.measure.hooks import (
     tapped,
 )
 from fa_core.measure.isolate import Inputs, call_model, detached_inputs
+from fa_core.measure.left_out import left_out, read_outside
 from fa_core.measure.norms import Flattening
-from fa_core.measure.stream import Merges, Stream, module_of, no_stream, prove
+from fa_core.measure.stream import Merges, Stream, module_of, name_of, no_stream, prove
 from fa_core.report.numbers import listed
 
 StreamFunction: TypeAlias = Callable[[nn.Module, Any], tuple[Tensor, Sequence[Tensor]]]
