@@ -89,9 +89,7 @@ def _states(flow: Flow, logits: int) -> list[int]:
         path = path_to(merges.above, logits)
         beside = sum(node in merges for node in used - set(path))
         blocks = [] if _has_trunks(flow, merges, path) else blocks_on(flow, merges, path)
-        states = {block.read for block in blocks} | {block.gave for block in blocks[-1:]}
-        states |= {a.gave for a, b in pairwise(blocks) if acts(flow, a.gave, b.read)}
-        found.append((beside, sorted(states)))
+        found.append((beside, [*states_around(flow, blocks)]))
     # the other sources are side inputs of the longest stream
     return min(found, key=lambda one: (one[0], -len(one[1])))[1] if found else []
 
@@ -102,13 +100,32 @@ class Block:
 
     Attributes:
         read: the state before it.
+        adds: its last sum; of one without, the state behind it; of a row, its last layer.
         gave: the state behind it.
         call: its call; `NO_CALL` if no module of a list runs it.
     """
 
     read: int
+    adds: int
     gave: int
     call: Call
+
+
+def states_around(flow: Flow, blocks: Iterable[Block]) -> dict[int, int]:
+    """The states around blocks, and from which operation on a tap may stand for each.
+
+    What lies behind a block's sum in every block may be left out. Where something acts between what
+    a block gives and what the next one reads, these are two states.
+    """
+    begins: dict[int, int] = {}
+    for block in blocks:
+        last, begin = next(reversed(begins.items()), (ROOT, ROOT))
+        if not begins or acts(flow, last, block.read):
+            begin = block.read
+        else:
+            del begins[last]
+        begins |= {block.read: begin, block.gave: block.adds}
+    return begins
 
 
 def blocks_on(
@@ -153,10 +170,14 @@ def blocks_on(
             read = (outer or between)[-1]
             if flow.origin(read) not in forks:
                 read = max(start, merges.before_norm(read))
-        blocks.append(Block(read, gave, call))
+        blocks.append(Block(read, node, gave, call))
         start = gave
-    row = pairwise(_read_by_layers(flow, merges, path, tapped))
-    return blocks or [Block(*states, NO_CALL) for states in row]
+    if blocks:
+        return blocks
+    for start, end in pairwise(_read_by_layers(flow, merges, path, tapped)):
+        layers = flow.layers(behind(flow, [end], {start}))
+        blocks.append(Block(start, max(layers, default=end), end, NO_CALL))
+    return blocks
 
 
 def _ends(

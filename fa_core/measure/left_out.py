@@ -11,7 +11,15 @@ from itertools import chain, pairwise
 from torch import Tensor
 
 from fa_core.measure.flow import Call, Flow, behind, dominators, partly_read, path_to
-from fa_core.measure.guess import NO_CALL, UNNAMED, Block, blocks_on, elements_around, list_of
+from fa_core.measure.guess import (
+    NO_CALL,
+    UNNAMED,
+    Block,
+    blocks_on,
+    elements_around,
+    list_of,
+    states_around,
+)
 from fa_core.measure.stream import Merges, Proof, acts, is_scaling, module_of, name_of
 
 
@@ -32,17 +40,13 @@ def left_out(flow: Flow, proof: Proof, hidden: Sequence[Tensor]) -> list[str]:
     sums = [node for node in sorted(before) if node in whole]
     apart = [module_of(flow, node) for node in sums if flow.is_activation(whole.above[node])]
     apart += _apart(flow, proof, allows_stem=not sums)
-    nodes = chain(*((block.read, block.gave) for block in blocks))
-    missing = [node for node in nodes if not _is_tapped(flow, merges, taps, node, blocks)]
+    missing = [*_untapped(flow, merges, taps, blocks)]
     missing += _plain(flow, merges, taps, blocks, tapped)
     beside = last.difference(path)
     missing += [node for node in sorted(beside) if node in merges and merges.skips(node)]
     if _ends_in_norm(merges if taps[1:] else whole, taps[1:] or taps, blocks):
         apart.append("what the final norm reads")
-    elif blocks and not missing and any(map(merges.__contains__, path)):
-        # an activation that follows the last sum alone may hide what that gives
-        end = flow.origin(blocks[-1].gave)
-        missing += [end] * (end not in taps and end < taps[-1] and acts(flow, end, taps[-1]))
+        missing = [node for node in missing if flow.origin(node) != flow.origin(blocks[-1].gave)]
     names = [*(name_of(flow, node) for node in missing), *apart]
     names += _in_part(flow, whole, proof, hidden)
     return list(dict.fromkeys(name or UNNAMED for name in names))
@@ -141,26 +145,27 @@ def read_outside(flow: Flow, proof: Proof) -> list[str]:
     return [name_of(flow, node) or UNNAMED for node, step in rows if step in (0, len(states))]
 
 
-def _is_tapped(
-    flow: Flow, merges: Merges, taps: Sequence[int], node: int, blocks: Sequence[Block]
-) -> bool:
-    """Whether a tap is what a block reads or gives."""
-    place = bisect_left(taps, node)
-    is_first = node == blocks[0].read
-    if is_first and blocks[0].call is not NO_CALL:
-        return flow.origin(node) in taps
-    # a tap may end a block at its sum; a final norm is looked for by itself
-    # a row's first layer alone may be tapped in front of its activation
-    return not all(
-        _changes(
-            flow,
-            merges,
-            min(node, tap),
-            max(node, tap),
-            tap == taps[-1] or (tap <= node) != is_first,
-        )
-        for tap in taps[max(place - 1, 0) : place + 1]
-    )
+def _untapped(
+    flow: Flow, merges: Merges, taps: Sequence[int], blocks: Sequence[Block]
+) -> Iterable[int]:
+    """The states around blocks that no tap is, up to what acts on none (see `acts`).
+
+    The first one is to be h_0 itself, in a row of layers up to activations.
+    """
+    for place, (node, begin) in enumerate(states_around(flow, blocks).items()):
+        is_first, end = not place, flow.origin(node)
+        if is_first and blocks[0].call is not NO_CALL:
+            alike = (tap == end for tap in taps)
+        elif is_first:
+            alike = (not _changes(flow, merges, *sorted((tap, end))) for tap in taps[:1])
+        else:
+            near = bisect_left(taps, end)
+            alike = (
+                begin <= tap <= end or not acts(flow, *sorted((tap, end)))
+                for tap in taps[max(near - 1, 0) : near + 1]
+            )
+        if not any(alike):
+            yield node
 
 
 def _tapped(flow: Flow, taps: Sequence[int]) -> list[Call]:
@@ -174,13 +179,13 @@ def _tapped(flow: Flow, taps: Sequence[int]) -> list[Call]:
     return found
 
 
-def _changes(flow: Flow, merges: Merges, start: int, stop: int, only_blocks: bool = False) -> bool:
+def _changes(flow: Flow, merges: Merges, start: int, stop: int) -> bool:
     """Whether weights, a norm or a factor change a state on the way to another one."""
     for node in filter(start.__lt__, behind(flow, [stop], {start})):
         one = flow.operations[node]
         # a mean that is taken off is smaller
         adds = one.adds and all(flow.operations[read].size == one.size for read in one.reads)
         scales = one.weighted or is_scaling(one) or merges.is_norm(node)
-        if adds or one.is_product or node in merges or (scales and not only_blocks):
+        if adds or scales or node in merges:
             return True
     return False
