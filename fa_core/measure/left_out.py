@@ -20,16 +20,19 @@ from fa_core.measure.guess import (
     list_of,
     states_around,
 )
-from fa_core.measure.stream import Merges, Proof, acts, is_scaling, module_of, name_of
+from fa_core.measure.stream import Merges, Proof, acts, module_of, name_of
 
 
-def left_out(flow: Flow, proof: Proof, hidden: Sequence[Tensor]) -> list[str]:
-    """The blocks and states of the stream that the taps leave out; [] for all of it.
+def left_out(flow: Flow, proof: Proof, hidden: Sequence[Tensor]) -> dict[str, str]:
+    """The blocks and states of the stream that the taps leave out; {} for all of it.
 
     Args:
         flow: the pass.
         proof: of its taps.
         hidden: h_0..h_L.
+
+    Returns:
+        What is said of each, and the module that gives or reads it; "" for none.
     """
     taps = list(map(flow.origin, proof.states))
     merges, whole = Merges(flow, taps[:1]), Merges(flow, flow.sources)
@@ -40,19 +43,25 @@ def left_out(flow: Flow, proof: Proof, hidden: Sequence[Tensor]) -> list[str]:
     sums = [node for node in sorted(before) if node in whole]
     apart = [module_of(flow, node) for node in sums if flow.is_activation(whole.above[node])]
     apart += _apart(flow, proof, allows_stem=not sums)
-    missing = [*_untapped(flow, merges, taps, blocks)]
+    missing = [*_untapped(flow, taps, blocks)]
     missing += _plain(flow, merges, taps, blocks, tapped)
     beside = last.difference(path)
     missing += [node for node in sorted(beside) if node in merges and merges.skips(node)]
+    final = {}
     if _ends_in_norm(merges if taps[1:] else whole, taps[1:] or taps, blocks):
-        apart.append("what the final norm reads")
-        missing = [node for node in missing if flow.origin(node) != flow.origin(blocks[-1].gave)]
+        final = {"what the final norm reads": ""}
+        read = {block.gave for block in blocks[-1:]}
+        missing = [node for node in missing if node not in read]
     names = [*(name_of(flow, node) for node in missing), *apart]
-    names += _in_part(flow, whole, proof, hidden)
-    return list(dict.fromkeys(name or UNNAMED for name in names))
+    return said_of(names) | final | dict(_in_part(flow, proof, hidden))
 
 
-def _in_part(flow: Flow, merges: Merges, proof: Proof, hidden: Sequence[Tensor]) -> Iterable[str]:
+def said_of(names: Iterable[str]) -> dict[str, str]:
+    """What is said of states that are left out, and their modules, "" for a state of none."""
+    return {name or UNNAMED: name for name in names}
+
+
+def _in_part(flow: Flow, proof: Proof, hidden: Sequence[Tensor]) -> Iterable[tuple[str, str]]:
     """What is handed on in part between two states, beside what else changes there.
 
     The norms of such states do not compare. One token of several is measured of all states, or
@@ -65,11 +74,12 @@ def _in_part(flow: Flow, merges: Merges, proof: Proof, hidden: Sequence[Tensor])
         alike = [node for node in inside if flow.operations[node].size == h.numel() > other.numel()]
         is_token = (h.dim(), other.dim()) == (3, 2)
         sizes = f"(h_{l} is {[*h.shape[1:]]}, h_{l + 1} {[*other.shape[1:]]})"
-        if alike and not is_token and _changes(flow, merges, start, end):
-            yield f"{name_of(flow, max(alike)) or UNNAMED} in part {sizes}"
+        if alike and not is_token and acts(flow, start, end):
+            name = name_of(flow, max(alike))
+            yield f"{name or UNNAMED} in part {sizes}", name
         path = path_to(dominators(flow, [start]), end) if h.numel() < other.numel() else ()
         if any(_repeats(flow, node) for node in path if node > start):
-            yield f"what is repeated between two states {sizes}"
+            yield f"what is repeated between two states {sizes}", ""
 
 
 def _repeats(flow: Flow, node: int) -> bool:
@@ -136,35 +146,29 @@ def _kind(call: Call) -> tuple[str, str, bool]:
 
 
 def read_outside(flow: Flow, proof: Proof) -> list[str]:
-    """What layers outside of h_0..h_L read, through which everything flows.
+    """What gives or reads what layers outside of h_0..h_L read, through which everything flows.
 
     The first, the stem, and the last, the readout, do not count.
     """
     whole, states = Merges(flow, flow.sources), proof.states
     rows = _of_one_step(flow, whole, path_to(whole.above, proof.logits), states)
-    return [name_of(flow, node) or UNNAMED for node, step in rows if step in (0, len(states))]
+    return [name_of(flow, node) for node, step in rows if step in (0, len(states))]
 
 
-def _untapped(
-    flow: Flow, merges: Merges, taps: Sequence[int], blocks: Sequence[Block]
-) -> Iterable[int]:
+def _untapped(flow: Flow, taps: Sequence[int], blocks: Sequence[Block]) -> Iterable[int]:
     """The states around blocks that no tap is, up to what acts on none (see `acts`).
 
-    The first one is to be h_0 itself, in a row of layers up to activations.
+    The first is to be a tap up to copies; in a row of layers, what lies behind a layer is one.
     """
-    for place, (node, begin) in enumerate(states_around(flow, blocks).items()):
-        is_first, end = not place, flow.origin(node)
-        if is_first and blocks[0].call is not NO_CALL:
-            alike = (tap == end for tap in taps)
-        elif is_first:
-            alike = (not _changes(flow, merges, *sorted((tap, end))) for tap in taps[:1])
-        else:
-            near = bisect_left(taps, end)
-            alike = (
-                begin <= tap <= end or not acts(flow, *sorted((tap, end)))
-                for tap in taps[max(near - 1, 0) : near + 1]
-            )
-        if not any(alike):
+    for node, begin in states_around(flow, blocks).items():
+        end, is_first = flow.origin(node), node == blocks[0].read
+        if is_first and blocks[0].call is NO_CALL:
+            begin, is_first = max(flow.layers(behind(flow, [end])), default=end), False
+        near = bisect_left(taps, end)
+        if not any(
+            min(begin, end) <= tap <= end or not (is_first or acts(flow, *sorted((tap, end))))
+            for tap in taps[max(near - 1, 0) : near + 1]
+        ):
             yield node
 
 
@@ -177,15 +181,3 @@ def _tapped(flow: Flow, taps: Sequence[int]) -> list[Call]:
         if is_tapped and {gave}.issuperset({*taps} & {*range(call.begin, call.end)}):
             found.append(call)
     return found
-
-
-def _changes(flow: Flow, merges: Merges, start: int, stop: int) -> bool:
-    """Whether weights, a norm or a factor change a state on the way to another one."""
-    for node in filter(start.__lt__, behind(flow, [stop], {start})):
-        one = flow.operations[node]
-        # a mean that is taken off is smaller
-        adds = one.adds and all(flow.operations[read].size == one.size for read in one.reads)
-        scales = one.weighted or is_scaling(one) or merges.is_norm(node)
-        if adds or scales or node in merges:
-            return True
-    return False
