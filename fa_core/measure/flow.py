@@ -261,12 +261,6 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             node = self.operations[node].reads[0]
         return node
 
-    def unrepeated(self, node: int) -> int:
-        """Walk back through copies and repeats."""
-        while (one := self.operations[node]).is_copy or one.name in ("expand", "repeat"):
-            node = one.reads[0]
-        return node
-
     def _operation(self, name: str, read: list[Tensor], given: Tensor, size: int) -> int:
         """Append an operation; ROOT if what it reads is no function of the input."""
         found = [(tensor, self.made(tensor)) for tensor in read]
