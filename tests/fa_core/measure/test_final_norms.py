@@ -43,7 +43,7 @@ WRITTEN = {
     "a power": lambda h, square, w: h * torch.pow(square, -0.5) * (1.0 + w),
     "one group": lambda h, square, w: F.group_norm(h.flatten(0, 1), 1).view_as(h) * (1.0 + w),
     "an instance norm": lambda h, square, w: F.instance_norm(h),
-    "neighbours": lambda h, square, w: F.local_response_norm(h, 3) * (1.0 + w),
+    "neighbours": lambda h, square, w: F.local_response_norm(h, 3),
     "a clip": lambda h, square, w: torch.where(square > 1e-3, h * square.rsqrt(), h),
     "rows": lambda h, square, w: torch.stack([row / row.norm() for row in h]),
     "norms of rows": lambda h, square, w: torch.stack([F.rms_norm(row, row.shape) for row in h]),
