@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
 from typing import NamedTuple
@@ -23,6 +23,7 @@ from fa_core.measure.norms import (
     FLATTENED,
     PER_TOKEN,
     Flattening,
+    agree,
     check_states,
     check_tokens,
     each,
@@ -60,6 +61,9 @@ from fa_core.report.quantities import JUDGED
 FEWEST_PREDICTIONS = 20
 """With fewer predictions, there is no note if all are of one class."""
 
+
+CONSTANT = "all samples have the same logits up to rounding: (c) may be of it, and cannot pass"
+"""What is said of logits that do not depend on the input."""
 
 MEAN_ERROR_BATCHES = 4
 """Batches that take a second backward pass, for the mean error's part of (c)."""
@@ -158,6 +162,7 @@ class Accumulator:
         self._decide_at = decide_at
         self._flattening = Flattening(FLATTENED)
         self._names: list[str] = []
+        self._constant = False
         self.facts: Json = {}
         self._dtype = ""
         self._norms: list[_Norms] = []
@@ -254,7 +259,11 @@ class Accumulator:
     def _drift(self) -> Drift:
         """(c) so far, with a wider interval where it is looked at several times."""
         z = Z_OF_ONE if self._decide_at is None else Z_OF_LOOKS
-        return drift(self._batch_means(), z=z)
+        found = drift(self._batch_means(), z=z)
+        if found.interval is None or not self._constant:
+            return found
+        # gradients of rounding have no direction in common
+        return replace(found, interval=(found.interval[0], 1.0), note=CONSTANT)
 
     def _holds_ceiling(self, found: Drift) -> bool:
         """Whether the interval leaves open on which side of `decide_at` (c) lies."""
@@ -329,6 +338,8 @@ class Accumulator:
         return len(self._means) < self._norm_batches
 
     def _begin(self, done: Pass) -> None:
+        logits = done.logits.flatten(0, -2) + 1.0
+        self._constant = agree(logits[:1].expand_as(logits), logits, ulps=4)
         batch_size = len(done.logits)
         self._names = done.names
         self._dtype = done.dtype

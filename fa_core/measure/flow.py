@@ -31,7 +31,7 @@ _NOWHERE = -(2**40)
 ROOT = -1
 """In place of an operation or a call where there is none: the origin of all sources."""
 
-_COPIES = re.compile("clone|_to_copy|copy_?|(select|slice|view)_copy|as_strided_")
+_COPIES = re.compile("clone|_to_copy|copy_?|(select|slice|view)_copy|as_strided_|roll|flip")
 _LOOKUPS = re.compile("embedding.*|index|index_select|gather|take|masked_select")
 _SUMS = re.compile("_?(add|sub|rsub|lerp|addcmul|addcdiv|addmm|addmv|baddbmm|addbmm|index_add)_?")
 _PRODUCTS = re.compile(".*(mm|mv|conv|linear|matmul|rnn|lstm|gru|::).*")
@@ -77,6 +77,7 @@ class Operation:
 
     @property
     def is_copy(self) -> bool:
+        """Whether it gives the entries of one result, in any order."""
         return len(self.reads) == 1 and bool(_COPIES.fullmatch(self.name))
 
 
@@ -258,12 +259,6 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Walk back through copies, to the first known or other operation."""
         while node != ROOT and node not in known and self.operations[node].is_copy:
             node = self.operations[node].reads[0]
-        return node
-
-    def unrepeated(self, node: int) -> int:
-        """Walk back through copies and repeats."""
-        while (one := self.operations[node]).is_copy or one.name in ("expand", "repeat"):
-            node = one.reads[0]
         return node
 
     def _operation(self, name: str, read: list[Tensor], given: Tensor, size: int) -> int:

@@ -6,33 +6,24 @@ sums, they are what each layer by weights reads. See `fa_core.measure.stream` fo
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, pairwise, permutations, takewhile
 
-from torch import Tensor, nn
+from torch import nn
 
 from fa_core.errors import TapError
-from fa_core.measure.flow import ROOT, Call, Flow, behind, dominators, partly_read, path_to
+from fa_core.measure.flow import ROOT, Call, Flow, behind, path_to
 from fa_core.measure.hooks import READS, match_modules, pattern_of, plain_logits
 from fa_core.measure.isolate import Inputs
-from fa_core.measure.stream import (
-    Merges,
-    Proof,
-    is_scaling,
-    module_of,
-)
+from fa_core.measure.stream import Merges, acts
 
-_NO_CALL = Call("", "", nn.Module(), ROOT, begin=2**40, read=ROOT)
+NO_CALL = Call("", "", nn.Module(), ROOT, begin=2**40, read=ROOT)
+"""Of a block that no module of a list runs."""
 
-_UNNAMED = "a state without a name"
-
-_PASSIVE = re.compile("pool|dropout|add|index|gather|take|select|clone|copy|as_strided")
-"""Operations on one state that change none of its entries but by a number."""
+UNNAMED = "a state without a name"
 
 _DEEP = 3
 """Layers one after the other that make a branch a trunk of its own."""
@@ -72,193 +63,6 @@ def possible_taps(model: nn.Module, x: Inputs) -> list[list[str]]:
     ]
 
 
-def left_out(flow: Flow, proof: Proof, hidden: Sequence[Tensor]) -> list[str]:
-    """The blocks and states of the stream that the taps leave out; [] for all of it.
-
-    Args:
-        flow: the pass.
-        proof: of its taps.
-        hidden: h_0..h_L.
-    """
-    taps = list(map(flow.origin, proof.states))
-    merges, whole = Merges(flow, taps[:1]), Merges(flow, flow.sources)
-    path = path_to(merges.above, proof.logits)
-    tapped = _tapped(flow, taps)
-    blocks = _blocks_on(flow, merges, path, tapped)
-    before, last, _ = proof.outer
-    sums = [node for node in sorted(before) if node in whole]
-    apart = [module_of(flow, node) for node in sums if flow.is_activation(whole.above[node])]
-    apart += _apart(flow, proof, allows_stem=not sums)
-    nodes = chain(*((block.read, block.gave) for block in blocks))
-    missing = [node for node in nodes if not _is_tapped(flow, merges, taps, node, blocks)]
-    missing += _plain(flow, merges, taps, blocks, tapped)
-    beside = last.difference(path)
-    missing += [node for node in sorted(beside) if node in merges and merges.skips(node)]
-    if _ends_in_norm(merges if taps[1:] else whole, taps[1:] or taps, blocks):
-        apart.append("what the final norm reads")
-    elif blocks and not missing and any(map(merges.__contains__, path)):
-        # an activation that follows the last sum alone may hide what that gives
-        end = flow.origin(blocks[-1].gave)
-        missing += [end] * (end not in taps and end < taps[-1] and _acts(flow, end, taps[-1]))
-    names = [*(name_of(flow, node) for node in missing), *apart]
-    names += _in_part(flow, whole, proof, hidden)
-    return list(dict.fromkeys(name or _UNNAMED for name in names))
-
-
-def _in_part(flow: Flow, merges: Merges, proof: Proof, hidden: Sequence[Tensor]) -> Iterable[str]:
-    """What is handed on in part between two states, beside what else changes there.
-
-    The norms of such states do not compare. One token of several is measured of all states, or
-    refused (see `pooled`).
-    """
-    partly = partly_read(flow, behind(flow, [proof.logits]))
-    for l, (h, other) in enumerate(pairwise(hidden)):
-        start, end = proof.states[l : l + 2]
-        inside = behind(flow, [end], {start}) & partly
-        alike = [node for node in inside if flow.operations[node].size == h.numel() > other.numel()]
-        is_token = (h.dim(), other.dim()) == (3, 2)
-        sizes = f"(h_{l} is {[*h.shape[1:]]}, h_{l + 1} {[*other.shape[1:]]})"
-        if alike and not is_token and _changes(flow, merges, start, end):
-            yield f"{name_of(flow, max(alike)) or _UNNAMED} in part {sizes}"
-        path = path_to(dominators(flow, [start]), end) if h.numel() < other.numel() else ()
-        if any(_repeats(flow, node) for node in path if node > start):
-            yield f"what is repeated between two states {sizes}"
-
-
-def _repeats(flow: Flow, node: int) -> bool:
-    """Whether an operation gives entries of another one several times; zeros at edges are none."""
-    one = flow.operations[node]
-    is_passive = one.weighted or one.reads[1:] or "pad" in one.name
-    return not is_passive and flow.operations[one.reads[0]].size < one.size
-
-
-def _ends_in_norm(merges: Merges, taps: Sequence[int], blocks: Iterable[_Block]) -> bool:
-    """Whether a norm behind all blocks gives the last tap, but not all others of its kind."""
-    *others, last = map(merges.norms, taps)
-    alike = [len(other) for other in others if (other[-1] in merges) == (last[-1] in merges)]
-    # what reads a norm's output in a row may be a pool's weights
-    is_behind = all(last[0] in (one.read, max(one.gave, last[0])) for one in blocks)
-    return is_behind and len(last) > min(alike, default=1)
-
-
-def _plain(
-    flow: Flow,
-    merges: Merges,
-    taps: Sequence[int],
-    blocks: Iterable[_Block],
-    tapped: Iterable[Call],
-) -> Iterable[int]:
-    """What plain layers behind others of one step read, in no block and no list of steps."""
-    known = [range(block.read + 1, block.gave + 1) for block in blocks]
-    steps = [call for call in tapped if {*map(flow.origin, (call.read, call.gave))} <= {*taps}]
-    alike = Counter(call.pattern for call in steps)
-    known += [range(call.begin, call.end) for call in steps if alike[call.pattern] > 1]
-    inside = set(path_to(merges.above, taps[-1])).difference(*known)
-    return [node for node, step in _of_one_step(flow, merges, inside, taps) if step]
-
-
-def _of_one_step(
-    flow: Flow, merges: Merges, nodes: Iterable[int], taps: Sequence[int]
-) -> Iterable[tuple[int, int]]:
-    """What layers behind others of the same step between taps read, and the places of the steps."""
-    place = partial(bisect_left, taps)
-    for one, other in pairwise(flow.layers(nodes)):
-        if place(one) == place(other):
-            yield merges.before_norm(flow.origin(merges.above[other])), place(other)
-
-
-def _apart(flow: Flow, proof: Proof, allows_stem: bool) -> Iterable[str]:
-    """The modules outside of h_0..h_L, in part or whole, of lists that have layers inside.
-
-    The first layer of all may be the stem, and the one that gives the logits the readout.
-    """
-    outer = set().union(*proof.outer)
-    layers = flow.layers(behind(flow, [proof.logits]))
-    lists = dict(zip(layers, _elements_around(flow, layers), strict=True))
-    inside = {_kind(call) for node in layers if node not in outer for call in lists[node]}
-    size = flow.operations[proof.logits].size
-    readout = [node for node in layers[-1:] if flow.operations[node].size == size]
-    allowed = set(chain(*(lists[node] for node in layers[:allows_stem] + readout)))
-    found = chain(*(lists[node] for node in layers if node in outer))
-    return [call.name for call in found if _kind(call) in inside and call not in allowed]
-
-
-def _kind(call: Call) -> tuple[str, str, bool]:
-    """The list of a member: of modules, or of single layers."""
-    return _list(call), call.pattern, any(call.module.children())
-
-
-def read_outside(flow: Flow, proof: Proof) -> list[str]:
-    """What layers outside of h_0..h_L read, through which everything flows.
-
-    The first, the stem, and the last, the readout, do not count.
-    """
-    whole, states = Merges(flow, flow.sources), proof.states
-    rows = _of_one_step(flow, whole, path_to(whole.above, proof.logits), states)
-    return [name_of(flow, node) or _UNNAMED for node, step in rows if step in (0, len(states))]
-
-
-def _is_tapped(
-    flow: Flow, merges: Merges, taps: Sequence[int], node: int, blocks: Sequence[_Block]
-) -> bool:
-    """Whether a tap is what a block reads or gives."""
-    place = bisect_left(taps, node)
-    is_first = node == blocks[0].read
-    if is_first and blocks[0].call is not _NO_CALL:
-        return flow.origin(node) in taps
-    # a tap may end a block at its sum; a final norm is looked for by itself
-    # a row's first layer alone may be tapped in front of its activation
-    return not all(
-        _changes(
-            flow,
-            merges,
-            min(node, tap),
-            max(node, tap),
-            tap == taps[-1] or (tap <= node) != is_first,
-        )
-        for tap in taps[max(place - 1, 0) : place + 1]
-    )
-
-
-def _tapped(flow: Flow, taps: Sequence[int]) -> list[Call]:
-    """The calls that give states but h_0, or read and change some, with none inside."""
-    found = []
-    for call in flow.calls:
-        gave, read = flow.origin(call.gave), flow.origin(call.read)
-        is_tapped = gave in taps[1:] or (read in taps[:-1] and any(call.module.children()))
-        if is_tapped and {gave}.issuperset({*taps} & {*range(call.begin, call.end)}):
-            found.append(call)
-    return found
-
-
-def name_of(flow: Flow, node: int) -> str:
-    """The module that gives or reads a state; "" without one."""
-    named = [call for call in flow.calls if call.name]
-    gives = [call.name for call in named if call.gave == node]
-    return next(chain(gives, (f"{call.name}{READS}" for call in named if call.read == node)), "")
-
-
-def _acts(flow: Flow, start: int, stop: int) -> bool:
-    """Whether something other than selections, pools or dropout lies between two operations."""
-    for node in behind(flow, [stop], {start}) - {start}:
-        one = flow.operations[node]
-        if one.weighted or one.reads[1:] or not _PASSIVE.search(one.name):
-            return True
-    return False
-
-
-def _changes(flow: Flow, merges: Merges, start: int, stop: int, only_blocks: bool = False) -> bool:
-    """Whether weights, a norm or a factor change a state on the way to another one."""
-    for node in filter(start.__lt__, behind(flow, [stop], {start})):
-        one = flow.operations[node]
-        # a mean that is taken off is smaller
-        adds = one.adds and all(flow.operations[read].size == one.size for read in one.reads)
-        scales = one.weighted or is_scaling(one) or merges.is_norm(node)
-        if adds or one.is_product or node in merges or (scales and not only_blocks):
-            return True
-    return False
-
-
 def no_guess(model: nn.Module, why: str, taps: Sequence[str] = ()) -> TapError:
     """The error for a network whose stream is not found, but for a part of it."""
     part = f"to measure that part alone: --taps '{','.join(taps)}'; else " if taps else ""
@@ -284,32 +88,49 @@ def _states(flow: Flow, logits: int) -> list[int]:
             continue
         path = path_to(merges.above, logits)
         beside = sum(node in merges for node in used - set(path))
-        blocks = [] if _has_trunks(flow, merges, path) else _blocks_on(flow, merges, path)
-        states = {block.read for block in blocks} | {block.gave for block in blocks[-1:]}
-        states |= {a.gave for a, b in pairwise(blocks) if _acts(flow, a.gave, b.read)}
-        found.append((beside, sorted(states)))
+        blocks = [] if _has_trunks(flow, merges, path) else blocks_on(flow, merges, path)
+        found.append((beside, [*states_around(flow, blocks)]))
     # the other sources are side inputs of the longest stream
     return min(found, key=lambda one: (one[0], -len(one[1])))[1] if found else []
 
 
 @dataclass(frozen=True)
-class _Block:
+class Block:
     """A block on a path.
 
     Attributes:
         read: the state before it.
+        adds: its last sum; of one without, the state behind it; of a row, its last layer.
         gave: the state behind it.
-        call: its call; `_NO_CALL` if no module of a list runs it.
+        call: its call; `NO_CALL` if no module of a list runs it.
     """
 
     read: int
+    adds: int
     gave: int
     call: Call
 
 
-def _blocks_on(
+def states_around(flow: Flow, blocks: Iterable[Block]) -> dict[int, int]:
+    """The states around blocks, and from which operation on a tap may stand for each.
+
+    What lies behind a block's sum in every block may be left out. Where something acts between what
+    a block gives and what the next one reads, these are two states.
+    """
+    begins: dict[int, int] = {}
+    for block in blocks:
+        last, begin = next(reversed(begins.items()), (ROOT, ROOT))
+        if not begins or acts(flow, last, block.read):
+            begin = block.read
+        else:
+            del begins[last]
+        begins |= {block.read: begin, block.gave: block.adds}
+    return begins
+
+
+def blocks_on(
     flow: Flow, merges: Merges, path: Sequence[int], tapped: Iterable[Call] = ()
-) -> list[_Block]:
+) -> list[Block]:
     """The blocks on a path: its sums, and members of their lists that have none; without these,
     from what one layer reads to what the next one reads.
     """
@@ -336,11 +157,11 @@ def _blocks_on(
         )
     }
     calls |= _without_sums(flow, merges, path, list(calls.values()))
-    blocks: list[_Block] = []
+    blocks: list[Block] = []
     start = ROOT
     for node, gave in _ends(flow, merges, path, calls).items():
         call = calls[node]
-        if blocks and call is blocks[-1].call is not _NO_CALL:
+        if blocks and call is blocks[-1].call is not NO_CALL:
             read = blocks.pop().read
         else:
             between = [each for each in path if start <= each < node]
@@ -349,10 +170,14 @@ def _blocks_on(
             read = (outer or between)[-1]
             if flow.origin(read) not in forks:
                 read = max(start, merges.before_norm(read))
-        blocks.append(_Block(read, gave, call))
+        blocks.append(Block(read, node, gave, call))
         start = gave
-    row = pairwise(_read_by_layers(flow, merges, path, tapped))
-    return blocks or [_Block(*states, _NO_CALL) for states in row]
+    if blocks:
+        return blocks
+    for start, end in pairwise(_read_by_layers(flow, merges, path, tapped)):
+        layers = flow.layers(behind(flow, [end], {start}))
+        blocks.append(Block(start, max(layers, default=end), end, NO_CALL))
+    return blocks
 
 
 def _ends(
@@ -365,7 +190,7 @@ def _ends(
     """
     tails: dict[int, list[int]] = {}
     for node, following in pairwise([*sorted(calls), path[-1] + 1]):
-        call = calls.get(following, _NO_CALL)
+        call = calls.get(following, NO_CALL)
         begins = following if call is calls[node] else min(following, call.begin)
         tails[node] = [each for each in path if node < each < begins]
     sums = [node for node in tails if node in merges]
@@ -489,7 +314,7 @@ def _is_block(flow: Flow, fork: int, join: int, inner: Iterable[int]) -> bool:
 
     Else it may be a U-Net's, whose layers are attributes of the network itself.
     """
-    around = _elements_around(flow, [join, *inner])
+    around = elements_around(flow, [join, *inner])
     calls = {*around[0], *set.intersection(*map(set, around[1:]))}
     return any(fork < call.begin <= min(inner) for call in calls)
 
@@ -505,7 +330,7 @@ def _depth(flow: Flow, fork: int, node: int) -> int:
 
 
 def _blocks(flow: Flow, merges: Merges, sums: Sequence[int]) -> list[Call]:
-    """The call of the block that each sum belongs to; `_NO_CALL` for a sum in no list of blocks.
+    """The call of the block that each sum belongs to; `NO_CALL` for a sum in no list of blocks.
 
     Of a sum that no member of a list runs, the longest that runs in its branches.
 
@@ -514,7 +339,7 @@ def _blocks(flow: Flow, merges: Merges, sums: Sequence[int]) -> list[Call]:
     adds to a whole state as it is, none with all weights' kinds of another one; but a stage, whose
     states have another size than the other stages', holds blocks.
     """
-    around = _elements_around(flow, sums)
+    around = elements_around(flow, sums)
     runs = Counter(chain(*around))
     members: dict[str, dict[str, set[type]]] = {}
     sizes: dict[str, set[int]] = {}
@@ -523,8 +348,8 @@ def _blocks(flow: Flow, merges: Merges, sums: Sequence[int]) -> list[Call]:
             adds = runs[call] == 1 and merges.skips(node)
             # an identity or a pool in place of a shortcut makes no part
             kinds = {type(one) for one in call.module.modules() if adds and [*one.parameters()]}
-            members.setdefault(_list(call), {})[call.name] = kinds
-            sizes.setdefault(_list(call), set()).add(flow.operations[node].size)
+            members.setdefault(list_of(call), {})[call.name] = kinds
+            sizes.setdefault(list_of(call), set()).add(flow.operations[node].size)
     unlike = [
         name
         for name, one in members.items()
@@ -532,19 +357,19 @@ def _blocks(flow: Flow, merges: Merges, sums: Sequence[int]) -> list[Call]:
     ]
     blocks: list[Call] = []
     for node, elements in zip(sums, around, strict=True):
-        lists = [*map(_list, elements)]
+        lists = [*map(list_of, elements)]
         while len(lists) > 1 and lists[0] in unlike and len(sizes[lists[1]]) == 1:
             del elements[0], lists[0]
         if not elements:
             fork = merges.above[node]
-            inside = chain(*_elements_around(flow, merges.way(node)))
+            inside = chain(*elements_around(flow, merges.way(node)))
             later = (call for call in inside if call.begin > fork)
             elements = sorted(later, key=lambda call: call.begin - call.end)
-        blocks.append(elements[0] if elements else _NO_CALL)
+        blocks.append(elements[0] if elements else NO_CALL)
     return blocks
 
 
-def _elements_around(flow: Flow, nodes: Iterable[int]) -> list[list[Call]]:
+def elements_around(flow: Flow, nodes: Iterable[int]) -> list[list[Call]]:
     """The calls around operations of members of lists and tied modules, the innermost first."""
     counts = Counter(call.name for call in flow.calls)
     found: list[list[Call]] = []
@@ -560,7 +385,8 @@ def _elements_around(flow: Flow, nodes: Iterable[int]) -> list[list[Call]]:
     return found
 
 
-def _list(call: Call) -> str:
+def list_of(call: Call) -> str:
+    """What holds a member of a list."""
     return call.name.rpartition(".")[0]
 
 

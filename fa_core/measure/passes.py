@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -26,7 +26,6 @@ from fa_core.measure.graph import (
     has_functions,
     reachable,
 )
-from fa_core.measure.guess import left_out
 from fa_core.measure.hooks import plain_logits
 from fa_core.measure.isolate import (
     Device,
@@ -37,6 +36,7 @@ from fa_core.measure.isolate import (
     eval_mode,
     to_float64,
 )
+from fa_core.measure.left_out import left_out
 from fa_core.measure.loss import CE, Loss, LossChoice, check_loss, settled
 from fa_core.measure.norms import Flattening, Signal, agree, check_states, each
 from fa_core.measure.proven_credit import CreditProof
@@ -303,13 +303,16 @@ class PassRunner:
         """By how much the logits that a function of taps returns for the first batch differ from
         the network's own; "" for rounding, and where the network is not called as model(x)."""
         assert self._trials, "after the first batch"
-        logits = self._trials.first.logits
-        with suppress(Exception), RngState().isolated():
-            own = plain_logits(self._model, self._trials.x)
-            by = float((logits - own).abs().max() / own.abs().max())
-            if not agree(logits, own):
-                return f"logits of the function differ from model(x)'s by {by:.2g} of the largest"
-        return ""
+        x, logits = self._trials.x, self._trials.first.logits
+        try:
+            with as_pass_failed(x, ""), RngState().isolated():
+                own = plain_logits(self._model, x)
+        except FaError:
+            return ""
+        if own.shape != logits.shape or agree(logits, own):
+            return ""
+        by = float((logits - own).abs().max() / torch.stack([logits, own]).abs().max())
+        return f"logits of the function differ from model(x)'s by {by:.2g} of the largest"
 
     def _run_both(self, batch: _Batch, own: OwnBackward) -> Pass:
         """Run the derivative of the forward, and autograd, whose backward may be custom."""

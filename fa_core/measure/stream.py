@@ -21,11 +21,16 @@ from torch.autograd.graph import GradientEdge
 from fa_core.errors import MeasureError, TapError
 from fa_core.measure.batch_input import IGNORED
 from fa_core.measure.flow import ROOT, Flow, Operation, behind, dominators, entries, path_to
+from fa_core.measure.hooks import READS
 from fa_core.measure.isolate import Inputs, RngState, first_of, select_samples
 from fa_core.measure.norms import agree, wrong_axis
 
 _AFFINE = re.compile("_?(add|sub|mul|div|clamp|clamp_min|clone|to_copy|copy)_?")
 _SCALING = re.compile("(mul|div)_?")
+_COMPARING = re.compile("[gln][et]|eq|(logical|bitwise)_.*")
+
+_PASSIVE = re.compile("pool|dropout|add|index|gather|take|select|as_strided")
+"""Operations on one state, copies aside, that change none of its entries but by a number."""
 
 
 @dataclass(frozen=True)
@@ -142,8 +147,8 @@ class Merges:
     def before_norm(self, state: int) -> int:
         """What the norm that gave a state, up to gains, shifts and copies, reads; else the state.
 
-        A norm is an operation of torch by that name, or a product or quotient of a tensor and a
-        smaller one computed from it without weights.
+        A norm is an operation of torch by that name, or has a product or quotient of a tensor and
+        what is computed, without weights, from many of its entries.
         """
         node, operations = state, self._flow.operations
         while not self.is_norm(node):
@@ -169,22 +174,27 @@ class Merges:
         return [*found, state]
 
     def is_norm(self, node: int) -> bool:
-        """Whether an operation is a norm (see `before_norm`)."""
-        operations, fork = self._flow.operations, self.above.get(node, ROOT)
-        one = operations[node]
-        # what divides may be repeated to the size of the other
-        reads = map(self._flow.unrepeated, one.reads)
-        least = min(reads, key=lambda read: operations[read].size, default=node)
-        is_less = operations[least].size < one.size
-        if "norm" in one.name:
-            return not is_less
-        if self._flow.origin(fork) in (ROOT, least) or not is_less or not is_scaling(one):
+        """Whether an operation is a norm (see `before_norm`), or joins parts that are."""
+        fork, one = self.above.get(node, ROOT), self._flow.operations[node]
+        if fork == ROOT or one.adds or self._flow.layers(way := self.way(node)):
             return False
-        # gains may lie on what is divided, no gate on what divides
-        by = behind(self._flow, [least], {fork}) - {fork}
-        return not (
-            self._flow.layers(self.way(node)) or any(operations[each].weighted for each in by)
-        )
+        return any(self._sets_size(each, fork) for each in ([node] if is_scaling(one) else way))
+
+    def _sets_size(self, node: int, fork: int) -> bool:
+        """Whether an operation is torch's norm, or scales by what it knows of many entries."""
+        operations = self._flow.operations
+        one = operations[node]
+        if "norm" in one.name:
+            return all(entries == one.size for *_, entries in one.views)
+        for read in one.reads if is_scaling(one) and one.reads[1:] else ():
+            by = [operations[each] for each in behind(self._flow, [read], {fork}) - {fork}]
+            views = ((each, entries) for each in by for *_, entries in each.views)
+            is_mask = _COMPARING.fullmatch(operations[self._flow.origin(read)].name)
+            # gains may lie on what is divided, no gate on what divides
+            is_gate = is_mask or any(each.weights for each in by)
+            if not is_gate and any(entries > each.size for each, entries in views):
+                return True
+        return False
 
 
 def prove(flow: Flow, stream: Stream) -> Proof:
@@ -270,8 +280,16 @@ def _check_links(flow: Flow, states: Sequence[int], said: Sequence[str]) -> None
             raise no_stream(f"{said[l + 1]} does not depend on {said[l]}")
         passing = met & before.keys() - {here}
         if passing:
-            earlier = said[before[max(passing)]]
-            raise no_stream(f"past {said[l]}, {said[l + 1]} depends on {earlier}")
+            earlier = max(passing)
+            stacks = any(
+                one.name == "stack" and earlier in one.reads
+                for one in map(flow.operations.__getitem__, met)
+            )
+            raise no_stream(
+                f"past {said[l]}, {said[l + 1]} depends on {said[before[earlier]]}",
+                hint="of states in one tensor (stack), a part counts as all: read each by itself"
+                * stacks,
+            )
         before[here] = l
     if met & set(flow.sources) - {here}:
         masked = " (masks may, as integers or bool)" * (len(flow.sources) > 1)
@@ -358,9 +376,26 @@ def module_of(flow: Flow, node: int) -> str:
     return flow.calls[call].name if call >= 0 else ""
 
 
+def name_of(flow: Flow, node: int) -> str:
+    """The module that gives or reads a state; "" without one."""
+    named = [call for call in flow.calls if call.name]
+    gives = [call.name for call in named if call.gave == node]
+    return next(chain(gives, (f"{call.name}{READS}" for call in named if call.read == node)), "")
+
+
 def is_scaling(operation: Operation) -> bool:
     """Whether an operation multiplies or divides."""
     return bool(_SCALING.fullmatch(operation.name))
+
+
+def acts(flow: Flow, start: int, stop: int) -> bool:
+    """Whether something other than selections, pools or dropout lies between two operations."""
+    for node in behind(flow, [stop], {start}) - {start}:
+        one = flow.operations[node]
+        is_passive = _PASSIVE.search(one.name) and not (one.weighted or one.reads[1:])
+        if not one.is_copy and not is_passive:
+            return True
+    return False
 
 
 Places: TypeAlias = Mapping[int, tuple[int, str]]

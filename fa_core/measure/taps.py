@@ -26,14 +26,7 @@ from fa_core.measure.gradients import (
     selects_features,
 )
 from fa_core.measure.graph import read_in_another_form
-from fa_core.measure.guess import (
-    in_lists,
-    left_out,
-    name_of,
-    no_guess,
-    possible_taps,
-    read_outside,
-)
+from fa_core.measure.guess import in_lists, no_guess, possible_taps
 from fa_core.measure.hooks import (
     READS,
     described,
@@ -45,8 +38,9 @@ from fa_core.measure.hooks import (
     tapped,
 )
 from fa_core.measure.isolate import Inputs, call_model, detached_inputs
+from fa_core.measure.left_out import left_out, read_outside, said_of
 from fa_core.measure.norms import Flattening
-from fa_core.measure.stream import Merges, Stream, module_of, no_stream, prove
+from fa_core.measure.stream import Merges, Stream, module_of, name_of, no_stream, prove
 from fa_core.report.numbers import listed
 
 StreamFunction: TypeAlias = Callable[[nn.Module, Any], tuple[Tensor, Sequence[Tensor]]]
@@ -393,16 +387,16 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
             continue
         outer = read_outside(flow, proof)
         # more than the blocks
-        left = left or outer * (len(outer) >= len(names))
+        left = left or said_of(outer * (len(outer) >= len(names)))
         part = in_lists(model, names)
         if not left:
             return part
         why = f"'{','.join(part)}' would leave out {listed(left)}"
         # a module whose output is tapped is left out by what it reads
-        given = [name.partition(" ")[0] for name in left]
-        given = [f"{name}{READS}" if name in names else name for name in given]
+        given = [f"{name}{READS}" if name in names else name for name in left.values()]
         at = len(tries) if taps in ways else place + 1
-        tries[at:at] = [names + added for added in (outer, given) if added]
+        more = ([*filter(None, added)] for added in (outer, given))
+        tries[at:at] = [names + added for added in more if added]
     raise no_guess(model, why, part)
 
 

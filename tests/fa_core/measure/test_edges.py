@@ -14,7 +14,7 @@ from fa_core.report.beside import backward_gain, cause_of_floor
 from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.zoo.methods import make_method
 from fa_core.zoo.models import build
-from tests.fa_core.measure.nets import Stack, batches
+from tests.fa_core.measure.nets import Block, Stack, batches
 
 NUMBER, ZERO, NAN, NOTHING = "number", "zero", "NaN", "nothing"
 
@@ -148,3 +148,19 @@ def test_a_dead_stream_a_gradient_that_does_not_arrive_and_one_class_are_said():
     assert said in str(report)
     few = diagnose(dead(), [(x[:2], y[:2]) for x, y in data], taps="embed, blocks.*")
     assert "predictions" not in few.notes
+
+
+def test_c_of_logits_that_do_not_depend_on_the_states_does_not_pass():
+    class Averages(Stack):
+        def readout(self, h):
+            return self.head(nn.functional.instance_norm(h.transpose(1, 2)).mean(2))
+
+    torch.manual_seed(0)
+    net = Averages(nn.Linear(5, 6), [Block(6, "gelu") for _ in range(3)], nn.Linear(6, 4)).double()
+    data = [(torch.randn(16, 7, 5).double(), torch.randint(4, (16,))) for _ in range(10)]
+    report = diagnose(net, data, taps="embed, blocks.*")
+    assert report.cross_batch_stability < report.thresholds.stability_drift_ceiling
+    assert report.states["c"] == "undecided"
+    assert "all samples have the same logits up to rounding: (c) may be of it" in report.notes
+    net.readout = lambda h: 1e-3 * net.head(h.mean(1))
+    assert "the same logits" not in diagnose(net, data, taps="embed, blocks.*").notes

@@ -43,6 +43,11 @@ WRITTEN = {
     "a power": lambda h, square, w: h * torch.pow(square, -0.5) * (1.0 + w),
     "one group": lambda h, square, w: F.group_norm(h.flatten(0, 1), 1).view_as(h) * (1.0 + w),
     "an instance norm": lambda h, square, w: F.instance_norm(h),
+    "neighbours": lambda h, square, w: F.local_response_norm(h, 3),
+    "a clip": lambda h, square, w: torch.where(square > 1e-3, h * square.rsqrt(), h),
+    "rows": lambda h, square, w: torch.stack([row / row.norm() for row in h]),
+    "norms of rows": lambda h, square, w: torch.stack([F.rms_norm(row, row.shape) for row in h]),
+    "a distance": lambda h, square, w: h / torch.cdist(h, torch.zeros(1, WIDTH)),
 }
 
 
@@ -61,7 +66,17 @@ def test_a_final_norm_is_found_however_it_is_written(case):
 
 @pytest.mark.parametrize(
     "written",
-    [lambda h, s, w: h * (1.0 + w), lambda h, s, w: h * h**2, lambda h, s, w: h * F.silu(h)],
+    [
+        lambda h, s, w: h * (1.0 + w),
+        lambda h, s, w: h * h**2,
+        lambda h, s, w: h * F.silu(h),
+        lambda h, s, w: h * torch.sigmoid(h),
+        lambda h, s, w: 0.5 * h * (1.0 + torch.tanh(0.8 * (h + 0.0447 * h**3))),
+        lambda h, s, w: h / (1.0 + h.abs()),
+        lambda h, s, w: h * (h >= h.kthvalue(3, -1, keepdim=True)[0]).to(h),
+        lambda h, s, w: h * torch.sigmoid(F.layer_norm(h, h.shape[-1:])),
+        lambda h, s, w: h * torch.sigmoid(h.mean(-1, keepdim=True) * (1.0 + w)),
+    ],
 )
 def test_gains_and_gates_are_no_norms(written):
     net = Classifier(norm=spelled(written))

@@ -3,16 +3,21 @@
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
 from fa_core import diagnose
 from fa_core.errors import FaError, TapError
 from fa_core.measure.flow import ROOT, Flow
+from fa_core.measure.left_out import left_out
+from fa_core.measure.stream import prove
+from fa_core.measure.taps import resolve_taps
 from tests.fa_core.measure import foreign
 from tests.fa_core.measure.foreign import CLASSES, D
 from tests.field import reference
 from tests.field.layer_nets import Alternates, ReadsOneRow
 from tests.field.residual_nets import (
     GPT,
+    CopiesFirst,
     Directions,
     Distances,
     DropsTokens,
@@ -100,6 +105,86 @@ def test_what_named_taps_leave_out_is_said(kind, taps, left):
     report = diagnose(net, reference.batches(net.x, 1), taps=taps)
     assert report.partial_stream == left
     assert {report.states[letter] for letter in "ab"}.isdisjoint({"passes"})
+
+
+def test_what_is_said_to_be_left_out_has_its_module():
+    net = ViTRegisters().double()
+    ((x, _),) = reference.batches(net.x, 1)
+    with Flow(net, x) as flow:
+        stream = resolve_taps(net, "blocks.*:in, norm:in").forward(net, x)
+    left = left_out(flow, prove(flow, stream), stream.hidden)
+    assert left == {"blocks.2 in part (h_2 is [5, 6], h_3 [3, 6])": "blocks.2"}
+
+
+class Between(CopiesFirst):
+    """Something lies behind the blocks of some places; behind the stem that of place 0."""
+
+    x = (16, 6, 5)
+
+    def __init__(self, act, *places):
+        super().__init__()
+        self.act, self.places = act, places
+
+    def states(self, x):
+        hidden = []
+        for place, step in enumerate((self.embed, *self.blocks)):
+            given = step(hidden[-1] if hidden else x)
+            hidden.append(self.act(given) if place in self.places else given)
+        return self.head(self.norm(hidden[-1]).mean(1)), hidden
+
+
+def left_between(act, *places, taps):
+    net = Between(act, *places).double().eval()
+    return diagnose(net, reference.batches(net.x, 1), taps=taps).partial_stream
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda h: h * torch.arange(6).lt(4).to(h)[:, None],
+        lambda h: functional.pad(h, (0, 0, 0, -1)),
+        torch.relu,
+        lambda h: h.clamp(-0.1, 0.1),
+        lambda h: 0.1 * h,
+        lambda h: h.cumsum(1),
+    ],
+    ids=["mask", "crop", "activation", "clamp", "factor", "sum"],
+)
+def test_what_acts_between_two_blocks_makes_two_states_of_one(act):
+    gives, reads = "embed, blocks.*", "blocks.*:in, norm:in"
+    assert left_between(act, 1, taps=gives) == "blocks.1:in"
+    assert left_between(act, 1, taps=reads) == "blocks.0"
+    assert left_between(act, 1, taps=f"{gives}, blocks.1:in") == ""
+    # behind every block it is a part of all
+    assert [left_between(act, 1, 2, 3, taps=taps) for taps in (gives, reads)] == ["", ""]
+    assert left_between(act, 0, taps=gives) == "blocks.0:in"
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda h: h.roll(1, 1),
+        lambda h: h.flip(1),
+        torch.clone,
+        lambda h: functional.dropout(h, 0.5, False),
+    ],
+    ids=["shift", "turn", "copy", "dropout"],
+)
+@pytest.mark.parametrize("taps", ["embed, blocks.*", "blocks.*:in, norm:in", None])
+def test_what_moves_a_state_as_it_is_leaves_none_out(act, taps):
+    for place in (0, 1, 3):
+        assert left_between(act, place, taps=taps) == ""
+
+
+def test_states_in_one_tensor_are_refused_with_what_to_do():
+    class Stacks(CopiesFirst):
+        def states(self, x):
+            _, hidden = super().states(x)
+            return self.head(torch.stack(hidden)[-1]), hidden
+
+    net = Stacks().double()
+    with pytest.raises(TapError, match=r"of states in one tensor \(stack\), a part counts as all"):
+        diagnose(net, reference.batches(net.x, 1), taps="start, blocks.*")
 
 
 def test_a_view_of_a_state_that_is_read_in_another_form_is_refused():

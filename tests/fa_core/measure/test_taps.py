@@ -26,16 +26,18 @@ def test_a_callable_gives_the_stream():
 def test_other_logits_of_a_function_are_said():
     net = Residual()
 
-    def scaled(by):
+    def scaled(by, plus=0.0):
         def taps(model, x):
             logits, hidden = net(x, return_hidden=True)
-            return by * logits, hidden
+            return by * logits + plus, hidden
 
         return taps
 
-    said = "logits of the function differ from model(x)'s by 0.5 of the largest"
-    assert said in diagnose(net, batches(1), taps=scaled(1.5)).notes
+    said = "logits of the function differ from model(x)'s by {} of the largest"
+    assert said.format(0.33) in diagnose(net, batches(1), taps=scaled(1.5)).notes
     assert "logits of" not in diagnose(net, batches(1), taps=scaled(1)).notes
+    net.head.weight.data.zero_()
+    assert said.format(1) in diagnose(net, batches(1), taps=scaled(1, plus=2.0)).notes
     # its own forward takes more than x
     assert "logits of" not in diagnose(nn.Bilinear(2, 2, 2), batches(1), taps=scaled(2)).notes
 
