@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 from typing import NamedTuple
@@ -263,7 +264,7 @@ class Accumulator:
         if found.interval is None or not self._constant:
             return found
         # gradients of rounding have no direction in common
-        return replace(found, interval=(found.interval[0], 1.0), note=CONSTANT)
+        return dataclasses.replace(found, interval=(found.interval[0], 1.0), note=CONSTANT)
 
     def _holds_ceiling(self, found: Drift) -> bool:
         """Whether the interval leaves open on which side of `decide_at` (c) lies."""
