@@ -34,7 +34,6 @@ from fa_core.measure.taps import Tapped, Taps, resolve_taps
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import DIAGNOSTICS
 from fa_core.report.intervals import share_interval
-from fa_core.report.numbers import joined
 from fa_core.report.provenance import LOSS, ReferencePrecision
 from fa_core.report.report_facts import DiagnosticThresholds, as_float
 
@@ -77,7 +76,7 @@ class Diagnosis:
             self.numbers,
             headline_acc=headline_acc,
             headline_acc_source=source,
-            notes=joined(notes, *self.notes),
+            notes="; ".join(filter(None, [notes, *self.notes])),
             intervals=intervals,
         )
 

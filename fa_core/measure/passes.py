@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from fa_core.errors import FaError, MeasureError, TapError, UsageError, first_line
 from fa_core.measure.batch_input import to_device
+from fa_core.measure.blocks import left_out
 from fa_core.measure.flow import Flow
 from fa_core.measure.gradients import LayerOf, Layers, Pass, backward, microbatches
 from fa_core.measure.graph import (
@@ -36,7 +37,6 @@ from fa_core.measure.isolate import (
     eval_mode,
     to_float64,
 )
-from fa_core.measure.left_out import left_out
 from fa_core.measure.loss import CE, Loss, LossChoice, check_loss, settled
 from fa_core.measure.norms import Flattening, Signal, agree, check_states, each
 from fa_core.measure.proven_credit import CreditProof

@@ -29,9 +29,6 @@ _AFFINE = re.compile("_?(add|sub|mul|div|clamp|clamp_min|clone|to_copy|copy)_?")
 _SCALING = re.compile("(mul|div)_?")
 _COMPARING = re.compile("[gln][et]|eq|(logical|bitwise)_.*")
 
-_PASSIVE = re.compile("pool|dropout|add|index|gather|take|select|as_strided")
-"""Operations on one state, copies aside, that change none of its entries but by a number."""
-
 
 @dataclass(frozen=True)
 class Stream:
@@ -386,16 +383,6 @@ def name_of(flow: Flow, node: int) -> str:
 def is_scaling(operation: Operation) -> bool:
     """Whether an operation multiplies or divides."""
     return bool(_SCALING.fullmatch(operation.name))
-
-
-def acts(flow: Flow, start: int, stop: int) -> bool:
-    """Whether something other than selections, pools or dropout lies between two operations."""
-    for node in behind(flow, [stop], {start}) - {start}:
-        one = flow.operations[node]
-        is_passive = _PASSIVE.search(one.name) and not (one.weighted or one.reads[1:])
-        if not one.is_copy and not is_passive:
-            return True
-    return False
 
 
 Places: TypeAlias = Mapping[int, tuple[int, str]]

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from fa_core.errors import TapError
+from fa_core.measure.blocks import left_out, read_outside, said_of
 from fa_core.measure.flow import Flow, path_to, recording
 from fa_core.measure.gradients import (
     Layers,
@@ -38,7 +39,6 @@ from fa_core.measure.hooks import (
     tapped,
 )
 from fa_core.measure.isolate import Inputs, call_model, detached_inputs
-from fa_core.measure.left_out import left_out, read_outside, said_of
 from fa_core.measure.norms import Flattening
 from fa_core.measure.stream import Merges, Stream, module_of, name_of, no_stream, prove
 from fa_core.report.numbers import listed

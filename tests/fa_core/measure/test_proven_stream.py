@@ -7,8 +7,8 @@ from torch.nn import functional
 
 from fa_core import diagnose
 from fa_core.errors import FaError, TapError
+from fa_core.measure.blocks import left_out
 from fa_core.measure.flow import ROOT, Flow
-from fa_core.measure.left_out import left_out
 from fa_core.measure.stream import prove
 from fa_core.measure.taps import resolve_taps
 from tests.fa_core.measure import foreign
