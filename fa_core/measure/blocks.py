@@ -308,7 +308,9 @@ def left_out(flow: Flow, proof: Proof, hidden: Sequence[Tensor]) -> dict[str, st
     tapped = _tapped(flow, taps)
     blocks = blocks_on(flow, merges, path, tapped)
     before, last, _ = proof.outer
-    sums = [node for node in sorted(before) if node in whole]
+    # what is read in parts alone is a row of time steps or gates
+    read = {each for one in flow.operations for each in {*one.reads}.difference(one.parts)}
+    sums = [node for node in sorted(before) if node in whole and whole.above[node] in read]
     apart = [module_of(flow, node) for node in sums if flow.is_activation(whole.above[node])]
     apart += _apart(flow, proof, allows_stem=not sums)
     missing = [*_untapped(flow, taps, blocks)]
@@ -318,8 +320,8 @@ def left_out(flow: Flow, proof: Proof, hidden: Sequence[Tensor]) -> dict[str, st
     final = {}
     if _ends_in_norm(merges if taps[1:] else whole, taps[1:] or taps, blocks):
         final = {"what the final norm reads": ""}
-        read = {block.gave for block in blocks[-1:]}
-        missing = [node for node in missing if node not in read]
+        ends = {block.gave for block in blocks[-1:]}
+        missing = [node for node in missing if node not in ends]
     names = [*(name_of(flow, node) for node in missing), *apart]
     return said_of(names) | final | dict(_in_part(flow, proof, hidden))
 
@@ -395,7 +397,8 @@ def _of_one_step(
 def _apart(flow: Flow, proof: Proof, allows_stem: bool) -> Iterable[str]:
     """The modules outside of h_0..h_L, in part or whole, of lists that have layers inside.
 
-    The first layer of all may be the stem, and the one that gives the logits the readout.
+    The first layer of all may be the stem, each time that it reads the input alone, and the one
+    that gives the logits the readout.
     """
     outer = set().union(*proof.outer)
     layers = flow.layers(behind(flow, [proof.logits]))
@@ -403,7 +406,10 @@ def _apart(flow: Flow, proof: Proof, allows_stem: bool) -> Iterable[str]:
     inside = {_kind(call) for node in layers if node not in outer for call in lists[node]}
     size = flow.operations[proof.logits].size
     readout = [node for node in layers[-1:] if flow.operations[node].size == size]
-    allowed = set(chain(*(lists[node] for node in layers[:allows_stem] + readout)))
+    stem = module_of(flow, layers[0])
+    runs = (node for node in layers if allows_stem and module_of(flow, node) == stem)
+    first = [node for node in runs if flow.layers(behind(flow, [node])) == [node]]
+    allowed = set(chain(*(lists[node] for node in first + readout)))
     found = chain(*(lists[node] for node in layers if node in outer))
     return [call.name for call in found if _kind(call) in inside and call not in allowed]
 

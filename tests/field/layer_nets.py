@@ -231,6 +231,39 @@ class SpikesResetInForward(Spikes):
         super().__init__(resets=True)
 
 
+class SpikesInTime(Net):
+    """Rows of layers, each over all time steps of its input: leaky sums, or a recurrent layer's."""
+
+    x = (16, 3, 5)
+
+    def __init__(self, layer=nn.Linear):
+        super().__init__()
+        options = {} if layer is nn.Linear else {"batch_first": True}
+        self.blocks = nn.ModuleList(layer(D if l else 5, D, **options) for l in range(3))
+        self.head = nn.Linear(D, C)
+
+    def over_time(self, layer, h):
+        potential, found = 0.0, []
+        for step in range(h.shape[1]):
+            potential = 0.9 * potential + layer(h[:, step])
+            found.append(potential.tanh())
+        return torch.stack(found, 1)
+
+    def states(self, x):
+        hidden = [x]
+        for layer in self.blocks:
+            hidden.append(self.over_time(layer, hidden[-1]))
+        return self.head(hidden[-1]).mean(1), hidden[1:]
+
+
+class RecurrentRows(SpikesInTime):
+    def __init__(self):
+        super().__init__(nn.GRU)
+
+    def over_time(self, layer, h):
+        return layer(h)[0]
+
+
 class NormedTwice(NormThenMean):
     """A norm behind every layer, and one more at the end."""
 

@@ -136,6 +136,8 @@ TABLE = [
     (layer.NoGradForward, ROW, "numbers", "no Γ: its own backward pass (torch.no_grad()) is cut"),
     (layer.Spikes, STATES, "refusal", "the network keeps state between calls"),
     (layer.SpikesResetInForward, STATES, "numbers", ""),
+    (layer.SpikesInTime, STATES, "numbers", "(a) passes"),
+    (layer.RecurrentRows, {"taps": "blocks.*"}, "numbers", "(a) passes"),
     (own.FeedbackNet, {}, "numbers", "own backward pass (FeedbackLinear)"),
     (own.UniformSigns, {}, "numbers", "own backward pass (FeedbackLinear)"),
     (own.ModuleHookFeedback, {}, "numbers", "own backward pass (backward hook)"),
