@@ -267,9 +267,11 @@ def _recorded_in(out: Path, may_be_there: bool) -> list[AuditRow]:
         raise UsageError("an audit is written as JSON", where=out, hint="end its name in .json")
     recorded = recorded_audits(prepared(out))
     if recorded and not may_be_there:
-        what = f"holds {count_text(len(recorded), 'measured run')} already"
-        keeping = "add --resume to go on from there, or --replace to keep that file"
-        raise UsageError(what, where=out, hint=f"{keeping} under another name")
+        raise UsageError(
+            f"holds {count_text(len(recorded), 'measured run')} already",
+            where=out,
+            hint="add --resume to go on from there, or --replace, which keeps it by another name",
+        )
     return recorded
 
 
