@@ -214,7 +214,8 @@ def test_markdown_links_the_figures_beside_it(published, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("files", "methods", "drawn", "rest"), [(25, 2, 25, 0), (30, 2, 25, 1), (3, 140, 2, 1)]
+    ("files", "methods", "drawn", "rest"),
+    [(10, 2, 10, 0), (12, 2, 10, 1), (3, 45, 2, 1), (1, 101, 0, 1)],
 )
 def test_the_figures_of_all_files_together_have_a_limit_and_the_rest_is_said(
     files, methods, drawn, rest
