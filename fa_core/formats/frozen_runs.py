@@ -98,8 +98,7 @@ def _frozen_in(folder: Path) -> Iterator[AuditRow]:
     these cannot be read; as their manifests say, with the numbers of their audits. Their sources
     are their names. One whose audit or manifest cannot be read judges none; of the latter no more
     is known."""
-    files = chain(*(folder.glob(f"*/{name}") for name in (MANIFEST, AUDIT)))
-    for run in sorted({file.parent for file in files}):
+    for run in sorted({file.parent for of in (MANIFEST, AUDIT) for file in folder.glob(f"*/{of}")}):
         name, audit = run.name, run / AUDIT
         named = row_named(name, name)
         try:

@@ -178,16 +178,14 @@ class FrozenRuns:
     def __init__(self, runs: Iterable[FrozenRun]) -> None:
         self._alike: defaultdict[bytes, dict[str, FrozenRun]] = defaultdict(dict)
         self._same_net: defaultdict[tuple[object, object], list[FrozenRun]] = defaultdict(list)
-        for run in sorted(runs, key=lambda run: run.unfit != ""):
+        for run in sorted(runs, key=lambda run: run.unfit):
             facts, alike = run.facts, self._alike[_ORDERED.encode(run.facts)]
             first = alike.setdefault(run.rule, run)
-            # of a run that judges, a second record says nothing
-            if run.source != first.source and not first.unfit:
-                if run.unfit:
-                    alike[run.rule] = run
-                elif run.acc != first.acc:
-                    unfit = f"and of {run.source}, which fits as well, the accuracies differ"
-                    alike[run.rule] = replace(first, unfit=unfit)
+            differs = run.unfit or run.acc != first.acc
+            # a second record of the same run says nothing against it
+            if differs and run.source != first.source and not first.unfit:
+                twin = f"and of {first.source}, which fits as well, the accuracies differ"
+                alike[run.rule] = replace(run, unfit=run.unfit or twin)
             self._same_net[facts.get("seed"), facts.get("arch")].append(run)
 
     def judge(self, report: Facts, rule: str, facts: Mapping[str, object]) -> Facts:
@@ -202,10 +200,10 @@ class FrozenRuns:
         """
         if not facts:
             return report
-        alike = self._alike.get(_ORDERED.encode(facts), {})
+        alike = self._alike[_ORDERED.encode(facts)]
         best = min(
-            {**self._alike.get(b"{}", {}), **alike}.values(),
-            key=lambda run: (run.rule != rule, run.rule != UNKNOWN, run.unfit != ""),
+            {**self._alike[b"{}"], **alike}.values(),
+            key=lambda run: (run.rule != rule, run.rule != UNKNOWN, run.unfit),
             default=None,
         )
         if best and not best.unfit:
@@ -213,11 +211,11 @@ class FrozenRuns:
         same = self._same_net.get((facts["seed"], facts["arch"]), ())
         near = sorted(same, key=lambda run: run.rule != rule)[:_AT_MOST]
         differing = ((run.rule != rule, *_difference(run, facts)) for run in near)
-        none = (
+        why = (
             f"no frozen run{GIVE_ONE}: none of {facts['arch']}, seed {facts['seed']}, "
             "can be read here or beside it"
         )
-        *_, why = min(differing, default=(none,))
+        *_, why = min(differing, default=(why,))
         if best:
             why = (
                 f"{OF_FROZEN} {best.source} {best.unfit}: "
@@ -240,9 +238,9 @@ def _judged_by(best: FrozenRun, report: Facts, rule: str, alike: Mapping[str, Fr
         provenance[OTHER_BASELINES] = others
     judged = replace(report.with_frozen_baseline(best.acc), provenance=provenance)
     paired = report.right and best.right and paired_margin(report.right, best.right)
-    if not paired:
-        return judged
-    return replace(judged, intervals={**judged.intervals, "margin_pp": paired})
+    if paired:
+        judged = replace(judged, intervals={**judged.intervals, "margin_pp": paired})
+    return judged
 
 
 def _difference(run: FrozenRun, facts: Mapping[str, object]) -> tuple[int, str]:
