@@ -174,11 +174,11 @@ CAPTIONS: Mapping[str, str] = {
 """Figure → its caption."""
 
 
-DRAWN_AT_MOST = 100
+DRAWN_AT_MOST = 80
 """Most methods with their axes, and most traces, that are drawn, which takes seconds; in a report
 of all files together, a figure of which counts as 10 methods at least."""
 
-NOT_DRAWN = "At most 100 methods with their axes, or traces, or 10 figures are drawn: not the rest."
+NOT_DRAWN = "At most 80 methods with their axes, or traces, or 8 figures are drawn: not the rest."
 _NONE = f"none. {NOT_DRAWN}"
 
 

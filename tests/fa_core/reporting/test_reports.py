@@ -215,7 +215,7 @@ def test_markdown_links_the_figures_beside_it(published, tmp_path):
 
 @pytest.mark.parametrize(
     ("files", "methods", "drawn", "rest"),
-    [(10, 2, 10, 0), (12, 2, 10, 1), (3, 45, 2, 1), (1, 101, 0, 1)],
+    [(8, 2, 8, 0), (12, 2, 8, 1), (3, 35, 2, 1), (1, 81, 0, 1)],
 )
 def test_the_figures_of_all_files_together_have_a_limit_and_the_rest_is_said(
     files, methods, drawn, rest
