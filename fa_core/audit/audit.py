@@ -37,9 +37,9 @@ from fa_core.audit.pool import OnEvent, Pool
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.files.atomic import keep_old, prepared
 from fa_core.files.decode import without
-from fa_core.files.opening import exists, real_path
+from fa_core.files.opening import exists, read_file, real_path
 from fa_core.formats import scan
-from fa_core.formats.audit_table import Journal
+from fa_core.formats.audit_table import JOURNAL, Journal
 from fa_core.formats.checkpoint_file import input_hashes, run_of
 from fa_core.formats.frozen_runs import with_baselines
 from fa_core.formats.rows import (
@@ -267,9 +267,11 @@ def _recorded_in(out: Path, may_be_there: bool) -> list[AuditRow]:
         raise UsageError("an audit is written as JSON", where=out, hint="end its name in .json")
     recorded = recorded_audits(prepared(out))
     if recorded and not may_be_there:
-        what = f"holds {count_text(len(recorded), 'measured run')} already"
-        keeping = "add --resume to go on from there, or --replace to keep that file"
-        raise UsageError(what, where=out, hint=f"{keeping} under another name")
+        raise UsageError(
+            f"holds {count_text(len(recorded), 'measured run')} already",
+            where=out,
+            hint="add --resume to go on from there, or --replace, which keeps it by another name",
+        )
     return recorded
 
 
@@ -387,7 +389,7 @@ def _settings(row: AuditRow) -> MeasureOptions | None:
 
 
 def recorded_audits(out: Path) -> list[AuditRow]:
-    """The rows of an existing audit table; none if the file is missing or empty.
+    """The rows of an existing audit table or journal; none if the file is missing or empty.
 
     Raises:
         UsageError: it is another kind of file, which must not be overwritten.
@@ -396,9 +398,11 @@ def recorded_audits(out: Path) -> list[AuditRow]:
         return []
     why = ""
     try:
-        rows = scan([out], as_recorded=True).rows
-        if all(row.report.coverage for row in rows):
-            return rows
+        found = scan([out], as_recorded=True)
+        # what was read of a file that holds more would take the place of all of it
+        more = found.traces or found.problems or not all(row.report.coverage for row in found.rows)
+        if (found.rows and not more) or read_file(out).startswith(JOURNAL):
+            return found.rows
     except UnreadableInput as error:
         why = f" ({error.what})"
     raise UsageError(

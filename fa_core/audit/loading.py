@@ -236,7 +236,7 @@ def check_asked(loaded: Loaded) -> None:
     if isinstance(data, GivenBatches):
         return
     asked = 0
-    size = sum(size for size, _ in loaded.stamp)
+    size = sum(size for size, *_ in loaded.stamp)
     count = len(data.test_y)
     batches = min(plan.batches, max(1, count // plan.batch_size))
     batch = min(plan.batch_size, count)
@@ -295,7 +295,7 @@ class Loaded:
         plan: its samples.
         hashes: of the files.
         checkpoint: its weights, on the CPU.
-        stamp: of the weights files before they were read.
+        stamp: of its files before they were read, with the times of their last change.
         network: the network.
     """
 
@@ -328,16 +328,14 @@ def load(job: Job, device: str) -> Loaded:
                 hint="train it on with --resume",
             )
     plan = resolve_plan(options, manifest, path)
-    weights = path
-    if run is not None:
-        weights = run / WEIGHTS
+    weights = run / WEIGHTS if run else path
     if manifest is not None and not exists(weights):
         raise UnreadableInput(
             "the weights are not there",
             where=weights,
             hint="what was recorded of the run can be shown; to measure it, train it again",
         )
-    before = stamp(path)
+    before = stamp(path, 3)
     hint = "free memory, or measure it on a larger machine"
     check_room(sum(size for size, _ in stamp(weights)), None, hint, weights)
     hashes = input_hashes(path)

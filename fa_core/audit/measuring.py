@@ -309,7 +309,7 @@ def build_report(
     job = loaded.job
     options = job.options
     batch = samples.batches[0]
-    if stamp(Path(job.checkpoint)) != loaded.stamp:
+    if stamp(Path(job.checkpoint), 3) != loaded.stamp:
         raise MeasureError(
             "its weights changed while they were measured",
             where=job.checkpoint,
@@ -369,7 +369,7 @@ def _facts(loaded: Loaded, samples: Evaluation, device: str) -> Json:
     return {
         "checkpoint": loaded.job.checkpoint,
         "hashes": loaded.hashes,
-        STAMP: loaded.stamp,
+        STAMP: [one[:2] for one in loaded.stamp],
         "data": loaded.plan.data,
         "data_hash": samples.data_hash,
         **({"scaling": samples.scaling} if samples.scaling else {}),

@@ -208,6 +208,10 @@ TRIES, _TRY_SECONDS = 100, 0.02
 KEPT = "the runs before are in it, and --resume goes on"
 
 
+JOURNAL = b'{"journal": "fa-audit/1"'
+"""Beginning of a `Journal`, which may hold no run yet."""
+
+
 class Journal:
     """The journal of an audit in progress, locked against other processes: JSON lines.
 
@@ -290,7 +294,7 @@ def _line(row: AuditRow) -> bytes:
 
 def _is_whole(file: IO[bytes]) -> bool:
     """Whether a file is a journal whose last line was not cut off."""
-    if not file.readline(_HEAD).startswith(b'{"journal"'):
+    if not file.readline(_HEAD).startswith(JOURNAL):
         return False
     file.seek(-1, os.SEEK_END)
     return file.read() == b"\n"

@@ -354,11 +354,12 @@ def input_hashes(checkpoint: Path) -> dict[str, str]:
     return hashes
 
 
-def stamp(checkpoint: Path) -> list[list[int]]:
-    """Size and modification time (ns) of a measurement's files, the weights first."""
+def stamp(checkpoint: Path, width: int = 2) -> list[list[int]]:
+    """Size and modification time (ns) of a measurement's files, the weights first; with a `width`
+    of 3 the time of their last change (ctime), too, which no program can set."""
     with suppress(OSError, UnreadableInput):
         found = [file.stat() for files in _inputs(checkpoint).values() for file in files]
-        return [[status.st_size, status.st_mtime_ns] for status in found]
+        return [[one.st_size, one.st_mtime_ns, one.st_ctime_ns][:width] for one in found]
     return []
 
 

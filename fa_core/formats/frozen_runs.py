@@ -13,7 +13,7 @@ from fa_core.files.decode import Json, loads, without
 from fa_core.files.opening import exists, read_file, real_path
 from fa_core.formats.checkpoint_file import HASHED, marked_changed, run_of
 from fa_core.formats.rows import AuditRow, row_named, row_of_manifest
-from fa_core.report.baseline import FrozenRun, FrozenRuns, facts_of, rule_of
+from fa_core.report.baseline import UNKNOWN, FrozenRun, FrozenRuns, facts_of, rule_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import AUDIT, MANIFEST, read_manifest
 from fa_core.report.method_style import FROZEN, WITHOUT_BASELINE
@@ -39,7 +39,7 @@ def with_measured_baselines(
     frozen = FrozenRuns(
         FrozenRun(
             row.checkpoint or row.source,
-            _rule(row),
+            _rule(row) if _facts(row) and row.is_control else UNKNOWN,
             _facts(row),
             row.report.headline_acc or 0.0,
             row.report.right,
@@ -98,8 +98,7 @@ def _frozen_in(folder: Path) -> Iterator[AuditRow]:
     these cannot be read; as their manifests say, with the numbers of their audits. Their sources
     are their names. One whose audit or manifest cannot be read judges none; of the latter no more
     is known."""
-    files = chain(*(folder.glob(f"*/{name}") for name in (MANIFEST, AUDIT)))
-    for run in sorted({file.parent for file in files}):
+    for run in sorted({file.parent for of in (MANIFEST, AUDIT) for file in folder.glob(f"*/{of}")}):
         name, audit = run.name, run / AUDIT
         named = row_named(name, name)
         try:

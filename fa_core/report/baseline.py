@@ -108,13 +108,17 @@ def rule_of(method: str, args: Mapping[str, object]) -> str:
     return f"{rule}({', '.join(pairs)})" if pairs else rule
 
 
+UNKNOWN = ""
+"""Rule of a frozen run of which the rule is not known, or the network, or whether it is one."""
+
+
 class FrozenRun(msgspec.Struct, frozen=True):
     """A run with frozen blocks and known accuracy.
 
     Attributes:
         source: its folder or file.
-        rule: see `rule_of`.
-        facts: see `facts_of`; empty of a run of which nothing is known.
+        rule: see `rule_of`; or `UNKNOWN`, of a run that judges none.
+        facts: see `facts_of`; empty of a run of which nothing is known, nor the rule.
         acc: its accuracy, a fraction.
         right: correctly classified samples, if recorded (`fa_core.report.intervals.packed`).
         unfit: why it judges no run; else ``""``.
@@ -173,18 +177,15 @@ class FrozenRuns:
 
     def __init__(self, runs: Iterable[FrozenRun]) -> None:
         self._alike: defaultdict[bytes, dict[str, FrozenRun]] = defaultdict(dict)
-        self._unfit: dict[bytes, FrozenRun] = {}
         self._same_net: defaultdict[tuple[object, object], list[FrozenRun]] = defaultdict(list)
-        for run in runs:
-            facts, known = run.facts, _ORDERED.encode(run.facts)
-            if run.unfit:
-                self._unfit.setdefault(known, run)
-            else:
-                alike = self._alike[known]
-                first = alike.setdefault(run.rule, run)
-                if run.source != first.source and run.acc != first.acc:
-                    unfit = f"and of {run.source}, which fits as well, the accuracies differ"
-                    alike[run.rule] = replace(first, unfit=unfit)
+        for run in sorted(runs, key=lambda run: run.unfit):
+            facts, alike = run.facts, self._alike[_ORDERED.encode(run.facts)]
+            first = alike.setdefault(run.rule, run)
+            differs = run.unfit or run.acc != first.acc
+            # a second record of the same run says nothing against it
+            if differs and run.source != first.source and not first.unfit:
+                twin = f"and of {first.source}, which fits as well, the accuracies differ"
+                alike[run.rule] = replace(run, unfit=run.unfit or twin)
             self._same_net[facts.get("seed"), facts.get("arch")].append(run)
 
     def judge(self, report: Facts, rule: str, facts: Mapping[str, object]) -> Facts:
@@ -192,30 +193,32 @@ class FrozenRuns:
         rule.
 
         Else one of another rule is, noted in `BASELINE_RULE`; the others are kept as
-        `OTHER_BASELINES`. One of another recipe, network or data is never used. Why (d) was not
-        measured names one that fits, or may, and judges none; else those that do not fit (its own
-        rule's first), or what was looked for.
+        `OTHER_BASELINES`. One of another recipe, network or data is never used. One that fits and
+        judges none comes before all of other rules; so does one that may fit (`UNKNOWN`). Why (d)
+        was not measured names it; else those that do not fit (its own rule's first), or what was
+        looked for.
         """
         if not facts:
             return report
-        known = _ORDERED.encode(facts)
-        alike = self._alike.get(known, {})
-        best = alike.get(rule) or next(iter(alike.values()), None)
+        alike = self._alike[_ORDERED.encode(facts)]
+        best = min(
+            {**self._alike[b"{}"], **alike}.values(),
+            key=lambda run: (run.rule != rule, run.rule != UNKNOWN, run.unfit),
+            default=None,
+        )
         if best and not best.unfit:
             return _judged_by(best, report, rule, alike)
-        # of some nothing is known: they may be of any network
-        unfit = best or self._unfit.get(known) or self._unfit.get(b"{}")
         same = self._same_net.get((facts["seed"], facts["arch"]), ())
         near = sorted(same, key=lambda run: run.rule != rule)[:_AT_MOST]
         differing = ((run.rule != rule, *_difference(run, facts)) for run in near)
-        none = (
+        why = (
             f"no frozen run{GIVE_ONE}: none of {facts['arch']}, seed {facts['seed']}, "
             "can be read here or beside it"
         )
-        *_, why = min(differing, default=(none,))
-        if unfit:
+        *_, why = min(differing, default=(why,))
+        if best:
             why = (
-                f"{OF_FROZEN} {unfit.source} {unfit.unfit}: "
+                f"{OF_FROZEN} {best.source} {best.unfit}: "
                 "mend, measure or remove it, or give an accuracy by --frozen-baseline"
             )
         return replace(report, unmeasured={**report.unmeasured, "d": why})
@@ -223,7 +226,11 @@ class FrozenRuns:
 
 def _judged_by(best: FrozenRun, report: Facts, rule: str, alike: Mapping[str, FrozenRun]) -> Facts:
     """A report judged by a frozen run; the accuracies of the other rules' runs are kept."""
-    others = {name: run.acc for name, run in islice(alike.items(), _AT_MOST) if name != best.rule}
+    others = {
+        name: run.acc
+        for name, run in islice(alike.items(), _AT_MOST)
+        if name != best.rule and not run.unfit
+    }
     provenance = {**report.provenance, BASELINE_FROM: best.source}
     if best.rule != rule:
         provenance[BASELINE_RULE] = best.rule
@@ -231,9 +238,9 @@ def _judged_by(best: FrozenRun, report: Facts, rule: str, alike: Mapping[str, Fr
         provenance[OTHER_BASELINES] = others
     judged = replace(report.with_frozen_baseline(best.acc), provenance=provenance)
     paired = report.right and best.right and paired_margin(report.right, best.right)
-    if not paired:
-        return judged
-    return replace(judged, intervals={**judged.intervals, "margin_pp": paired})
+    if paired:
+        judged = replace(judged, intervals={**judged.intervals, "margin_pp": paired})
+    return judged
 
 
 def _difference(run: FrozenRun, facts: Mapping[str, object]) -> tuple[int, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path, PurePath
@@ -123,15 +123,17 @@ def reporting_form(
     table = _in_order(table)
     size = 0
     for number, (home, mine) in enumerate(_per_collection(_measured(table)), start=1):
+        figures = figures_of(mine, thresholds)
         # drawing one of a few methods takes as long as this
-        size += max(len(conditions(mine)), 12)
-        blocks += _collection(mine, home, thresholds, number, size <= DRAWN_AT_MOST)
+        size += max(len(conditions(mine)), 10 * len(figures))
+        drawn = figures.values() if size <= DRAWN_AT_MOST else ()
+        blocks += _collection(mine, home, thresholds, number, drawn)
     if size > DRAWN_AT_MOST:
         blocks.append(Paragraph(NOT_DRAWN))
     if traces:
         blocks.append(Heading("Timeline"))
-        drawn = figures_of(_measured(table), thresholds, traces)
-        blocks += [drawn[name] for name in ("timeline", "gamma") if name in drawn]
+        figures = figures_of(_measured(table), thresholds, traces)
+        blocks += [figures[name] for name in ("timeline", "gamma") if name in figures]
         blocks += analyses.timeline_blocks(Replay(traces, table).timelines(thresholds))
     blocks += runs.notes_on_runs(table, thresholds)
     blocks += runs.pitfalls_block()
@@ -172,11 +174,11 @@ CAPTIONS: Mapping[str, str] = {
 """Figure → its caption."""
 
 
-DRAWN_AT_MOST = 300
+DRAWN_AT_MOST = 80
 """Most methods with their axes, and most traces, that are drawn, which takes seconds; in a report
-of all files together, each of which counts as 12 methods at least."""
+of all files together, a figure of which counts as 10 methods at least."""
 
-NOT_DRAWN = "At most 300 methods with their axes, or traces, or 25 files are drawn: not the rest."
+NOT_DRAWN = "At most 80 methods with their axes, or traces, or 8 figures are drawn: not the rest."
 _NONE = f"none. {NOT_DRAWN}"
 
 
@@ -201,11 +203,15 @@ def figures_of(
 
 
 def _collection(
-    table: AuditTable, home: str, thresholds: DiagnosticThresholds, number: int, is_drawn: bool
+    table: AuditTable,
+    home: str,
+    thresholds: DiagnosticThresholds,
+    number: int,
+    drawn: Iterable[Figure],
 ) -> Iterator[Block]:
     yield Heading(PurePath(home).name or home)
-    for name, figure in figures_of(table, thresholds).items() if is_drawn else ():
-        yield replace(figure, name=f"{name}-{number}")
+    for figure in drawn:
+        yield replace(figure, name=f"{figure.name}-{number}")
     parts = {
         "Over seeds": analyses.seeds_blocks(over_seeds(table, thresholds)),
         "Threshold sensitivity": analyses.sensitivity_blocks(sensitivities(table, thresholds)),

@@ -58,8 +58,7 @@ def paper_table(analysis: SeedTable, thresholds: DiagnosticThresholds, name: str
         f"\\begin{{tabular}}{{@{{}}ll{'l' * partly}{'r' * len(columns)}@{{}}}}",
         *(r"\toprule", *_headings(columns, partly), r"\midrule"),
     ]
-    for group in groups:
-        lines.append(_row(group, _name(group, most), columns, partly, thresholds))
+    lines += [_row(group, _name(group, most), columns, partly, thresholds) for group in groups]
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}"])
 
 
@@ -105,7 +104,8 @@ def _row(
 ) -> str:
     cells = [spelled(name), _letters(group), *[_coverage(group)] * partly]
     cells += [_cell(group, column, thresholds) for column in columns]
-    return f"{' & '.join(cells)} \\\\"
+    # an asterisk or a bracket would be an argument of the line end or rule before
+    return re.sub(r"^(?= *[*[])", "{}", f"{' & '.join(cells)} \\\\")
 
 
 def _letters(group: SeedGroup) -> str:
@@ -244,8 +244,7 @@ def spelled(words: str) -> str:
     parts = []
     end = 0
     for found in _CODES.finditer(text):
-        parts.append(_literal(text[end : found.start()]))
-        parts.append(f"${_coded(found)}$")
+        parts += [_literal(text[end : found.start()]), f"${_coded(found)}$"]
         end = found.end()
     parts.append(_literal(text[end:]))
     return "".join(parts)

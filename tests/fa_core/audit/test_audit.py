@@ -1,3 +1,4 @@
+import json
 import signal
 import threading
 from pathlib import Path
@@ -10,6 +11,7 @@ from fa_core.audit.jobs import JobState, MeasureOptions
 from fa_core.audit.worker import MEASURE
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.formats import scan
+from fa_core.formats.audit_table import Journal
 from fa_core.formats.rows import with_given_baseline
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -220,10 +222,27 @@ def test_a_checkpoint_that_is_gone_is_told_before_data_are_asked_for(tmp_path):
 
 def test_a_file_that_is_no_audit_table_is_not_overwritten(described, tmp_path):
     out = tmp_path / "notes.json"
-    for content in ("weights\n", '{"a": 1}', "[1, 2"):
+    row = {"epoch": 0, "test_acc": 0.5, "h_L_norm": 2.0}
+    report = {"method_name": "dfa", "seed": 1, "residual_norms": [1.0, 2.0]}
+    for content in (
+        "weights\n",
+        '{"a": 1}',
+        "[1, 2",
+        json.dumps(row) + "\n",
+        json.dumps([row]),
+        json.dumps({"log_history": [{"step": 1, "epoch": 1.0, "test_acc": 0.4}]}),
+        json.dumps({"reports": {}, "summary": [], "notes": "mine"}),
+        json.dumps({"lam": 0.1, "seed": 1, "log": [row]}),
+        json.dumps({"reports": {"dfa_s1": report, "bp_s1": {**report, "seed": "1"}}}),
+    ):
         out.write_text(content)
-        with pytest.raises(UsageError, match=r"notes\.json.*no audit table.*--out"):
-            run([described("bp")], out)
+        for told in ({}, {"resume": True}, {"replace_old": True}):
+            with pytest.raises(UsageError, match=r"notes\.json.*no audit table.*--out"):
+                run([described("bp", fault="killed")], out, **told)
         assert out.read_text() == content
+    assert [path.name for path in tmp_path.glob("notes*")] == ["notes.json"]
+    Journal(out).close()
+    run([described("bp")], out)
+    assert keys(out) == ["bp_s42"]
     with pytest.raises(UsageError, match="is a folder"):
         run([described("bp")], tmp_path)

@@ -63,6 +63,44 @@ def test_two_of_one_rule_whose_accuracies_differ_judge_nothing_and_are_both_name
     assert judged(row("dfa"), frozen("dfa", 0.557), alike).frozen_baseline_acc == 0.557
 
 
+def at(place, found, **facts):
+    """A frozen run elsewhere; with other facts of its report, such as what changed."""
+    report = replace(found.report, **facts)
+    return replace(found, source=place, checkpoint=place, report=report)
+
+
+OWN, OF_BP = at("own", frozen("dfa", 0.557)), at("of-bp", frozen("bp", 0.05))
+CHANGED = at("changed", frozen("dfa", 0.557), changed="its files changed since")
+UNMEASURED = at("unmeasured", frozen("dfa", None))
+UNREADABLE = at("unreadable", frozen("dfa", None), provenance={}, changed="its manifest …")
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize(
+    ("runs", "named"),
+    [
+        ([OWN, CHANGED], "changed"),
+        ([OWN, UNMEASURED], "unmeasured"),
+        ([OF_BP, CHANGED], "changed"),
+        ([OF_BP, UNMEASURED], "unmeasured"),
+        ([OF_BP, UNREADABLE], "unreadable"),
+        ([CHANGED, UNREADABLE], "changed"),
+        ([at("of-bp", OF_BP, headline_acc=None)], "of-bp"),
+        ([OWN, UNREADABLE], ""),
+        ([OWN, at("of-bp", OF_BP, headline_acc=None)], ""),
+        ([OWN, at("s7", frozen("dfa", None, data_hash="sha256:2"))], ""),
+        ([OWN, at("own", CHANGED)], ""),
+    ],
+)
+def test_one_that_cannot_judge_is_named_before_others_judge_unless_it_is_of_another_run(
+    runs, named, order
+):
+    found = judged(row("dfa"), *runs[::order])
+    assert found.frozen_baseline_acc == (None if named else 0.557)
+    assert found.unmeasured.get("d", "").startswith(named and f"of the frozen run {named} ")
+    assert "other_frozen_baselines" not in found.provenance
+
+
 def test_one_of_another_rule_is_taken_where_there_is_no_other_and_said():
     found = judged(row("bp"), frozen("dfa", 0.557))
     assert found.frozen_baseline_acc == 0.557

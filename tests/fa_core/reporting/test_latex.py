@@ -50,6 +50,15 @@ def test_what_is_not_exact_not_finite_or_not_measured_is_said(tmp_path):
     assert r"\textbf{NaN/inf}" in text and "% 1 unmeasured run left out" in text
 
 
+@pytest.mark.parametrize("method", ["[9pt]x", "*x", " [x"])
+def test_a_name_is_no_argument_of_the_line_before(method, tmp_path):
+    (path,) = write_report(
+        tmp_path / "tables.tex", table(row(method, growth=2.0), row("bp", growth=2.0))
+    )
+    rows = path.read_text().partition("\\midrule\n")[2].splitlines()
+    assert rows[0].startswith("{}" + method) and rows[1].startswith("BP & ")
+
+
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="pdflatex is not installed")
 @pytest.mark.parametrize("name", ["audit_table_s42_s123_s456.json", "audit_cnn_3seed.json"])
 def test_a_table_compiles_and_fits_a_column(name, sample_runs, tmp_path):

@@ -214,7 +214,8 @@ def test_markdown_links_the_figures_beside_it(published, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("files", "methods", "drawn", "rest"), [(25, 2, 25, 0), (30, 2, 25, 1), (3, 140, 2, 1)]
+    ("files", "methods", "drawn", "rest"),
+    [(8, 2, 8, 0), (12, 2, 8, 1), (3, 35, 2, 1), (1, 81, 0, 1)],
 )
 def test_the_figures_of_all_files_together_have_a_limit_and_the_rest_is_said(
     files, methods, drawn, rest
