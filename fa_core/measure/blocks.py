@@ -308,11 +308,8 @@ def left_out(flow: Flow, proof: Proof, hidden: Sequence[Tensor]) -> dict[str, st
     tapped = _tapped(flow, taps)
     blocks = blocks_on(flow, merges, path, tapped)
     before, last, _ = proof.outer
-    # what is read in parts alone is a row of time steps or gates
-    read = {each for one in flow.operations for each in {*one.reads}.difference(one.parts)}
-    sums = [node for node in sorted(before) if node in whole and whole.above[node] in read]
-    apart = [module_of(flow, node) for node in sums if flow.is_activation(whole.above[node])]
-    apart += _apart(flow, proof, allows_stem=not sums)
+    apart = [module_of(flow, node) for node in sorted(before) if _is_residual(flow, whole, node)]
+    apart += _apart(flow, proof)
     missing = [*_untapped(flow, taps, blocks)]
     missing += _plain(flow, merges, taps, blocks, tapped)
     beside = last.difference(path)
@@ -394,11 +391,22 @@ def _of_one_step(
             yield merges.before_norm(flow.origin(merges.above[other])), place(other)
 
 
-def _apart(flow: Flow, proof: Proof, allows_stem: bool) -> Iterable[str]:
+def _is_residual(flow: Flow, merges: Merges, node: int) -> bool:
+    """Whether an operation adds paths that fork at an activation, but no time steps or gates of
+    what its own module computes."""
+    if node not in merges or not flow.is_activation(fork := merges.above[node]):
+        return False
+    call = flow.operations[node].call
+    is_own = module_of(flow, node) and flow.calls[call].begin <= fork
+    readers = (one for one in flow.operations if fork in one.reads)
+    return not (is_own and all(fork in one.parts for one in readers))
+
+
+def _apart(flow: Flow, proof: Proof) -> Iterable[str]:
     """The modules outside of h_0..h_L, in part or whole, of lists that have layers inside.
 
-    The first layer of all may be the stem, each time that it reads the input alone, and the one
-    that gives the logits the readout.
+    The first layer of all may be the stem, each time that it reads the input alone, unless its
+    module adds to the input. The one that gives the logits may be the readout.
     """
     outer = set().union(*proof.outer)
     layers = flow.layers(behind(flow, [proof.logits]))
@@ -407,11 +415,24 @@ def _apart(flow: Flow, proof: Proof, allows_stem: bool) -> Iterable[str]:
     size = flow.operations[proof.logits].size
     readout = [node for node in layers[-1:] if flow.operations[node].size == size]
     stem = module_of(flow, layers[0])
-    runs = (node for node in layers if allows_stem and module_of(flow, node) == stem)
+    runs = (node for node in layers if module_of(flow, node) == stem)
     first = [node for node in runs if flow.layers(behind(flow, [node])) == [node]]
-    allowed = set(chain(*(lists[node] for node in first + readout)))
+    allowed = set(chain(*(lists[node] for node in readout)))
+    allowed |= {call for node in first for call in lists[node] if not _adds_input(flow, call)}
     found = chain(*(lists[node] for node in layers if node in outer))
     return [call.name for call in found if _kind(call) in inside and call not in allowed]
+
+
+def _adds_input(flow: Flow, call: Call) -> bool:
+    """Whether a call adds something that no layer gives, as a residual block does, to a layer's."""
+    layered = set(flow.layers(range(call.end)))
+    for node, one in enumerate(flow.operations[: call.end]):
+        after = layered.intersection(one.reads)
+        if after:
+            layered.add(node)
+        if node >= call.begin and one.adds and after and not layered.issuperset(one.reads):
+            return True
+    return False
 
 
 def _kind(call: Call) -> tuple[str, str, bool]:

@@ -33,7 +33,9 @@ ROOT = -1
 
 _COPIES = re.compile("clone|_to_copy|copy_?|(select|slice|view)_copy|as_strided_|roll|flip")
 _LOOKUPS = re.compile("embedding.*|index|index_select|gather|take|masked_select")
-_SUMS = re.compile("_?(add|sub|rsub|lerp|addcmul|addcdiv|addmm|addmv|baddbmm|addbmm|index_add)_?")
+_SUMS = re.compile(
+    "_?(add|sub|rsub|lerp|addcmul|addcdiv|addmm|addmv|baddbmm|addbmm|(index|scatter)_add)_?"
+)
 _PRODUCTS = re.compile(".*(mm|mv|conv|linear|matmul|rnn|lstm|gru|::).*")
 
 _OVERWRITING = {"copy_", "fill_", "zero_"}

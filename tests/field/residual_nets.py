@@ -836,6 +836,50 @@ class Halves(Residual):
         return self.head(hidden[-1]), hidden
 
 
+class Coupled(Couple):
+    """Splits and joins the state itself."""
+
+    def forward(self, h):
+        a, b = h.chunk(2, 1)
+        b = b + self.branch(a)
+        return torch.cat([a + self.branch(b), b], 1)
+
+
+class HalvesOfInput(Halves):
+    """The first block reads the raw input."""
+
+    x = (16, D)
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Identity()
+        self.blocks = nn.ModuleList(Coupled() for _ in range(3))
+
+    def states(self, x):
+        hidden = [x]
+        for block in self.blocks:
+            hidden.append(block(hidden[-1]))
+        return self.head(hidden[-1]), hidden
+
+
+class Some(nn.Module):
+    """Adds to half of the entries, by their places."""
+
+    def __init__(self):
+        super().__init__()
+        self.branch = nn.Linear(D // 2, D // 2)
+
+    def forward(self, h):
+        places = torch.arange(D // 2).expand(len(h), -1)
+        return h.scatter_add(1, places, self.branch(h.gather(1, places)))
+
+
+class SomeOfInput(HalvesOfInput):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(Some() for _ in range(3))
+
+
 class Adds(nn.Module):
     """Adds to a copy of what it reads."""
 
