@@ -7,6 +7,7 @@ import ast
 import difflib
 import importlib
 import os
+import random
 import re
 import sys
 import traceback
@@ -252,6 +253,22 @@ _SOURCES: dict[str, float] = {}
 """Files that `import_callable` executed → when they were changed last."""
 
 
+DRAWING: set[str] = set()
+"""Modules that drew random numbers while `import_callable` imported them, and set no seed."""
+
+
+def _generators() -> tuple[object, list[object]]:
+    """The seed of torch, and the states of all global generators of what is imported."""
+    torch, numpy = map(sys.modules.get, ("torch", "numpy"))
+    states: list[object] = [random.getstate()]
+    if numpy:
+        _, keys, place, *_ = numpy.random.get_state()
+        states += [keys.tolist(), place]
+    if torch:
+        states.append(torch.get_rng_state().tolist())
+    return torch and torch.initial_seed(), states
+
+
 def has_changed_sources() -> bool:
     """Whether a file that `import_callable` executed was changed since, or is gone."""
     return _times(_SOURCES) != _SOURCES
@@ -270,7 +287,7 @@ def _imported(name: str, wanted: str) -> ModuleType:
     before = sys.argv, sys.stdin
     here = str(Path.cwd())
     words = StringIO()
-    known = {*sys.modules}
+    known, (seed, states) = {*sys.modules}, _generators()
     sys.path.insert(0, here)
     sys.argv = [name]
     sys.stdin = StringIO()
@@ -280,6 +297,9 @@ def _imported(name: str, wanted: str) -> ModuleType:
         new = (sys.modules[name] for name in {*sys.modules} - known)
         paths = [getattr(one, "__file__", None) for one in new]
         _SOURCES.update(_times(filter(None, paths)))
+        seed_now, states_now = _generators()
+        if name not in known and seed == seed_now and states != states_now:
+            DRAWING.add(name)
         return module
     except ImportError as error:
         hint = "run from its folder, or install it"

@@ -64,12 +64,12 @@ from fa_core.measure.loss import CE
 from fa_core.measure.norms import PER_TOKEN, agree
 from fa_core.measure.passes import PassOptions, is_out_of_memory
 from fa_core.measure.reference_precision import reference_precision
-from fa_core.option_values import import_callable
+from fa_core.option_values import DRAWING, import_callable
 from fa_core.report.baseline import why_no_baseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.intervals import packed
 from fa_core.report.manifest import CREDIT
-from fa_core.report.numbers import joined
+from fa_core.report.numbers import joined, listed
 from fa_core.report.provenance import TRAINED_ON, ReferencePrecision
 from fa_core.zoo.methods import Method, restore_method
 from fa_core.zoo.models.base import StreamNet
@@ -237,6 +237,8 @@ def _saved_credit(
     return {"missing": {"gamma": f"its feedback is drawn by the network, not loaded; {_SAVE}"}}
 
 
+_GLOBAL = "numbers by these (as Γ by a feedback) are not of what the network was trained with"
+
 _SAVE = "keep it as a buffer (register_buffer), saved with the weights"
 
 
@@ -333,6 +335,10 @@ def build_report(
     missing = found.get("missing", {}).get("gamma")
     if missing and not report.credit:
         note(f"no Γ: {missing}")
+    drawn = ""
+    if options.model and DRAWING:
+        drawn = f"{listed(sorted(DRAWING))} draws random numbers when imported: {_GLOBAL}"
+        note(drawn)
     right = torch.cat(list(diagnosis.right))
     rightly = None
     if report.flatten != PER_TOKEN:
@@ -342,7 +348,7 @@ def build_report(
         method_name=job.method,
         seed=job.seed,
         axes=job.axes,
-        notes=joined(report.notes, found.get("note")),
+        notes=joined(report.notes, found.get("note"), drawn),
         right=rightly,
         headline_acc_source=f"measured on {len(right)} test samples",
         unmeasured=_unmeasured(report, found, job),

@@ -308,8 +308,9 @@ def left_out(flow: Flow, proof: Proof, hidden: Sequence[Tensor]) -> dict[str, st
     tapped = _tapped(flow, taps)
     blocks = blocks_on(flow, merges, path, tapped)
     before, last, _ = proof.outer
-    apart = [module_of(flow, node) for node in sorted(before) if _is_residual(flow, whole, node)]
-    apart += _apart(flow, proof)
+    sums = [node for node in sorted(before) if node in whole and not _is_of_cell(flow, whole, node)]
+    apart = [module_of(flow, node) for node in sums if flow.is_activation(whole.above[node])]
+    apart += _apart(flow, proof, allows_stem=not sums)
     missing = [*_untapped(flow, taps, blocks)]
     missing += _plain(flow, merges, taps, blocks, tapped)
     beside = last.difference(path)
@@ -391,18 +392,15 @@ def _of_one_step(
             yield merges.before_norm(flow.origin(merges.above[other])), place(other)
 
 
-def _is_residual(flow: Flow, merges: Merges, node: int) -> bool:
-    """Whether an operation adds paths that fork at an activation, but no time steps or gates of
-    what its own module computes."""
-    if node not in merges or not flow.is_activation(fork := merges.above[node]):
-        return False
-    call = flow.operations[node].call
-    is_own = module_of(flow, node) and flow.calls[call].begin <= fork
+def _is_of_cell(flow: Flow, merges: Merges, node: int) -> bool:
+    """Whether a sum adds time steps or gates of what its own module computes, as a GRU does."""
+    fork, call = merges.above[node], flow.operations[node].call
     readers = (one for one in flow.operations if fork in one.reads)
-    return not (is_own and all(fork in one.parts for one in readers))
+    is_own = module_of(flow, node) and flow.calls[call].begin <= fork
+    return bool(is_own) and all(fork in one.parts for one in readers)
 
 
-def _apart(flow: Flow, proof: Proof) -> Iterable[str]:
+def _apart(flow: Flow, proof: Proof, allows_stem: bool) -> Iterable[str]:
     """The modules outside of h_0..h_L, in part or whole, of lists that have layers inside.
 
     The first layer of all may be the stem, each time that it reads the input alone, unless its
@@ -414,8 +412,8 @@ def _apart(flow: Flow, proof: Proof) -> Iterable[str]:
     inside = {_kind(call) for node in layers if node not in outer for call in lists[node]}
     size = flow.operations[proof.logits].size
     readout = [node for node in layers[-1:] if flow.operations[node].size == size]
-    stem = module_of(flow, layers[0])
-    runs = (node for node in layers if module_of(flow, node) == stem)
+    stem = [module_of(flow, node) for node in layers[:allows_stem]]
+    runs = (node for node in layers if module_of(flow, node) in stem)
     first = [node for node in runs if flow.layers(behind(flow, [node])) == [node]]
     allowed = set(chain(*(lists[node] for node in readout)))
     allowed |= {call for node in first for call in lists[node] if not _adds_input(flow, call)}

@@ -40,6 +40,9 @@ from fa_core.report.report_facts import DiagnosticThresholds, as_float
 PRECISION = "reference_precision"
 """Key of a report's ``unmeasured`` for a missing reference precision."""
 
+WRITES = "the forward changes the network's weights: its numbers are of what it leaves there"
+"""Said of a network with such a forward."""
+
 
 @dataclass(frozen=True)
 class Diagnosis:
@@ -245,6 +248,7 @@ def run_diagnosis(
         meter = AccuracyMeter(net, taps_found.logits)
         log = BatchLog()
         first_batch: object = None
+        values = _values(net.model)
         with net.rng.isolated_over(batches):
             for index, batch in enumerate(batches):
                 if index == 0:
@@ -271,12 +275,19 @@ def run_diagnosis(
         if net.rng.noticed or runner.drew:
             notes.append(DREW)
         notes += [label_note(batch, y, net.model), runner.loss.note, compared]
+        notes.append(WRITES * (_values(net.model) != values))
         if runner.loss.name != CE.name:
             numbers.provenance[LOSS] = runner.loss.name
         numbers = _with_stream(numbers, notes, runner, taps_found, net.model)
         numbers = _with_credit(numbers, net.model, first_batch, replace(how, loss=runner.loss))
         notes.append((numbers.credit or {}).get("note", ""))
         return Diagnosis(numbers, meter.right, notes, first_batch, runner.loss)
+
+
+def _values(model: nn.Module) -> list[str]:
+    """A sum over the entries of each parameter, and their norm; a forward may write into them."""
+    own = [p.detach().double() for p in model.parameters() if p.layout == torch.strided]
+    return [f"{p.sum()!r} {p.norm()!r}" for p in own]
 
 
 def run_accuracy(

@@ -89,7 +89,7 @@ TABLE = [
     (layer.NormedTwice, {}, "numbers", "taps guessed: 'norms.*:in'"),
     (res.Halves, {"taps": "blocks.*:in,head:in"}, "refusal", "blocks.0:in is a part of a state"),
     (res.HalvesOfInput, {}, "numbers", "taps guessed: 'blocks.0:in,blocks.*'"),
-    (res.SomeOfInput, {}, "numbers", "taps guessed: 'blocks.0:in,blocks.*'"),
+    (res.SomeOfInput, {}, "numbers", "taps guessed: 'blocks.*:in,head:in'"),
     (res.ComplexHalves, {"taps": "blocks.*:in,head:in"}, "refusal", "blocks.0:in is a part of a"),
     (
         res.SpreadLater,
