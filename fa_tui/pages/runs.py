@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from fa_tui.widgets.matrix import Matrix
     from fa_tui.widgets.run_table import RunTable
 
-_FLUSH_SECONDS = 0.001
-
 
 class RunsPage(Page):
     """A view of all runs, and the pane of the run under its cursor.
@@ -55,7 +53,7 @@ class RunsPage(Page):
         self.side = Place(id="detail-place")
         self.detail: DetailPane | None = None
         self.curves: LayerCharts | None = None
-        self.detail_later = Later(_FLUSH_SECONDS, self, self.show_detail)
+        self.detail_later = Later(self, self.show_detail)
 
     def compose(self) -> ComposeResult:
         yield self.view

@@ -94,7 +94,6 @@ def _end(value: float, digits: int) -> str:
 
 _STARTS = "0123456789.-+"
 _MOVES = "[]{}"
-_FLUSH_SECONDS = 0.001
 _FRAME_SECONDS = 1 / 60
 _WIDE = 100
 """Wider sliders show the ends of the scale."""
@@ -170,8 +169,8 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         self._default = diagnostic.default
         self.value = self._pending = value
         self._how = "step"
-        self._flush_later = Later(_FLUSH_SECONDS, self, self._flush)
-        self._catch_up_later = Later(_FRAME_SECONDS, self, self.repaint)
+        self._flush_later = Later(self, self._flush)
+        self._catch_up_later = Later(self, self.repaint, _FRAME_SECONDS)
         self._ticks: Sequence[float] = ()
         self._nonfinite = 0
         self._interval: Interval | None = None
