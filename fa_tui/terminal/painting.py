@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import chain
@@ -150,8 +149,7 @@ class Painter:
         self._settled_at = 0.0
         self._held_until = 0.0
         self._idle_looks = 0
-        # weak, so that a closed screen and its runs are freed
-        self._on_top: weakref.ref[Screen[object]] | None = None
+        self._on_top: Screen[object] | None = None
         self._leaving: Callable[[], None] | None = None
 
     def notice(self, event: events.Event) -> None:
@@ -186,9 +184,9 @@ class Painter:
             # no more queries
             return None
         now, screen = time.monotonic(), self._app.screen
-        if self._on_top is not None and screen is not self._on_top() and self.has_painted:
+        if self.has_painted and screen is not self._on_top:
             self.hold()
-        self._on_top = weakref.ref(screen)
+        self._on_top = screen
         wait = max(self._pacing.wait(now), self._settled_at - now, self._held_until - now)
         if wait > 0:
             if self._owed is None:

@@ -176,7 +176,6 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         self._interval: Interval | None = None
         self._flips = Flips((), above=diagnostic.fires_above)
         self._track = Track(Scale(*diagnostic.span, diagnostic.quantity.log), diagnostic.step)
-        self._marks: list[str] = []
         self.deciding: Callable[[], Sequence[float]] = list
         self._drags = 0
         self._entry: str | None = None
@@ -209,7 +208,6 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         self._ticks = sorted(drawable(values, log=False))
         self._nonfinite = len(values) - len(self._ticks)
         self._flips = Flips(points, above=one.fires_above)
-        self._marks = []
         self.repaint()
 
     def show_interval(self, interval: Interval | None) -> None:
@@ -220,24 +218,22 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
         label_width, cells, value_width = widths(width)
-        if len(self._marks) != cells:
-            self._marks = self._draw_runs(cells)
+        marks = self._draw_runs(cells)
         label = self._draw_label(label_width)
         value = self._draw_value(value_width)
         if height < 2:
-            return [[*label, *self._draw_track(self._ticks_of_marks()), *value]]
+            return [[*label, *self._draw_track(self._as_ticks(marks)), *value]]
         tones = self._tones(self._track.scale.cell(self.value, cells), cells)
         runs = [
-            (mark, tone) if mark else (" ", "")
-            for mark, tone in zip(self._marks, tones, strict=True)
+            (mark, tone) if mark else (" ", "") for mark, tone in zip(marks, tones, strict=True)
         ]
         scale = self._draw_scale(label_width, cells, value_width)
         return [[*label, *joined(runs), *value], scale]
 
-    def _ticks_of_marks(self) -> list[str]:
+    def _as_ticks(self, marks: Sequence[str]) -> list[str]:
         """The runs' marks on a track of one row."""
         bars = dict.fromkeys(self._glyphs.bars, self._glyphs.tick)
-        return [bars.get(mark, mark) for mark in self._marks]
+        return [bars.get(mark, mark) for mark in marks]
 
     def _draw_scale(self, label_width: int, cells: int, value_width: int) -> Row:
         """The row of the track: the default, the track, and the plateau."""
