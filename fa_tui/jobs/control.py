@@ -75,8 +75,7 @@ class JobControl:
             paths=app.paths,
             on_job=partial(call, self.moved),
             on_measured=partial(call, self.arrived),
-            on_failed=partial(call, partial(app.say, tone="bad")),
-            on_notice=partial(call, partial(app.say, tone="dim")),
+            say=partial(call, app.say),
         )
         saved = partial(call, partial(app.say, tone="good"))
         self.writings = Writings(partial(call, self.moved), saved)
