@@ -28,7 +28,6 @@ from textual.app import App
 from textual.screen import Screen
 
 from fa_tui.later import after
-from fa_tui.terminal.abilities import Terminal
 from fa_tui.terminal.frame import Frame, Piece
 
 ASK = "\x1b[6n"
@@ -132,14 +131,13 @@ class Painter:
 
     Args:
         app: the application.
-        terminal: its abilities.
 
     Attributes:
         has_painted: whether anything was painted.
     """
 
-    def __init__(self, app: App[int], terminal: Terminal) -> None:
-        self._app, self._terminal = app, terminal
+    def __init__(self, app: App[int]) -> None:
+        self._app = app
         self.has_painted = False
         self._pacing = Pacing()
         self._frame: Frame | None = None
@@ -199,8 +197,7 @@ class Painter:
         app, size = self._app, self._app.size
         if self._frame is None or self._frame.size != (size.width, size.height):
             colours = console._color_system or ColorSystem.TRUECOLOR
-            erases = self._terminal.erases
-            self._frame = Frame(size.width, size.height, colours, erases=erases)
+            self._frame = Frame(size.width, size.height, colours)
             if not (isinstance(update, LayoutUpdate) and update.region.size == size):
                 # cells outside this update are unknown
                 app.screen.call_next(app.screen.refresh)
