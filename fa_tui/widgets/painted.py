@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBarRender
@@ -240,19 +239,6 @@ class PaintedScroll(Toned, ScrollView):
     @property
     def _width(self) -> int:
         return self.scrollable_content_region.width
-
-
-class Uniform(_Mixin):
-    """Mixin that renders one line for all: they are equal, and mostly covered."""
-
-    def render_lines(self, crop: Region) -> list[Strip]:
-        """The lines of a region."""
-        first = Region(crop.x, crop.y, crop.width, min(1, crop.height))
-        return super().render_lines(first) * crop.height
-
-
-class Place(Uniform, Vertical):
-    """A container without content, title, or border above or below."""
 
 
 class PlainScrollBar(ScrollBarRender):
