@@ -72,6 +72,7 @@ class DiagnosticTable:
         self._values = {letter: JUDGED[letter].of(report) for letter in DIAGNOSTICS}
         self._records = {letter: record_of(report, letter) for letter in DIAGNOSTICS}
         self._lines = list(map(self._line, self._records.values()))
+        self._widest: Sequence[int] = ()
         self._names = 0
         self.columns: Sequence[int] = ()
         self._said: Mapping[str, str] = {}
@@ -144,6 +145,9 @@ class DiagnosticTable:
             width = max((len(own[place]) for own in cells if own), default=0)
             if width or place < len(_HEADINGS) - 1:
                 widest.append(max(width, len(heading)))
+        if widest == self._widest:
+            return
+        self._widest = widest
         full = max(width_of(self._glyphs.say(line.name)) for line in self._lines)
         gapped = [len(_GAP) + width for width in widest]
         names, shown = fitted(full, gapped, self._width - 4, least=_SHORTEST)
