@@ -190,7 +190,7 @@ class ExplorerApp(App[int]):
         self.history = History(session)
         self.paths = list(paths)
         self.setup = setup
-        self.painter = Painter(self, self.terminal)
+        self.painter = Painter(self)
         self.keys = KeyQueue(self, super().on_event)
         self.following = Following(self, since)
         self.jobs = JobControl(self, self.setup)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Vertical
 from textual.geometry import Size
 from textual.screen import Screen
 from textual.widgets import ContentSwitcher
@@ -23,7 +24,7 @@ from fa_tui.pages.page import Page
 from fa_tui.session import Session
 from fa_tui.views.words import FIRST_VIEW, flip_words, parted
 from fa_tui.widgets.line import KeyBar, StatusLine, TabBar, Title
-from fa_tui.widgets.painted import Place, Uniform, hidden
+from fa_tui.widgets.painted import hidden
 from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ _SETTLE_SECONDS = 0.01
 """Seconds between checks for the first paint, before the other imports."""
 
 
-class ExplorerScreen(Uniform, Screen[None]):
+class ExplorerScreen(Screen[None]):
     """Shows the application's snapshot on the open page and the sliders.
 
     Args:
@@ -144,7 +145,7 @@ class ExplorerScreen(Uniform, Screen[None]):
         self.status = StatusLine()
         self.sliders: SlidersPanel | None = None
         self._switcher = ContentSwitcher(self.page, id="pages", initial=name)
-        self._sliders_place = Place(id="sliders-place")
+        self._sliders_place = Vertical(id="sliders-place")
         self._filter_line: FilterLine | None = None
         self._filter_from: int | None = None
         self._folds: bool | None = None

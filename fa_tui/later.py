@@ -27,13 +27,15 @@ class Later:
     """A callback that is called once after a delay, however often it is asked for meanwhile.
 
     Args:
-        seconds: the delay.
         pump: calls back.
         callback: a function or coroutine function.
+        seconds: the delay; by default a turn of the event loop, so that held keys queue no work.
     """
 
-    def __init__(self, seconds: float, pump: MessagePump, callback: Callable[[], object]) -> None:
-        self._seconds, self._pump, self._callback = seconds, pump, callback
+    def __init__(
+        self, pump: MessagePump, callback: Callable[[], object], seconds: float = 0.001
+    ) -> None:
+        self._pump, self._callback, self._seconds = pump, callback, seconds
         self._timer: asyncio.TimerHandle | None = None
 
     def __call__(self) -> None:

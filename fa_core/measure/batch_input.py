@@ -61,33 +61,16 @@ _BY_CHANCE = 32
 
 
 class BatchLog:
-    """A fingerprint and the label of every sample; nothing waits for the device until `note`.
-
-    The fingerprint is `_exact`. Of batches that can be had again it is Σ_k b_k modulo 2³² at first,
-    b_k the bits of the k-th float32: the same for equal samples, at a quarter of the cost. Only
-    where it repeats, with the label, do the exact ones of all samples decide.
-    """
+    """A fingerprint and the label of every sample; nothing waits for the device until `note`."""
 
     def __init__(self) -> None:
         self._prints: list[Tensor] = []
         self._labels: list[Tensor] = []
-        self._again: list[Callable[[], Batch]] = []
 
-    def add(self, x: Inputs, y: Tensor, again: Callable[[], Batch] | None = None) -> None:
-        """Add one batch: inputs, whose first tensor is used, and labels (B,) or (B, T).
-
-        Args:
-            x: the inputs.
-            y: the labels.
-            again: gives the same batch again; None where nothing does.
-        """
-        bits = _bits(x)
+    def add(self, x: Inputs, y: Tensor) -> None:
+        """Add one batch: inputs, whose first tensor is used, and labels (B,) or (B, T)."""
         self._labels.append(y if y.dim() == 1 else y.new_full((len(y),), IGNORED))
-        if again is None:
-            self._prints.append(_exact(bits))
-        else:
-            self._prints.append(bits.sum(dim=1, dtype=torch.int32))
-            self._again.append(again)
+        self._prints.append(_fingerprints(x))
 
     def note(self) -> str:
         """The report's note on the batches; may be "".
@@ -98,9 +81,6 @@ class BatchLog:
         labels = [y.cpu().numpy() for y in self._labels]
         all_labels = np.concatenate(labels)
         prints = torch.cat(self._prints).tolist()
-        if self._again and len({*prints}) < len(prints):
-            exact = [_exact(_bits(again()[0])) for again in self._again]
-            prints = torch.cat(exact).tolist()
         samples = list(zip(prints, all_labels.tolist(), strict=True))
         repeated = len(samples) - len({*samples})
         notes = []
@@ -118,18 +98,15 @@ class BatchLog:
         return "; ".join(notes)
 
 
-def _bits(x: Inputs) -> Tensor:
-    """The samples of the first input as float32, (B, D) int32."""
-    samples = first_of(x).detach()
-    return samples.reshape(len(samples), -1).float().view(torch.int32)
-
-
-def _exact(bits: Tensor) -> Tensor:
-    """Σ_k v_k·b_k modulo 2⁶⁴ of each sample, v_k random integers, others for another length.
+def _fingerprints(x: Inputs) -> Tensor:
+    """Σ_k v_k·b_k modulo 2⁶⁴ of each sample of the first input, (B,): b_k the bits of its k-th
+    float32, v_k random integers, others for another length.
 
     For two different samples it is the same with a probability of 2⁻³³ or less, whatever their
     values are, also NaN and inf.
     """
+    samples = first_of(x).detach()
+    bits = samples.reshape(len(samples), -1).float().view(torch.int32)
     length, device = bits.shape[1], bits.device
     draws = torch.Generator(device).manual_seed(length)
     factors = torch.randint(-(2**63), 2**63 - 1, (length,), generator=draws, device=device)

@@ -253,11 +253,10 @@ def run_diagnosis(
             for index, batch in enumerate(batches):
                 if index == 0:
                     first_batch = batch
-                found = partial(to_device, batch, index, net)
-                x, y = found()
+                x, y = to_device(batch, index, net)
                 where = f"eval batch {index}"
                 # before the pass, which reads the same samples next
-                log.add(x, y, found if isinstance(batches, (list, tuple)) else None)
+                log.add(x, y)
                 layers, mean_error_at = accumulator.layers, accumulator.mean_error_at
                 run = partial(runner.run, layers=layers, where=where, mean_error_at=mean_error_at)
                 with net.rng.isolated():

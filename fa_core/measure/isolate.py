@@ -40,8 +40,6 @@ DREW = "the network draws random numbers in eval mode: its numbers are of one dr
 CREDIT_DREW = "the credit draws random numbers: Γ is of one draw"
 """Note in the report on a caller's credit that draws."""
 
-_SEED = 0
-
 
 class RngState:
     """Random state of a network's passes, separate from the caller's, which may pick the batches.
@@ -54,7 +52,7 @@ class RngState:
         noticed: whether a pass drew random numbers.
     """
 
-    def __init__(self, seed: int = _SEED) -> None:
+    def __init__(self, seed: int = 0) -> None:
         self._seed = seed
         self._left_off: GeneratorStates | None = None
         self._inside = False

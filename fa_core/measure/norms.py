@@ -571,7 +571,7 @@ def growth_interval(residual_norms: Tensor) -> Interval | None:
     return min(lows.max().item(), growth), max(high, growth)
 
 
-def resampled_medians(residual_norms: Tensor, draws: int, seed: int = 0) -> Tensor:
+def resampled_medians(residual_norms: Tensor, draws: int) -> Tensor:
     """Medians over samples drawn with replacement, the same samples at every layer.
 
     Of more than `_DRAWN_UP_TO` samples, the places of the medians are drawn by their limiting law.
@@ -579,13 +579,12 @@ def resampled_medians(residual_norms: Tensor, draws: int, seed: int = 0) -> Tens
     Args:
         residual_norms: (L+1, n) ‖h_l,i‖, without NaN.
         draws: R.
-        seed: of the draws.
 
     Returns:
         (R, L+1), so that ratios of neighbours are paired.
     """
     ordered, order = residual_norms.cpu().sort(dim=-1)
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
     law = _drawn_places if ordered.shape[1] <= _DRAWN_UP_TO else _normal_places
     return ordered.gather(1, law(order, draws, generator)).T
 

@@ -75,16 +75,15 @@ class JobControl:
             paths=app.paths,
             on_job=partial(call, self.moved),
             on_measured=partial(call, self.arrived),
-            on_failed=partial(call, partial(app.say, tone="bad")),
-            on_notice=partial(call, partial(app.say, tone="dim")),
+            say=partial(call, app.say),
         )
         saved = partial(call, partial(app.say, tone="good"))
         self.writings = Writings(partial(call, self.moved), saved)
         self.answers: dict[int, MeasureAnswer] = {}
-        self._show_jobs_later = Later(_SHOW_SECONDS, app, self._show_jobs)
+        self._show_jobs_later = Later(app, self._show_jobs, _SHOW_SECONDS)
         self.again: dict[int, Verification] = {}
         self._arrived: list[Measured] = []
-        self._arrivals_later = Later(_ARRIVALS_SECONDS, app, self._show_arrivals)
+        self._arrivals_later = Later(app, self._show_arrivals, _ARRIVALS_SECONDS)
 
     def listed(self) -> list[Listed]:
         """All jobs; a measured run has its verdict under the current thresholds."""

@@ -172,8 +172,8 @@ class Measuring:
         paths: that are open.
         on_job: called with a job's view on every change, from another thread.
         on_measured: called with every finished run after it is on disk, from another thread.
-        on_failed: called with name and error of every failed run, from another thread.
-        on_notice: called with notes on all runs, from another thread.
+        say: called with a text and its tone: the error of a failed run, a note on all runs; from
+            another thread.
     """
 
     def __init__(
@@ -183,12 +183,11 @@ class Measuring:
         paths: Sequence[Path] = (),
         on_job: Callable[[JobView], None],
         on_measured: Callable[[Measured], None],
-        on_failed: Callable[[str], None],
-        on_notice: Callable[[str], None],
+        say: Callable[[str, str], None],
     ) -> None:
         self._setup = setup
         self._on_job, self._on_measured = on_job, on_measured
-        self._on_failed, self._on_notice = on_failed, on_notice
+        self._say = say
         self._paths = paths
         self._results: dict[Path, Results] = {}
         self._pool: Pool | None = None
@@ -205,10 +204,13 @@ class Measuring:
 
         execution = self._setup.execution
         if self._pool is None:
-            self._pool = How(execution, self._moved, on_notice=self._on_notice).pool(runs)
+            self._pool = How(execution, self._moved, on_notice=self._note).pool(runs)
         elif execution.engine == LOCAL:
             self._pool.make_room(workers_for(runs, execution.device, execution.jobs))
         return self._pool
+
+    def _note(self, text: str) -> None:
+        self._say(text, "dim")
 
     def start(
         self,
@@ -365,7 +367,7 @@ class Measuring:
         index, row = self._rows[job_id]
         if error is not None:
             why = str(error).removeprefix(str(real_path(row.checkpoint or ""))).lstrip("/: ")
-            self._on_failed(f"{self._names[job_id]}: {why}")
+            self._say(f"{self._names[job_id]}: {why}", "bad")
             return
         if row.report.coverage and not row.report.changed:
             self._again[index] = replace(row, summary=None), future.result()

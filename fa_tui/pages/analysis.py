@@ -25,7 +25,6 @@ from fa_tui.widgets.painted import Row, hidden
 from fa_tui.widgets.table import GridTable
 
 _KEYS = {"sweep": "1", "seeds": "2"}
-_FLUSH_SECONDS = 0.001
 _ROOMY = 40
 """Lines of the terminal from which there is room for both."""
 _NO_RUNS = (
@@ -95,7 +94,7 @@ belongs to its run: no filter takes it away
         self.tabs = TabBar(_KEYS, self._open, self.action_open)
         self.table, self.text = GridTable(), TextLines()
         self._blocks: list[Block] = []
-        self.judge_later = Later(_FLUSH_SECONDS, self, self._judge)
+        self.judge_later = Later(self, self._judge)
 
     def compose(self) -> ComposeResult:
         yield self.tabs

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from textual.containers import Vertical
 from textual.widget import Widget
 
 from fa_tui.session import Session
 from fa_tui.views.words import walk_back_words
-from fa_tui.widgets.painted import Place, Row
+from fa_tui.widgets.painted import Row
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
     from fa_tui.share import Shared
 
 
-class Page(Place):
+class Page(Vertical):
     """A page: it shows a snapshot, and the selected run in it.
 
     Args:

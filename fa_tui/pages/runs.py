@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
+from textual.containers import Vertical
 from textual.widget import Widget
 
 from fa_core.report.diagnostics import cell_legend
@@ -18,7 +19,7 @@ from fa_tui.views.epochs import work_lines
 from fa_tui.views.looks import SeedLooks
 from fa_tui.views.text import as_many, short_paths
 from fa_tui.views.words import title_pieces
-from fa_tui.widgets.painted import Place, Row, hidden, row_text
+from fa_tui.widgets.painted import Row, hidden, row_text
 from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from fa_tui.widgets.detail import DetailPane
     from fa_tui.widgets.matrix import Matrix
     from fa_tui.widgets.run_table import RunTable
-
-_FLUSH_SECONDS = 0.001
 
 
 class RunsPage(Page):
@@ -52,10 +51,10 @@ class RunsPage(Page):
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self.side = Place(id="detail-place")
+        self.side = Vertical(id="detail-place")
         self.detail: DetailPane | None = None
         self.curves: LayerCharts | None = None
-        self.detail_later = Later(_FLUSH_SECONDS, self, self.show_detail)
+        self.detail_later = Later(self, self.show_detail)
 
     def compose(self) -> ComposeResult:
         yield self.view

@@ -31,7 +31,6 @@ from fa_tui.widgets.line import Line, TabBar, TextLines
 from fa_tui.widgets.painted import Row, hidden
 from fa_tui.widgets.table import GridTable, LineTable
 
-_FLUSH_SECONDS = 0.001
 _BOTH = 120
 """Columns of the terminal from which a second quantity stands beside the first."""
 _LEAST_CHART = 7
@@ -108,7 +107,7 @@ without intervals is judged by its numbers.
         self.about, self.canvas, self.beside = Line(id="about"), Canvas(), Canvas(id="beside")
         self.charts = Horizontal(self.canvas, self.beside, id="charts")
         self.table, self.notes = GridTable(), TextLines(id="notes")
-        self.judge_later = Later(_FLUSH_SECONDS, self, self._judge)
+        self.judge_later = Later(self, self._judge)
         self._read()
 
     def compose(self) -> ComposeResult:

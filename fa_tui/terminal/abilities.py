@@ -17,9 +17,6 @@ from fa_tui.views.glyphs import ASCII, UNICODE, Glyphs
 TRUE_COLOUR = 1 << 24
 _PLAIN_TERMS = ("dumb", "linux", "vt")
 """Terminals whose fonts lack block elements or whose charset is not Unicode."""
-_OWN_BLANKS = ("dumb", "ansi", "screen", "vt")
-"""Terminals that erase to their default background, or cannot erase characters (no ``bce``, no
-``ech`` in terminfo)."""
 
 
 class Terminal(msgspec.Struct, frozen=True):
@@ -48,11 +45,6 @@ class Terminal(msgspec.Struct, frozen=True):
         if self.colours <= 16:
             return True
         return None
-
-    @property
-    def erases(self) -> bool:
-        """Whether it can erase characters to the current background."""
-        return self.term != "" and not self.term.startswith(_OWN_BLANKS)
 
     @property
     def theme(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from unicodedata import category
@@ -84,8 +83,6 @@ Piece = tuple[int, int, list[Segment]]
 _JOIN = 4
 """Maximum of unchanged cells sent between changed ones, instead of a cursor move."""
 
-_BLANKS = re.compile(" {12,}")
-
 _Line = list[Cell | None]
 
 
@@ -95,14 +92,10 @@ class Frame:
     Args:
         width, height: the terminal's size.
         colours: number of its colours.
-        erases: whether it erases characters to the current background (ECH).
     """
 
-    def __init__(
-        self, width: int, height: int, colours: ColorSystem, *, erases: bool = False
-    ) -> None:
+    def __init__(self, width: int, height: int, colours: ColorSystem) -> None:
         self.size = (width, height)
-        self._erases = erases
         self._colours = colours
         self._lines: list[_Line] = [[None] * width for _ in range(height)]
 
@@ -139,8 +132,7 @@ class Frame:
             # not by a distance: terminals disagree on the width of what was sent
             yield f"\x1b[{x + 1}G" if y == row else _move(x, y)
             row = y
-            erases = self._erases and not shows_on_blanks(codes[0])
-            yield _BLANKS.sub(_erased, text) if erases else text
+            yield text
         if pen is not None:
             yield "\x1b[0m"
 
@@ -208,12 +200,6 @@ def _by_colour(x: int, run: Sequence[Cell]) -> Iterator[tuple[int, Codes, str]]:
         text += sign
     if text:
         yield start, pen, text
-
-
-def _erased(blanks: re.Match[str]) -> str:
-    """Codes that erase blanks and jump over them, in place of many blanks."""
-    count = len(blanks[0])
-    return f"\x1b[{count}X\x1b[{count}C"
 
 
 def _move(x: int, y: int) -> str:

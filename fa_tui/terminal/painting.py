@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import chain
@@ -29,7 +28,6 @@ from textual.app import App
 from textual.screen import Screen
 
 from fa_tui.later import after
-from fa_tui.terminal.abilities import Terminal
 from fa_tui.terminal.frame import Frame, Piece
 
 ASK = "\x1b[6n"
@@ -133,14 +131,13 @@ class Painter:
 
     Args:
         app: the application.
-        terminal: its abilities.
 
     Attributes:
         has_painted: whether anything was painted.
     """
 
-    def __init__(self, app: App[int], terminal: Terminal) -> None:
-        self._app, self._terminal = app, terminal
+    def __init__(self, app: App[int]) -> None:
+        self._app = app
         self.has_painted = False
         self._pacing = Pacing()
         self._frame: Frame | None = None
@@ -150,8 +147,7 @@ class Painter:
         self._settled_at = 0.0
         self._held_until = 0.0
         self._idle_looks = 0
-        # weak, so that a closed screen and its runs are freed
-        self._on_top: weakref.ref[Screen[object]] | None = None
+        self._on_top: Screen[object] | None = None
         self._leaving: Callable[[], None] | None = None
 
     def notice(self, event: events.Event) -> None:
@@ -186,9 +182,9 @@ class Painter:
             # no more queries
             return None
         now, screen = time.monotonic(), self._app.screen
-        if self._on_top is not None and screen is not self._on_top() and self.has_painted:
+        if self.has_painted and screen is not self._on_top:
             self.hold()
-        self._on_top = weakref.ref(screen)
+        self._on_top = screen
         wait = max(self._pacing.wait(now), self._settled_at - now, self._held_until - now)
         if wait > 0:
             if self._owed is None:
@@ -201,8 +197,7 @@ class Painter:
         app, size = self._app, self._app.size
         if self._frame is None or self._frame.size != (size.width, size.height):
             colours = console._color_system or ColorSystem.TRUECOLOR
-            erases = self._terminal.erases
-            self._frame = Frame(size.width, size.height, colours, erases=erases)
+            self._frame = Frame(size.width, size.height, colours)
             if not (isinstance(update, LayoutUpdate) and update.region.size == size):
                 # cells outside this update are unknown
                 app.screen.call_next(app.screen.refresh)

@@ -20,10 +20,6 @@ from fa_tui.widgets.line import Line
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
 
-_AT_ONCE = 2000
-"""Up to so many runs, every letter filters again."""
-_PAUSE_SECONDS = 0.03
-"""Delay of the filter for more runs."""
 _KEYS = "enter keeps it, esc goes back"
 _HINT = "words, method:dfa  flag:ab  growth>100  lam:0.01  is:walkback; -term: not so"
 
@@ -62,7 +58,7 @@ class FilterLine(Vertical):
         self._note = Line(id="filter-error")
         self._wrong = ""
         self._applied = session.scope_text
-        self._catch_up_later = Later(_PAUSE_SECONDS, self, self._catch_up)
+        self._catch_up_later = Later(self, self._catch_up)
         self.is_done = False
         # a trailing blank starts a new term
         before = self._applied and f"{self._applied} "
@@ -84,12 +80,7 @@ class FilterLine(Vertical):
 
     def on_input_changed(self, event: Entry.Changed) -> None:
         event.stop()
-        if len(self._before) <= _AT_ONCE:
-            self._catch_up()
-        else:
-            # a layout of many runs per letter would lag behind
-            self._catch_up_later.cancel()
-            self._catch_up_later()
+        self._catch_up_later()
 
     def _catch_up(self) -> None:
         # the input may have changed since the event

@@ -137,7 +137,7 @@ class StatusLine(Line):
     def __init__(self) -> None:
         super().__init__(id="status")
         self.message = self._tone = ""
-        self._expires = Later(MESSAGE_SECONDS, self, partial(self.say, ""))
+        self._expires = Later(self, partial(self.say, ""), MESSAGE_SECONDS)
         self._progress: Sequence[Piece] = ()
         self._legend: Sequence[Piece] = ()
 

@@ -19,7 +19,6 @@ from fa_core.report.diagnostics import (
 from fa_core.report.quantities import QUANTITIES, Quantity
 from fa_tui.session import Session
 from fa_tui.views.columns import NORMS, NUMBER_CELLS, format_in, number_text, value_of
-from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.grid import Grid, GridLine, build_grid
 from fa_tui.views.looks import Look, SeedLooks, letter_tone
 from fa_tui.views.scale import drawable
@@ -57,11 +56,6 @@ def count_text(line: GridLine, session: Session) -> str:
     elif counts[UNDECIDED]:
         text += f" ~{counts[UNDECIDED]}"
     return text
-
-
-def clipped(text: str, width: int, glyphs: Glyphs) -> str:
-    """Text cut at its start, as paths differ at their ends."""
-    return cut_start(glyphs.say(text), width, glyphs.ellipsis)
 
 
 _LONGEST_TITLE = 12
@@ -218,7 +212,7 @@ class Matrix(RunsView):
         entry = self._grid.lines[line]
         if not entry.is_heading:
             return None
-        source = clipped(entry.label, self.view.width - 2, self._glyphs)
+        source = self._clipped(entry.label, self.view.width - 2)
         return [(f" {source}", "source")]
 
     def frozen(self, line: int | None) -> Row:
@@ -237,13 +231,17 @@ class Matrix(RunsView):
         name = padded(f" {self._cut[self._labels[line]]}", self._name_width)
         return [(name, "text"), (count.ljust(self._count_width), tone)]
 
+    def _clipped(self, text: str, width: int) -> str:
+        """Text cut at its start, as paths differ at their ends."""
+        return cut_start(self._glyphs.say(text), width, self._glyphs.ellipsis)
+
     def _header(self) -> Row:
         above = self._grid.lines[: self.scroll_offset.y + 1]
         headings = [line for line in above if line.is_heading]
         if headings and headings[-1] is not above[-1]:
             width = self.frozen_width
             source, _, _ = headings[-1].label.partition("  ")
-            source = clipped(source, width - 2, self._glyphs)
+            source = self._clipped(source, width - 2)
             return [(padded(f" {source}", width), "source")]
         names = padded(" method", self._name_width)
         counts = WALKS_BACK.ljust(self._count_width)
@@ -276,7 +274,7 @@ class Matrix(RunsView):
         if look is not None:
             mark = [(look.mark, look.style), (" ", "head")]
         room = width - row_width(mark)
-        title = clipped(self._grid.columns[column], room, self._glyphs)
+        title = self._clipped(self._grid.columns[column], room)
         before = ""
         if self.quantity and self.quantity is not NORMS:
             before = " " * (room - width_of(title))

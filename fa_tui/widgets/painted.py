@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import groupby, zip_longest
+from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBarRender
@@ -130,13 +129,6 @@ class Toned(_Mixin):
         strip = Strip([Segment(text, self.style_of(tone)) for text, tone in row])
         return strip.adjust_cell_length(width, self.style_of(""))
 
-    def refresh_changed(self, before: Iterable[Row], after: Iterable[Row]) -> None:
-        """Refresh the rows on screen that differ."""
-        pairs = enumerate(zip_longest(before, after))
-        regions = [Region(0, y, self.size.width, 1) for y, (old, new) in pairs if old != new]
-        if regions:
-            self.refresh(*regions)
-
 
 class PaintedWidget(Toned, Widget):
     """A widget of a few lines, drawn by `draw`."""
@@ -149,14 +141,15 @@ class PaintedWidget(Toned, Widget):
         raise NotImplementedError
 
     def repaint(self) -> None:
-        """Draw again and refresh what differs from the last drawing."""
-        if self._drawn_for != self.size:
+        """Draw again, and show it if it differs from the last drawing."""
+        before = self._rows
+        if self._drawn_for == self.size:
+            self._draw()
+        else:
             # a hidden widget may reappear in the size of its last drawing
             self._drawn_for = None
+        if self._drawn_for is None or self._rows != before:
             self.refresh()
-            return
-        before, self._rows = self._rows, self._drawn()
-        self.refresh_changed(before, self._rows)
 
     def watch_has_focus(self, has_focus: bool) -> None:
         # on_focus and on_blur come before the focus changes
@@ -165,13 +158,12 @@ class PaintedWidget(Toned, Widget):
 
     def render_line(self, y: int) -> Strip:
         if self._drawn_for != self.size:
-            self._rows = self._drawn()
+            self._draw()
         row = self._rows[y] if y < len(self._rows) else []
         return self.strip_of(row, self.size.width)
 
-    def _drawn(self) -> Sequence[Row]:
-        self._drawn_for = self.size
-        return self.draw(*self.size)[: self.size.height]
+    def _draw(self) -> None:
+        self._drawn_for, self._rows = self.size, self.draw(*self.size)
 
 
 MOVES = (
@@ -213,7 +205,7 @@ class PaintedScroll(Toned, ScrollView):
         self.scroll_relative(y=direction * (self.size.height // 2), animate=False)
 
     def repaint(self) -> None:
-        """Draw again and refresh what differs from the last drawing."""
+        """Draw again and show the lines that differ from the last drawing."""
         if self._rows is None or not self._width:
             # hidden: a size for lines that are not seen would lay out the whole screen again
             self._rows = None
@@ -227,7 +219,10 @@ class PaintedScroll(Toned, ScrollView):
             return
         first = self.scroll_offset.y
         seen = slice(first, first + self.scrollable_content_region.height)
-        self.refresh_changed(before[seen], self._rows[seen])
+        pairs = enumerate(zip(before[seen], self._rows[seen], strict=True))
+        regions = [Region(0, y, self.size.width, 1) for y, (old, new) in pairs if old != new]
+        if regions:
+            self.refresh(*regions)
 
     def render_line(self, y: int) -> Strip:
         if self._rows is None:
@@ -244,19 +239,6 @@ class PaintedScroll(Toned, ScrollView):
     @property
     def _width(self) -> int:
         return self.scrollable_content_region.width
-
-
-class Uniform(_Mixin):
-    """Mixin that renders one line for all: they are equal, and mostly covered."""
-
-    def render_lines(self, crop: Region) -> list[Strip]:
-        """The lines of a region."""
-        first = Region(crop.x, crop.y, crop.width, min(1, crop.height))
-        return super().render_lines(first) * crop.height
-
-
-class Place(Uniform, Vertical):
-    """A container without content, title, or border above or below."""
 
 
 class PlainScrollBar(ScrollBarRender):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
 
 
-@lru_cache(maxsize=512)
 def verdict_pieces(cell: str, own: str) -> Row:
     """A verdict's five characters in pieces of one tone, the letters in the verdict's own.
 

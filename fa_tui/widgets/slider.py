@@ -94,7 +94,6 @@ def _end(value: float, digits: int) -> str:
 
 _STARTS = "0123456789.-+"
 _MOVES = "[]{}"
-_FLUSH_SECONDS = 0.001
 _FRAME_SECONDS = 1 / 60
 _WIDE = 100
 """Wider sliders show the ends of the scale."""
@@ -170,14 +169,13 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         self._default = diagnostic.default
         self.value = self._pending = value
         self._how = "step"
-        self._flush_later = Later(_FLUSH_SECONDS, self, self._flush)
-        self._catch_up_later = Later(_FRAME_SECONDS, self, self.repaint)
+        self._flush_later = Later(self, self._flush)
+        self._catch_up_later = Later(self, self.repaint, _FRAME_SECONDS)
         self._ticks: Sequence[float] = ()
         self._nonfinite = 0
         self._interval: Interval | None = None
         self._flips = Flips((), above=diagnostic.fires_above)
         self._track = Track(Scale(*diagnostic.span, diagnostic.quantity.log), diagnostic.step)
-        self._marks: list[str] = []
         self.deciding: Callable[[], Sequence[float]] = list
         self._drags = 0
         self._entry: str | None = None
@@ -210,7 +208,6 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         self._ticks = sorted(drawable(values, log=False))
         self._nonfinite = len(values) - len(self._ticks)
         self._flips = Flips(points, above=one.fires_above)
-        self._marks = []
         self.repaint()
 
     def show_interval(self, interval: Interval | None) -> None:
@@ -221,24 +218,22 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
         label_width, cells, value_width = widths(width)
-        if len(self._marks) != cells:
-            self._marks = self._draw_runs(cells)
+        marks = self._draw_runs(cells)
         label = self._draw_label(label_width)
         value = self._draw_value(value_width)
         if height < 2:
-            return [[*label, *self._draw_track(self._ticks_of_marks()), *value]]
+            return [[*label, *self._draw_track(self._as_ticks(marks)), *value]]
         tones = self._tones(self._track.scale.cell(self.value, cells), cells)
         runs = [
-            (mark, tone) if mark else (" ", "")
-            for mark, tone in zip(self._marks, tones, strict=True)
+            (mark, tone) if mark else (" ", "") for mark, tone in zip(marks, tones, strict=True)
         ]
         scale = self._draw_scale(label_width, cells, value_width)
         return [[*label, *joined(runs), *value], scale]
 
-    def _ticks_of_marks(self) -> list[str]:
+    def _as_ticks(self, marks: Sequence[str]) -> list[str]:
         """The runs' marks on a track of one row."""
         bars = dict.fromkeys(self._glyphs.bars, self._glyphs.tick)
-        return [bars.get(mark, mark) for mark in self._marks]
+        return [bars.get(mark, mark) for mark in marks]
 
     def _draw_scale(self, label_width: int, cells: int, value_width: int) -> Row:
         """The row of the track: the default, the track, and the plateau."""

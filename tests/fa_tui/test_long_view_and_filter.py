@@ -7,11 +7,10 @@ import pytest
 from textual.widgets import Input
 
 from fa_core.formats import scan
-from fa_tui import later
 from fa_tui.app import ExplorerApp
 from fa_tui.follow import Reading
 from fa_tui.session import Session
-from fa_tui.widgets import filter_line, matrix
+from fa_tui.widgets import matrix
 from tests.fa_tui.looks import (
     app_on,
     filter_by,
@@ -319,27 +318,6 @@ async def test_the_matrix_shows_what_changed_while_the_long_view_was_on_screen(
         await pilot.press("t")
         await pilot.pause()
         assert len(app.session.in_scope) == 30
-
-
-async def test_among_many_runs_a_filter_waits_until_no_letter_came_for_a_moment(app, monkeypatch):
-    monkeypatch.setattr(filter_line, "_AT_ONCE", 0)
-    monkeypatch.setattr(filter_line, "_PAUSE_SECONDS", 3600)
-    begun = []
-    start = later.after
-
-    def watched(*given):
-        begun.append(start(*given))
-        return begun[-1]
-
-    monkeypatch.setattr(later, "after", watched)
-    async with running(app) as pilot:
-        await pilot.press("slash", "d", "f", "a")
-        await until(pilot, lambda: len(begun) == 3)
-        assert [timer.cancelled() for timer in begun] == [True, True, False]
-        assert app.session.scope is None
-        await pilot.press("enter")
-        await pilot.pause()
-        assert methods_on_screen(app) == ["dfa"], "what is kept is applied at once"
 
 
 async def test_at_eighty_columns_runs_of_one_method_and_seed_do_not_look_alike(sample_runs):

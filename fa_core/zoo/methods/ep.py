@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -147,11 +146,8 @@ class PredictiveCoding(EquilibriumPropagation):
         super().__init__(net, generator, 1.0, eta, steps, estimator="prediction_error")
 
 
-_TWINS: WeakKeyDictionary[StreamNet, StreamNet] = WeakKeyDictionary()
-
-
 def twin_of(net: StreamNet, dtype: torch.dtype) -> StreamNet:
-    """The network's copy in another arithmetic, cached and synchronised at every call.
+    """The network's copy in another arithmetic.
 
     Args:
         net: unchanged, batch statistics included; returned itself if it has the dtype already.
@@ -160,16 +156,10 @@ def twin_of(net: StreamNet, dtype: torch.dtype) -> StreamNet:
     weight = net.head.weight
     if weight.dtype == dtype:
         return net
-    twin = _TWINS.get(net)
-    if twin is None or twin.head.weight.dtype != dtype:
-        device = weight.device
-        if device.type == "mps":
-            device = torch.device("cpu")
-        twin = _TWINS[net] = copy.deepcopy(net).requires_grad_(False).to(device, dtype)
-    for ours, theirs in zip(twin.modules(), net.modules(), strict=True):
-        ours.training = theirs.training
-    twin.load_state_dict(net.state_dict())
-    return twin
+    device = weight.device
+    if device.type == "mps":
+        device = torch.device("cpu")
+    return copy.deepcopy(net).requires_grad_(False).to(device, dtype)
 
 
 def prediction_errors(net: StreamNet, moved: States, h_0: Tensor, origin: States) -> list[Tensor]:

@@ -11,9 +11,9 @@ from fa_core.measure.norms import DRAWS, growth_interval, resampled_medians
 @pytest.mark.parametrize("samples", [1, 2, 20, 128, 200])
 def test_the_medians_are_those_of_the_drawn_samples(samples):
     norms = torch.randn(3, samples, dtype=torch.float64).exp()
-    drawn = torch.randint(samples, (50, samples), generator=torch.Generator().manual_seed(3))
+    drawn = torch.randint(samples, (50, samples), generator=torch.Generator().manual_seed(0))
     expected = torch.stack([layer[drawn].median(dim=1).values for layer in norms], dim=1)
-    assert torch.equal(resampled_medians(norms, 50, seed=3), expected)
+    assert torch.equal(resampled_medians(norms, 50), expected)
 
 
 def test_of_many_samples_the_places_follow_the_law_of_drawn_ones():

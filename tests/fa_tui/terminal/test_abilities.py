@@ -47,12 +47,3 @@ def test_colours_follow_the_environment_and_no_color_wins(environ, colours):
     assert terminal.colours == colours
     assert (terminal.ansi_color is True) == (colours <= 16)
     assert terminal.theme == ("fa-ansi" if colours <= 16 else "fa-dark")
-
-
-def test_blanks_are_erased_where_the_terminal_keeps_the_background():
-    erase = [
-        term
-        for term in ("xterm-256color", "tmux", "screen", "vt220", "")
-        if detect({"TERM": term}).erases
-    ]
-    assert erase == ["xterm-256color", "tmux"]

@@ -73,11 +73,11 @@ def look(shown):
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(paints, max_size=4), st.booleans())
-def test_the_screen_is_the_same_as_with_everything_sent(shown, erases):
+@given(st.lists(paints, max_size=4))
+def test_the_screen_is_the_same_as_with_everything_sent(shown):
     frugal, frugal_stream = screen()
     plain, plain_stream = screen()
-    frame = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR, erases=erases)
+    frame = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR)
     frugal_stream.feed(frame.show([(0, y, [Segment(" " * WIDTH)]) for y in range(HEIGHT)]))
     for painted in shown:
         together = [(x, y, fitted(x, row)) for x, y, row in painted]
@@ -115,11 +115,6 @@ def test_the_foreground_of_blanks_is_not_worth_a_byte():
     frame = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR)
     frame.show([(0, 0, [Segment("    ", Style.parse("red on black"))])])
     assert frame.show([(0, 0, [Segment("    ", Style.parse("bold blue on black"))])]) == ""
-
-
-def test_reversed_blanks_are_sent_as_erasing_keeps_the_background_alone():
-    frame, line = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR, erases=True), " " * WIDTH
-    assert line in frame.show([(0, 0, [Segment(line, Style(reverse=True))])])
 
 
 @pytest.mark.parametrize(("x", "left"), [(2, "a x b"), (3, "a  xb"), (1, "ax方b")])
