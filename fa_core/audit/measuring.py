@@ -237,7 +237,7 @@ def _saved_credit(
     return {"missing": {"gamma": f"its feedback is drawn by the network, not loaded; {_SAVE}"}}
 
 
-_GLOBAL = "numbers by these (as Γ by a feedback) are not of what the network was trained with"
+_LOST = "what it keeps of them, as a feedback, is in no checkpoint"
 
 _SAVE = "keep it as a buffer (register_buffer), saved with the weights"
 
@@ -337,7 +337,7 @@ def build_report(
         note(f"no Γ: {missing}")
     drawn = ""
     if options.model and DRAWING:
-        drawn = f"{listed(sorted(DRAWING))} draws random numbers when imported: {_GLOBAL}"
+        drawn = f"{listed(sorted(DRAWING))} draws random numbers when imported: {_LOST}"
         note(drawn)
     right = torch.cat(list(diagnosis.right))
     rightly = None

@@ -18,7 +18,7 @@ from fa_core.measure.batch_input import BatchLog, Progress, as_batches, label_no
 from fa_core.measure.credit import credit_quality
 from fa_core.measure.gradients import microbatches
 from fa_core.measure.hooks import LogitsChoice, choosing_logits, plain_logits
-from fa_core.measure.isolate import DREW, Device, eval_mode, is_built_in
+from fa_core.measure.isolate import DREW, Device, eval_mode, is_built_in, to_float64
 from fa_core.measure.loss import CE, AccuracyMeter, Loss, LossChoice
 from fa_core.measure.norms import PER_TOKEN
 from fa_core.measure.passes import (
@@ -273,8 +273,8 @@ def run_diagnosis(
         notes.append(log.note())
         if net.rng.noticed or runner.drew:
             notes.append(DREW)
-        notes += [label_note(batch, y, net.model), runner.loss.note, compared]
-        notes.append(WRITES * (_values(net.model) != values))
+        wrote = WRITES * (_values(net.model) != values)
+        notes += [label_note(batch, y, net.model), runner.loss.note, compared, wrote]
         if runner.loss.name != CE.name:
             numbers.provenance[LOSS] = runner.loss.name
         numbers = _with_stream(numbers, notes, runner, taps_found, net.model)
@@ -285,8 +285,9 @@ def run_diagnosis(
 
 def _values(model: nn.Module) -> list[str]:
     """A sum over the entries of each parameter, and their norm; a forward may write into them."""
-    own = [p.detach().double() for p in model.parameters() if p.layout == torch.strided]
-    return [f"{p.sum()!r} {p.norm()!r}" for p in own]
+    own = (to_float64(p) for p in model.parameters() if p.layout == torch.strided)
+    # texts: NaN differs from itself
+    return [f"{float(p.sum())!r} {float(p.norm())!r}" for p in own]
 
 
 def run_accuracy(
