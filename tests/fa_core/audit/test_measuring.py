@@ -13,6 +13,7 @@ from fa_core.audit.verify import recorded_options
 from fa_core.errors import MeasureError, UnreadableInput, UsageError
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.diagnose import diagnose
+from fa_core.option_values import DRAWING
 from fa_core.report.manifest import MANIFEST, WEIGHTS
 from fa_core.report.notes import other_data
 from fa_core.zoo.data import eval_batches, eval_order, load_data
@@ -487,3 +488,22 @@ def test_what_a_network_draws_is_measured_only_if_its_checkpoint_holds_it(
     if not said:
         own = diagnose(trained.eval(), eval_batches(load_data(DATA)))
         assert report.credit["gamma"] == pytest.approx(own.credit["gamma"], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("first", "is_said"),
+    [("torch.randn(3)", True), ("torch.manual_seed(0), torch.randn(3)", False), ("3", False)],
+)
+def test_a_module_that_draws_when_it_is_imported_is_named(first, is_said, tmp_path, monkeypatch):
+    name = f"drawing_{len(first)}"
+    rows = [nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 10)]
+    lines = ["import torch", "from torch import nn", f"kept = {first}", "def build():"]
+    net = nn.Sequential(*rows)
+    parts = ", ".join(f"nn.{row!r}" for row in rows)
+    text = "\n".join([*lines, f"    return nn.Sequential({parts})"])
+    (tmp_path / f"{name}.py").write_text(text)
+    torch.save(net.state_dict(), tmp_path / "net_s1.pt")
+    monkeypatch.syspath_prepend(tmp_path)
+    DRAWING.clear()
+    report = measured(tmp_path / "net_s1.pt", model=f"{name}:build", data=DATA)
+    assert (f"{name} draws random numbers when imported" in report.notes) is is_said

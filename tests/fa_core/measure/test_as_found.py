@@ -9,6 +9,7 @@ from torch import nn
 
 from fa_core import diagnose
 from fa_core.errors import MeasureError
+from fa_core.measure.diagnose import WRITES
 from fa_core.measure.isolate import full_float32
 from tests.fa_core.measure.nets import Residual, batches
 
@@ -68,7 +69,7 @@ def test_the_model_comes_back_exactly_as_found(fails, taps):
     before = snapshot(net)
     said = pytest.raises(MeasureError, match=r"eval batch 3: .*boom")
     with said if fails else nullcontext():
-        diagnose(net, data, taps=taps)
+        assert WRITES in diagnose(net, data, taps=taps).notes
     assert snapshot(net) == before
     assert [as_bytes(pair) for pair in data] == kept
 
