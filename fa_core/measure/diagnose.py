@@ -285,7 +285,8 @@ def run_diagnosis(
 
 def _values(model: nn.Module) -> list[str]:
     """A sum over the entries of each parameter, and their norm; a forward may write into them."""
-    own = (to_float64(p) for p in model.parameters() if p.layout == torch.strided)
+    parameters = [] if is_built_in(model) else model.parameters()
+    own = (to_float64(p) for p in parameters if p.layout == torch.strided)
     # texts: NaN differs from itself
     return [f"{float(p.sum())!r} {float(p.norm())!r}" for p in own]
 
