@@ -25,7 +25,7 @@ from fa_core.report.numbers import exact
 from fa_tui import key_list
 from fa_tui.cli import COMMANDS
 from fa_tui.settings import Settings
-from fa_tui.typer_app import help_text
+from fa_tui.typer_app import command_of
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "build" / "docs"
@@ -43,6 +43,15 @@ def commands_page() -> Iterator[str]:
     for name in COMMANDS:
         yield f"## {name}\n"
         yield f"```text\n{help_text(name, 92)}\n```\n"
+
+
+def help_text(name: str, width: int) -> str:
+    """What `fa-tui NAME --help` prints at this width."""
+    command = command_of([name]).commands[name]
+    context = command.make_context(f"fa-tui {name}", [], resilient_parsing=True)
+    context.terminal_width = width
+    text: str = command.get_help(context)
+    return text
 
 
 def keys_page() -> Iterator[str]:

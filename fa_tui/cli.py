@@ -80,18 +80,17 @@ def main(argv: Sequence[str] | None = None) -> int:
                 return _flush(open_explorer([Path(arg) for arg in args[1:]]))
         of_all = wants_help or args[0] in COMPLETION
         return _flush(_dispatch(args, COMMANDS if of_all else (args[0],)))
-    except FaError as error:
-        return _complain(error, str(error), error.exit_code, debug)
     except BrokenPipeError:
         output.silence()
         return int(answers_by_code)
-    except KeyboardInterrupt as error:
-        # a signal has a message and exit code
-        return _complain(
-            error, str(error) or "interrupted", getattr(error, "exit_code", 130), debug
-        )
-    except Exception as error:
-        return _failed(error, debug)
+    except (Exception, KeyboardInterrupt) as error:
+        if debug:
+            traceback.print_exception(error)
+        message, code = _outcome(error)
+        # the terminal may be gone
+        with contextlib.suppress(OSError):
+            output.complain(message)
+        return code
 
 
 def _interrupted_once() -> None:
@@ -188,33 +187,23 @@ def _is_item(word: str) -> bool:
     return bool(word) and not word.startswith("-") and not is_path
 
 
-def _failed(error: Exception, debug: bool) -> int:
-    """Report an unexpected exception: a file error, or an internal error."""
+def _outcome(error: BaseException) -> tuple[str, int]:
+    """What is said of an exception in one line, and its exit code: an error of the input, an
+    interruption, a file error, or an internal error."""
+    if isinstance(error, FaError):
+        return str(error), error.exit_code
+    if isinstance(error, KeyboardInterrupt):
+        # a signal has a message and exit code
+        return str(error) or "interrupted", getattr(error, "exit_code", 130)
     if isinstance(error, OSError) and error.filename is not None:
-        return _complain(error, f"{error.filename}: {error.strerror}", 3, debug)
+        return f"{error.filename}: {error.strerror}", 3
     if isinstance(error, OSError) and error.errno in output.NO_ROOM:
         output.silence()
-        return _complain(error, f"cannot print the result ({error.strerror})", 3, debug)
+        return f"cannot print the result ({error.strerror})", 3
     if "can't start new thread" in str(error):
-        what = "no further thread may be started; see `ulimit -u`, and how much memory is free"
-        return _complain(error, what, 3, debug)
+        return "no further thread may be started; see `ulimit -u`, and how much memory is free", 3
     what = " ".join(f"{type(error).__name__}: {error}".split())
-    return _complain(
-        error,
-        f"internal error ({what}); run again with --debug and report it",
-        INTERNAL_ERROR,
-        debug,
-    )
-
-
-def _complain(error: BaseException, message: str, code: int, debug: bool) -> int:
-    """Print one line on stderr, after the traceback under --debug."""
-    if debug:
-        traceback.print_exception(error)
-    # the terminal may be gone
-    with contextlib.suppress(OSError):
-        output.complain(message)
-    return code
+    return f"internal error ({what}); run again with --debug and report it", INTERNAL_ERROR
 
 
 def _catch_misspelling(args: Sequence[str]) -> None:

@@ -296,7 +296,7 @@ class CriteriaOptions(ThresholdOptions):
         return Criteria(self.thresholds(), parse_frozen_baseline(self.frozen_baseline))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Log:
     """What logs do not say: ‖h_0‖ and the number of blocks; which column is which number."""
 

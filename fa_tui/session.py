@@ -179,7 +179,7 @@ class Scope:
 
     def values_with_controls(self, letter: str) -> Sequence[float]:
         """Like `values`, of all runs in scope."""
-        return self._runs.judge.values(letter, self.rows)
+        return self._runs.judge.values(letter, self.indices)
 
 
 class Session(msgspec.Struct, frozen=True, dict=True, eq=False):

@@ -94,8 +94,6 @@ def load_settings(path: Path | None = None) -> Loaded:
         path: the file (default: `settings_file()`).
     """
     path = path or settings_file()
-    if not path.exists():
-        return NOTHING_SET
     try:
         file = TomlFile(path)
         return Loaded(file.read_as(Settings, file.tables))

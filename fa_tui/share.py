@@ -96,7 +96,7 @@ def in_the_way(path: Path) -> Path | None:
 def free_name(path: Path) -> Path:
     """The path, numbered if it exists: ``fa-tui.csv``, ``fa-tui-2.csv``, ..."""
     number, free = 1, path
-    while free.exists() or free.is_symlink():
+    while in_the_way(free):
         number += 1
         free = path.with_stem(f"{path.stem}-{number}")
     return free

@@ -7,7 +7,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
-from typing import cast, get_type_hints
+from typing import cast
 
 import typer
 from typer.core import TyperGroup
@@ -36,20 +36,10 @@ def command_of(names: Sequence[str]) -> TyperGroup:
     return cast("TyperGroup", typer.main.get_command(app))
 
 
-def help_text(name: str, width: int) -> str:
-    """What `fa-tui NAME --help` prints at this width."""
-    command = command_of([name]).commands[name]
-    context = command.make_context(f"fa-tui {name}", [], resilient_parsing=True)
-    context.terminal_width = width
-    text: str = command.get_help(context)
-    return text
-
-
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     """The command with dataclass parameters expanded into their fields. Typer reads options from
     the signature, and has no groups.
     """
-    # get_type_hints makes parameters with default None Optional before Python 3.11
     declared = inspect.signature(command, eval_str=True).parameters.values()
     groups: dict[str, type] = {}
     parameters: list[inspect.Parameter] = []
@@ -57,7 +47,7 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
         declared_type = parameter.annotation
         if isinstance(declared_type, type) and is_dataclass(declared_type):
             groups[parameter.name] = declared_type
-            parameters += _parameters_of(declared_type)
+            parameters += inspect.signature(declared_type, eval_str=True).parameters.values()
         else:
             parameters.append(parameter)
 
@@ -69,18 +59,4 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
         command(**values)
 
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    wrapper.__annotations__ = {one.name: one.annotation for one in parameters}
     return wrapper
-
-
-def _parameters_of(group: type) -> list[inspect.Parameter]:
-    types = get_type_hints(group, include_extras=True)
-    return [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=field.default,
-            annotation=types[field.name],
-        )
-        for field in fields(group)
-    ]

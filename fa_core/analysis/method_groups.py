@@ -40,10 +40,6 @@ def published_groups(table: AuditTable) -> dict[str, str]:
     A run is recognised by its method and its exact ‖h_L‖. The method's runs of another network or
     training have no published group.
     """
-    every_norm = [norms for _, norms in PUBLISHED.values()]
-    # usually no run is published: one pass shows it
-    if not np.isin(table.h_L, every_norm).any():
-        return {}
     found = {}
     for method, (group, norms) in PUBLISHED.items():
         own = table.h_L[table.method == method]
@@ -90,9 +86,6 @@ def _group_mask(
     if chosen is None:
         members = [name for name in published if published[name] == group]
         chosen = [name for name in members if name not in (others or ())]
-    if not chosen:
-        # np.isin has no type to compare with
-        return np.zeros(len(table), dtype=np.bool_)
     return np.isin(table.method, chosen)
 
 
@@ -110,9 +103,7 @@ def _known(table: AuditTable, names: Members) -> list[str] | None:
         if name in CONTROLS:
             raise UsageError(f"{name!r} is a control, which is in no group", hint="name a method")
         if name not in present:
-            hint = "there is no run at all"
-            if present:
-                hint = nearest(name, sorted(present))
+            hint = nearest(name, sorted(present))
             raise UsageError(f"no run of method {name!r} here", hint=hint)
     return chosen
 

@@ -220,7 +220,7 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
         """
         report = self.as_recorded()
         data: Json = msgspec.to_builtins(report, enc_hook=as_json)
-        data |= {"verdict": report.verdict, "thresholds": self.thresholds.numbers()}
+        data["verdict"] = report.verdict
         fixed = {name: data.pop(name) for name in self.__struct_encode_fields__[:_FIXED_FIELDS]}
         if self.recorded_verdict not in (None, report.verdict):
             fixed["recorded_verdict"] = self.recorded_verdict

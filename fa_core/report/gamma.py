@@ -177,10 +177,8 @@ def mean_gamma(credit: Credit) -> float:
 
 
 def _null(credit: Credit) -> Json:
-    null = (credit or {}).get("null")
-    if isinstance(null, dict):
-        return null
-    return {}
+    null: Json = (credit or {}).get("null") or {}
+    return null
 
 
 def null_gamma(credit: Credit, method: str = "") -> tuple[float, float]:

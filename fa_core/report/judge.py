@@ -122,14 +122,14 @@ class Judge:
             undecided.to_bytes(runs, "little")
         )
 
-    def values(self, letter: str, chosen: Collection[int] | None = None) -> array[float]:
+    def values(self, letter: str, chosen: Collection[int]) -> array[float]:
         """A diagnostic's numbers, rising; then a NaN for each run that fires at every threshold.
 
         Args:
             letter: the diagnostic.
-            chosen: indices of runs; None for all.
+            chosen: indices of runs.
         """
-        wanted = range(len(self.coverage)) if chosen is None else set(chosen)
+        wanted = set(chosen)
         return array("d", [value for value, run in self._rising[letter] if run in wanted])
 
     def points(self, letter: str, chosen: Collection[int] | None = None) -> array[float]:

@@ -310,11 +310,8 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
     @property
     def margins_by_rule(self) -> dict[str, float]:
         """(d)'s number against frozen blocks that other rules trained: rule → percentage points."""
-        others = self.provenance.get(OTHER_BASELINES)
-        if not isinstance(others, Mapping):
-            return {}
         margins = {}
-        for rule, baseline in others.items():
+        for rule, baseline in self.provenance.get(OTHER_BASELINES, {}).items():
             margin = margin_over(self.headline_acc, baseline)
             if margin is not None:
                 margins[rule.partition("(")[0]] = margin

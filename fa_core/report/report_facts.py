@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TypeAlias, TypeVar
 
 import msgspec
-from msgspec.structs import asdict, force_setattr, replace
+from msgspec.structs import force_setattr, replace
 
 from fa_core.errors import UsageError
 from fa_core.files.decode import Json, without
@@ -160,10 +160,6 @@ class DiagnosticThresholds(msgspec.Struct, frozen=True):
             if value < 0 and name in NEVER_NEGATIVE:
                 why = f"{NEVER_NEGATIVE[name]} is never negative"
                 raise ValueError(f"threshold {name} is {brief(value)}: {why}")
-
-    def numbers(self) -> dict[str, float]:
-        """The thresholds by name."""
-        return asdict(self)
 
 
 PROTOCOL = DiagnosticThresholds()

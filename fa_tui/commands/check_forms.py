@@ -78,7 +78,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
             "summary": self.summary,
             "runs": [case.to_dict() for case in self.runs],
             "claims": [case.record for case in self.claims],
-            "problems": [msgspec.structs.asdict(problem) for problem in self.problems],
+            "problems": msgspec.to_builtins(self.problems),
         }
 
 

@@ -165,12 +165,11 @@ _GAP = "the gap between the nearest ends of the groups' intervals, or overlap; "
 
 def sensitivity_blocks(analysis: Sequence[Sensitivity]) -> Iterator[Block]:
     """Per diagnostic: ranges of the groups and the gap between them, or one range of all."""
-    grouped = any(one.grouped for one in analysis)
-    records = [_sensitivity_record(one, grouped) for one in analysis]
-    of, gap = (" of each group", _GAP) if grouped else ("", "")
+    first = analysis[0]  # every diagnostic has the same groups
+    records = [_sensitivity_record(one) for one in analysis]
+    of, gap = (" of each group", _GAP) if first.grouped else ("", "")
     yield Grid.of(records, _CAPTION.format(of=of, gap=gap), words=len(records[0]))
-    first = analysis[0]
-    if any(one.healthy.runs or one.degenerate.runs for one in analysis):
+    if first.healthy.runs or first.degenerate.runs:
         groups = f"Healthy: {_names(first.healthy)}. Degenerate: {_names(first.degenerate)}."
         if first.neither:
             groups += f" Neither: {', '.join(first.neither)}."
@@ -182,9 +181,9 @@ def sensitivity_blocks(analysis: Sequence[Sensitivity]) -> Iterator[Block]:
     yield from bullets(by_note(said, "{} {}"))
 
 
-def _sensitivity_record(one: Sensitivity, grouped: bool) -> Record:
+def _sensitivity_record(one: Sensitivity) -> Record:
     record = {"fires when": fires_when(one)}
-    if grouped:
+    if one.grouped:
         record["healthy (median), fires"] = group_range(one.healthy, one.threshold)
         record["degenerate (median), fires"] = group_range(one.degenerate, one.threshold)
         record["gap"] = gap_words(one)

@@ -136,10 +136,9 @@ class DataSet:
     scaling: str = ""
 
     def __post_init__(self) -> None:
-        shapes = {tuple(x.shape[1:]) for x in (self.train_x, self.test_x)}
+        shape = tuple(self.train_x.shape[1:])
         problem = "" if len(self.test_y) else "no test samples"
-        if len(shapes) > 1:
-            shape = tuple(self.train_x.shape[1:])
+        if shape != self.input_shape:
             problem = f"train samples are {shape}, test samples {self.input_shape}"
         parts = {"train": (self.train_x, self.train_y), "test": (self.test_x, self.test_y)}
         for part, (x, y) in parts.items():

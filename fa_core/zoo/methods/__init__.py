@@ -10,10 +10,8 @@ from torch import Tensor
 from fa_core.errors import MeasureError
 from fa_core.report.names import canonical_method
 from fa_core.zoo.methods.base import (
-    Credit,
     Method,
     Registry,
-    StepInfo,
     check_options,
     feedback_generator,
     find_class,
@@ -24,9 +22,7 @@ from fa_core.zoo.models.base import StreamNet
 
 __all__ = [
     "METHODS",
-    "Credit",
     "Method",
-    "StepInfo",
     "make_method",
     "method_class",
     "restore_method",

@@ -49,10 +49,10 @@ def test_report_judge_and_table_agree_after_every_move(runs, moves):
 @given(runs=st.lists(odd_reports(), max_size=8), data=st.data())
 def test_values_are_the_numbers_of_the_chosen_runs(runs, data):
     judge = Judge(runs)
-    chosen = data.draw(st.none() | st.sets(st.integers(0, len(runs) - 1)) if runs else st.none())
-    places = range(len(runs)) if chosen is None else chosen
+    every = range(len(runs))
+    chosen = data.draw(st.sets(st.sampled_from(every)) if runs else st.just(every))
     for letter in LETTERS:
-        measured = [runs[place] for place in places if letter in runs[place].coverage]
+        measured = [runs[place] for place in chosen if letter in runs[place].coverage]
         decided = [run.numbers[letter] for run in measured if letter not in run.nonfinite]
         values = judge.values(letter, chosen)
         assert list(values[: len(decided)]) == sorted(decided)

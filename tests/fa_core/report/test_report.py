@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import astuple
 
 from fa_core.errors import InvalidReport, UsageError
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -199,7 +200,7 @@ def with_numbers(measured, limits, of):
         fields[name] = list(map(of, fields[name]))
     for name in SCALARS:
         fields[name] = None if fields[name] is None else of(fields[name])
-    fields["thresholds"] = DiagnosticThresholds(*map(of, limits.numbers().values()))
+    fields["thresholds"] = DiagnosticThresholds(*map(of, astuple(limits)))
     return DiagnosticReport(**fields)
 
 
