@@ -204,17 +204,15 @@ class Storage:
         kind: name of its class, a key of `STORAGES`.
         key: its name in the archive.
         count: number of elements.
-        first: offset of its first element within the entry.
 
     Raises:
         ValueError: the archive has it as another kind.
     """
 
-    def __init__(self, archive: Archive, kind: str, key: str, count: int, first: int) -> None:
+    def __init__(self, archive: Archive, kind: str, key: str, count: int) -> None:
         self._archive = archive
         self._key = key
         self._count = count
-        self._first = first
         if archive.kinds.setdefault(key, kind) != kind:
             raise ValueError(f"storage {key} has two kinds of numbers")
 
@@ -257,12 +255,10 @@ class Storage:
         """
         archive = self._archive
         start, length = archive.places[f"data/{self._key}"]
-        first = self._first * itemsize
-        end = (self._first + self._count) * itemsize
-        inside = 0 <= first <= end <= length
-        if not inside or start + end > len(archive.data):
+        end = self._count * itemsize
+        if not 0 <= end <= length or start + end > len(archive.data):
             raise ValueError(f"storage {self._key} has {length} bytes, and {end} are asked for")
-        part: torch.UntypedStorage = archive.memory.untyped_storage()[start + first : start + end]
+        part: torch.UntypedStorage = archive.memory.untyped_storage()[start : start + end]
         return part
 
 
@@ -381,11 +377,10 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         if len(pid) > PARTS_OF_A_STORAGE:
             raise pickle.UnpicklingError("a storage of more parts than any has")
         _, kind, key, _, count, *view = pid
-        first = 0
-        if view and view[0]:
-            _, first, count = view[0]
+        if any(view):
+            raise pickle.UnpicklingError("a view of a storage, which torch no longer writes")
         _, _, storage_class = kind.name.rpartition(".")
-        return Storage(self._archive, storage_class, _text(key), count, first)
+        return Storage(self._archive, storage_class, _text(key), count)
 
     def _instantiate(self, func: object, args: Sequence[Any]) -> None:
         """Push the result of a call: a placeholder, or one of a few plain types."""

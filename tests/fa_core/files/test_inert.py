@@ -246,12 +246,6 @@ MALFORMED = {
     "a size of 2**62": state_dict(tensor(size=(2**62, 2**62), stride=(0, 0))),
     "a storage beyond its entry": state_dict(tensor(of=storage(7))),
     "a storage that is not there": state_dict(tensor(of=storage(key="1"))),
-    "a storage of two kinds": b"\x80\x02}("
-    + text("w")
-    + tensor()
-    + text("v")
-    + tensor(of=storage(kind="IntStorage"))
-    + b"u.",
     "a storage of no known kind": state_dict(tensor(of=storage(kind="eval"))),
     "a tensor without a storage": state_dict(tensor(of=b"K\x01")),
     "a storage in as many bytes as a number": state_dict(
@@ -379,6 +373,23 @@ def commented(data):
     return data[:entry] + last + data[end : end + 12] + struct.pack("<I", size) + data[end + 16 :]
 
 
+def in_two_ways(first, second):
+    """torch's old format, with two tensors of one storage."""
+    values = text("w") + tensor(of=first) + text("v") + tensor(of=second)
+    system = {"little_endian": True}
+    head = [pickle.dumps(part, 2) for part in (torch.serialization.MAGIC_NUMBER, 1001, system)]
+    content = b"\x80\x02}(" + values + b"u."
+    return b"".join([*head, content, pickle.dumps(["0"], 2), struct.pack("<q", 6), ONES])
+
+
+def viewed(view=b"N", kind="FloatStorage"):
+    """A storage of the old format; of all views of one name torch takes the first."""
+    return storage(kind=kind)[:-2] + view + b"tQ"
+
+
+VIEW = b"(X\1\0\0\0vK\0K\6t"
+
+
 OTHERS = zipped(PICKLE, {"x/data/0": TWOS})
 OUTSIDE, OTHERWISE = "other bytes before or behind", "each once, uncompressed, in one folder"
 AMBIGUOUS = {
@@ -404,13 +415,18 @@ AMBIGUOUS = {
     "a compressed storage": (zipped(PLAIN, ("x/0", TWOS), packed=["x/data/0"]), OTHERWISE),
     "a compressed pickle": (zipped(PLAIN, packed=["x/data.pkl"]), OTHERWISE),
     "an encrypted storage": (encrypted(zipped(PLAIN)), OTHERWISE),
+    "views of one name": (in_two_ways(viewed(VIEW), viewed(VIEW)), "a view of a storage"),
+    "two kinds of numbers": (
+        in_two_ways(viewed(), viewed(kind="IntStorage")),
+        "storage 0 has two kinds of numbers",
+    ),
     "a storage outside its folder": (zipped(PICKLE, ("x/0", TWOS)), "KeyError: 'data/0'"),
 }
-"""Archives in which torch finds other weights than other readers, or none; what is said of them."""
+"""Files in which torch finds other weights than other readers, or none; what is said of them."""
 
 
 @pytest.mark.parametrize("kind", AMBIGUOUS)
-def test_an_archive_that_others_may_read_otherwise_is_refused(kind, tmp_path):
+def test_a_file_that_others_may_read_otherwise_is_refused(kind, tmp_path):
     data, words = AMBIGUOUS[kind]
     (tmp_path / "a.pt").write_bytes(data)
     with pytest.raises(UnreadableInput, match=re.escape(words)):
@@ -423,6 +439,7 @@ READ = {
     "aligned": zipped(*(padded(name, held) for name, held in PLAIN.items())),
     "another entry, which torch does not read": zipped(PLAIN, ("x/0", TWOS)),
     "a folder that is not ASCII": zipped({f"\xe9{name}": held for name, held in PLAIN.items()}),
+    "of torch's old format": in_two_ways(viewed(), viewed()),
     "of torch": saved({"w": torch.ones(2, 3)}),
 }
 
