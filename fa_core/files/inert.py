@@ -15,7 +15,7 @@ import struct
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any, BinaryIO, TypeAlias, TypeVar, cast
+from typing import Any, BinaryIO, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
@@ -50,6 +50,10 @@ TOO_MANY_OBJECTS = "its pickle makes more objects than are read from a file of t
 
 _SETS = {"builtins.set", "builtins.frozenset", "__builtin__.set", "__builtin__.frozenset"}
 _BIG_ENDIAN = "written on a big-endian machine"
+_NOT_PLAIN = (
+    "a zip archive that torch.save did not write: its entries are not data.pkl and others, "
+    "each once, uncompressed, in one folder"
+)
 
 _Value = TypeVar("_Value")
 
@@ -60,21 +64,31 @@ _Handler: TypeAlias = Callable[..., None]
 LARGEST_DIRECTORY = 1 << 23
 """Most bytes of a zip archive's directory: about 100,000 entries."""
 
-_end_of_zip: Callable[[BinaryIO], Sequence[int] | None] = vars(zipfile)["_EndRecData"]
-_DIRECTORY_SIZE: int = vars(zipfile)["_ECD_SIZE"]
+_end_of_zip: Callable[[BinaryIO], Sequence[Any] | None] = vars(zipfile)["_EndRecData"]
 
 
 def zip_entries(file: BinaryIO) -> list[zipfile.ZipInfo]:
-    """The entries of a zip archive.
+    """The entries of a zip archive that is the whole file: in all others, readers differ.
 
     Raises:
         zipfile.BadZipFile: not a zip archive.
-        ValueError: too many entries.
+        ValueError: too many entries, or other bytes in front of the archive or behind it.
     """
     ends = _end_of_zip(file)
-    if ends and ends[_DIRECTORY_SIZE] > LARGEST_DIRECTORY:
+    if not ends:
+        raise zipfile.BadZipFile("not a zip archive")
+    *_, size, start, _, _, end = ends
+    if size > LARGEST_DIRECTORY:
         raise ValueError("a zip archive of more entries than a network or a data set has")
-    return zipfile.ZipFile(file).infolist()
+    archive = zipfile.ZipFile(file)
+    # a locator (20 bytes) in front of the end record (22) may say where a record of 56 bytes lies:
+    # some readers look there, others in front of the locator
+    file.seek(end - 20)
+    last = file.read()
+    leads_elsewhere = last[:4] == b"PK\6\7" and last[8:16] != struct.pack("<Q", end - 76)
+    if archive.start_dir != start or leads_elsewhere or len(last) > 42:
+        raise ValueError("other bytes before or behind its zip archive")
+    return archive.infolist()
 
 
 class StepBudget:
@@ -89,8 +103,7 @@ class StepBudget:
     """
 
     def __init__(self, size: int) -> None:
-        in_proportion = STEPS + STEPS_A_BYTE * size
-        self.left = min(in_proportion, MOST_STEPS + size // BYTES_A_STEP)
+        self.left = min(STEPS + STEPS_A_BYTE * size, MOST_STEPS + size // BYTES_A_STEP)
 
     def spend(self, steps: int) -> None:
         """Take steps off the budget.
@@ -191,15 +204,17 @@ class Storage:
         kind: name of its class, a key of `STORAGES`.
         key: its name in the archive.
         count: number of elements.
-        first: offset of its first element within the entry.
+
+    Raises:
+        ValueError: the archive has it as another kind.
     """
 
-    def __init__(self, archive: Archive, kind: str, key: str, count: int, first: int) -> None:
+    def __init__(self, archive: Archive, kind: str, key: str, count: int) -> None:
         self._archive = archive
         self._key = key
         self._count = count
-        self._first = first
-        archive.kinds[key] = kind
+        if archive.kinds.setdefault(key, kind) != kind:
+            raise ValueError(f"storage {key} has two kinds of numbers")
 
     def tensor(
         self, dtype: torch.dtype | None, offset: int, size: Sequence[int], stride: Sequence[int]
@@ -215,15 +230,12 @@ class Storage:
         Raises:
             ValueError: the tensor exceeds the storage, or the storage exceeds its entry.
         """
-        if len(size) > MOST_DIMENSIONS:
-            raise ValueError(f"a tensor of {len(size):,} dimensions")
-        layout = (offset, *size, *stride)
-        are_counts = all(type(n) is int and n >= 0 for n in layout)
-        if len(size) != len(stride) or not are_counts:
-            raise ValueError("a tensor's sizes or strides are no counts")
+        if not len(stride) == len(size) <= MOST_DIMENSIONS or not all(
+            type(n) is int and n >= 0 for n in (offset, *size, *stride)
+        ):
+            raise ValueError("a tensor's sizes or strides are no counts, or too many")
         own = STORAGES[self._archive.kinds[self._key]]
-        if dtype is None:
-            dtype = own
+        dtype = dtype or own
         memory = self._bytes(own.itemsize)
         if not all(size):
             offset = 0
@@ -242,14 +254,11 @@ class Storage:
             ValueError: it exceeds its entry.
         """
         archive = self._archive
-        start, length = archive.places[self._key]
-        first = self._first * itemsize
-        end = (self._first + self._count) * itemsize
-        inside = 0 <= first <= end <= length
-        if not inside or start + end > len(archive.data):
+        start, length = archive.places[f"data/{self._key}"]
+        end = self._count * itemsize
+        if not 0 <= end <= length or start + end > len(archive.data):
             raise ValueError(f"storage {self._key} has {length} bytes, and {end} are asked for")
-        whole = archive.memory.untyped_storage()
-        part: torch.UntypedStorage = whole[start + first : start + end]
+        part: torch.UntypedStorage = archive.memory.untyped_storage()[start : start + end]
         return part
 
 
@@ -267,7 +276,8 @@ class Archive:
 
     Attributes:
         memory: the bytes as a uint8 tensor (n,).
-        places: first byte and length of each storage, or entry of a zip archive, by name.
+        places: first byte and length of each entry by its name in small letters, without the
+            folder; of a storage it is ``data/`` and its key.
         kinds: class of each storage, a key of `STORAGES`, by name.
     """
 
@@ -278,36 +288,38 @@ class Archive:
         self.places: dict[str, tuple[int, int]] = {}
         self.kinds: dict[str, str] = {}
 
-    def open_zip(self) -> None:
-        """Locate the entries of a zip archive, without compressed ones, which torch never writes.
+    def zipped(self, entries: Sequence[zipfile.ZipInfo]) -> object:
+        """Unpickle what ``torch.save`` wrote.
+
+        Args:
+            entries: from `zip_entries`.
 
         Raises:
-            zipfile.BadZipFile: not a zip archive.
-            ValueError: too many entries, or big-endian numbers.
+            ValueError: an archive in which torch would find other entries, or big-endian numbers.
         """
-        for entry in zip_entries(self._file()):
+        folders = set()
+        for entry in entries:
+            folder, _, name = entry.filename.partition("/")
+            packed = entry.compress_type or entry.flag_bits & 1
+            if packed or not name.isascii() or entry.filename != entry.orig_filename:
+                break
+            folders.add(folder)
             header = entry.header_offset
             # the content begins after the header, its name and extra field
             lengths = struct.unpack("<HH", self.data[header + 26 : header + 30])
-            start = header + 30 + sum(lengths)
-            inside = 0 <= start <= len(self.data) - entry.file_size
-            if not inside or entry.compress_type:
-                continue
-            _folder, _, name = entry.filename.partition("/")
-            self.places[name or entry.filename] = start, entry.file_size
+            self.places[name.lower()] = header + 30 + sum(lengths), entry.file_size
+        if len(folders) != 1 or len(self.places) < len(entries) or "data.pkl" not in self.places:
+            raise ValueError(_NOT_PLAIN)
         if "byteorder" in self.places and self._entry("byteorder") != b"little":
             raise ValueError(_BIG_ENDIAN)
-
-    def zipped(self) -> object:
-        """Unpickle what ``torch.save`` wrote, after `open_zip`."""
-        content = self._unpickled(io.BytesIO(self._entry("data.pkl")))
-        self.places = {name.removeprefix("data/"): place for name, place in self.places.items()}
-        return content
+        return self._unpickled(io.BytesIO(self._entry("data.pkl")))
 
     def pickled(self) -> object:
         """Unpickle a bare pickle, or torch's old format: magic number, version, system, content,
         storages."""
-        file = self._file()
+        file: Any = self.data
+        if isinstance(file, bytearray):
+            file = io.BytesIO(file)
         content = self._unpickled(file)
         if content != torch.serialization.MAGIC_NUMBER:
             return content
@@ -317,18 +329,13 @@ class Archive:
         for key in map(_text, keys):
             (count,) = struct.unpack("<q", file.read(8))
             length = count * STORAGES[self.kinds[key]].itemsize
-            self.places[key] = file.tell(), length
+            self.places[f"data/{key}"] = file.tell(), length
             file.seek(length, io.SEEK_CUR)
         return content
 
     def _entry(self, name: str) -> bytes:
         start, length = self.places[name]
         return bytes(self.data[start : start + length])
-
-    def _file(self) -> BinaryIO:
-        if isinstance(self.data, mmap.mmap):
-            return cast(BinaryIO, self.data)
-        return io.BytesIO(self.data)
 
     def _unpickled(self, file: BinaryIO) -> Any:
         return _Unpickler(file, self).load()
@@ -370,11 +377,10 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         if len(pid) > PARTS_OF_A_STORAGE:
             raise pickle.UnpicklingError("a storage of more parts than any has")
         _, kind, key, _, count, *view = pid
-        first = 0
-        if view and view[0]:
-            _, first, count = view[0]
+        if any(view):
+            raise pickle.UnpicklingError("a view of a storage, which torch no longer writes")
         _, _, storage_class = kind.name.rpartition(".")
-        return Storage(self._archive, storage_class, _text(key), count, first)
+        return Storage(self._archive, storage_class, _text(key), count)
 
     def _instantiate(self, func: object, args: Sequence[Any]) -> None:
         """Push the result of a call: a placeholder, or one of a few plain types."""

@@ -20,6 +20,7 @@ from fa_core.files.inert import (
     StepBudget,
     Storage,
     opened,
+    zip_entries,
 )
 from fa_core.files.opening import open_file, size_of
 
@@ -214,8 +215,7 @@ def plain_values(path: Path) -> Any:
     """
     with open_file(path) as file:
         size = size_of(file)
-        archive = opened(file)
-    archive.open_zip()
+        archive, entries = opened(file), zip_entries(file)
     room = REPEATS * size + SLACK
 
     def in_memory(tensor: Tensor) -> Tensor:
@@ -226,7 +226,7 @@ def plain_values(path: Path) -> Any:
         return tensor.clone()
 
     try:
-        return plain(archive.zipped(), StepBudget(size), 4 * DEPTH, in_memory)
+        return plain(archive.zipped(entries), StepBudget(size), 4 * DEPTH, in_memory)
     except TypeError as error:
         raise ValueError(str(error)) from error
 

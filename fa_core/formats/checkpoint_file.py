@@ -100,8 +100,9 @@ def kind_of(head: bytes, path: str) -> str:
         return "safetensors"
     if head.startswith(b"PK\x03\x04") and (b"data.pkl" in head or promises_checkpoint(path)):
         return "zip"
-    is_pickle = re.match(rb"\x80[\x02-\x05]", head)
-    if is_pickle and (_LEGACY_MAGIC in head[:32] or promises_checkpoint(path)):
+    if re.match(rb"\x80[\x02-\x05]", head) and (
+        _LEGACY_MAGIC in head[:32] or promises_checkpoint(path)
+    ):
         return "pickle"
     return ""
 
@@ -187,8 +188,8 @@ def _named_in(index: Path) -> dict[str, str]:
 def _decoded(index: Path, written: int) -> dict[str, str]:
     """Tensor name → file's name; once for all links to an index."""
     named: dict[str, str] = loads(read_file(index, HEADER_LIMIT))["weight_map"]
-    if any(Path(file).name != file for file in set(named.values())):
-        raise ValueError("it names files outside its folder")
+    if any(file in ("", "..") or Path(file).name != file for file in set(named.values())):
+        raise ValueError("it names what is no file of its folder")
     return named
 
 

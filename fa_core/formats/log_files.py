@@ -127,7 +127,7 @@ def read_penalty(document: Document) -> Iterator[Finding]:
     axes = {**row.axes, **axes_of(fields)}
     row = replace(row, method=method, seed=seed, axes=axes)
     entries = [(log.place(index), entry) for index, entry in log.objects()]
-    trace, problems = trace_of(row, entries, document.columns)
+    trace, problems = trace_of(row, entries, document.columns, len(entries))
     if not trace.epochs:
         first = [problem.message for problem in problems[:1]]
         raise UnreadableInput(

@@ -90,11 +90,12 @@ def traces_of(
     runs: dict[str, list[Entry]] = {}
     for where, fields in entries:
         runs.setdefault(_run_of(fields, name), []).append((where, fields))
+    logged = sum(map(len, runs.values()))
     for key, of_run in runs.items():
         run = name
         if key:
             run = row_named(key, name.source)
-        trace, problems = trace_of(run, of_run, given)
+        trace, problems = trace_of(run, of_run, given, logged)
         yield from problems
         if trace.epochs:
             yield replace(trace, unfinished=unfinished)
@@ -111,7 +112,9 @@ def _run_of(fields: Mapping[str, object], name: AuditRow) -> str:
     return str(run).replace("/", "_")
 
 
-def trace_of(run: AuditRow, entries: Iterable[Entry], given: Given) -> tuple[Trace, list[Problem]]:
+def trace_of(
+    run: AuditRow, entries: Iterable[Entry], given: Given, count: int
+) -> tuple[Trace, list[Problem]]:
     """A run's trace, and problems for invalid epochs.
 
     Entries without a number that is read are left out. Those of an epoch are merged: the last value
@@ -121,6 +124,7 @@ def trace_of(run: AuditRow, entries: Iterable[Entry], given: Given) -> tuple[Tra
         run: its row.
         entries: in the order in which they were logged.
         given: columns that the user named.
+        count: entries of the log, of all its runs.
     """
     logged = [(where, _held(fields)) for where, fields in entries]
     names = names_in(logged)
@@ -146,7 +150,7 @@ def trace_of(run: AuditRow, entries: Iterable[Entry], given: Given) -> tuple[Tra
     merged, replaced = merge(placed)
     epochs: list[TraceEpoch] = []
     for at in sorted(at for at, values in merged.items() if values):
-        one = partial(epoch_of, at, merged[at], places[at])
+        one = partial(epoch_of, at, merged[at], places[at], _MOST_LAYERS // count)
         epoch = attempt(run.source, one, "epoch")
         if isinstance(epoch, Problem):
             problems.append(epoch)
@@ -247,29 +251,22 @@ def _placed(fields: Json, columns: Mapping[str, Place], where: str) -> Values:
 
 def _is_measured(values: Values) -> bool:
     """Whether an entry has a number to judge."""
-    judged = (value for (field, _), value in values.items() if field in JUDGED)
-    return any(value == value for value in judged)
+    return any(field in JUDGED and value == value for (field, _), value in values.items())
 
 
 def _unit(columns: Mapping[str, Place], measured: Iterable[Values]) -> str:
     """What numbers the entries: steps where epochs do not number the measurements."""
     fields = {field for field, _ in columns.values()}
-    if "step" not in fields:
-        return EPOCH
-    if (
-        "epoch" not in fields
-        or OWN_STEP in columns
-        or not all(_is_whole(values.get((EPOCH, None))) for values in measured)
+    may_be_epochs = "epoch" in fields and OWN_STEP not in columns
+    if "step" in fields and not (
+        may_be_epochs and all(_is_whole(values.get((EPOCH, None))) for values in measured)
     ):
         return STEP
     return EPOCH
 
 
 def _is_whole(position: object) -> bool:
-    if not is_number(position):
-        return False
-    off = min(position % 1.0, -position % 1.0)
-    return off < _NEAR
+    return is_number(position) and min(position % 1.0, -position % 1.0) < _NEAR
 
 
 def _at_end(position: object) -> int | None:
@@ -279,10 +276,13 @@ def _at_end(position: object) -> int | None:
     return None
 
 
+_MOST_LAYERS = 1 << 22
+"""Most layers of Γ of all epochs of a log together, where columns name few of them."""
+
 _NO_BOUND = "‖h_{}‖ alone is logged: a bound on growth needs --h0 and --blocks"
 
 
-def epoch_of(at: int, values: Values, where: str) -> TraceEpoch:
+def epoch_of(at: int, values: Values, where: str, most: int) -> TraceEpoch:
     """One epoch.
 
     (a) is exact from the norms of all layers or a logged growth, else not measured. (b) is exact at
@@ -292,9 +292,10 @@ def epoch_of(at: int, values: Values, where: str) -> TraceEpoch:
         at: its number.
         values: what was logged in it.
         where: file and JSON path or line, for messages.
+        most: layers of Γ that an epoch may have where some of them are not logged.
 
     Raises:
-        UnreadableInput: a value of the wrong type.
+        UnreadableInput: a value of the wrong type, or a Γ of too many layers that are not logged.
         InvalidReport: numbers that contradict each other.
     """
     found: Json = {}
@@ -318,7 +319,7 @@ def epoch_of(at: int, values: Values, where: str) -> TraceEpoch:
     gamma = found.get("gamma")
     if given := by_layer.get("gamma"):
         count = max(given) + 1
-        if count > TIMES * len(given):
+        if count > len(given) and count > min(TIMES * len(given), most):
             raise UnreadableInput(f"Γ of {count:,} layers, few of them logged", where=where)
         found["gamma"] = list(map(given.get, range(count)))
     elif gamma is not None and not isinstance(gamma, list):

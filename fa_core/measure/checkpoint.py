@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from safetensors import safe_open
 from torch import Tensor
 
 from fa_core.errors import UnreadableInput, UnsafeCheckpoint, UsageError
 from fa_core.files.decode import reading
-from fa_core.files.inert import Archive, Placeholder, SafeDict, opened
+from fa_core.files.inert import Placeholder, SafeDict, opened, zip_entries
 from fa_core.files.opening import name_of, open_file, size_of
 from fa_core.files.tensor_mappings import (
     State,
@@ -173,10 +173,15 @@ def _read(path: Path) -> Checkpoint:
         if not head.startswith((_ZIP_MAGIC, _PICKLE_MAGIC)):
             raise not_a_checkpoint(str(path), head)
         archive = opened(file)
-    if head.startswith(_ZIP_MAGIC):
-        content = _read_zip(path, archive)
-    else:
-        content = archive.pickled()
+        if head.startswith(_ZIP_MAGIC):
+            entries = zip_entries(file)
+            names = " ".join(PurePosixPath(entry.filename).name for entry in entries)
+            for part, (kind, hint) in _OTHER_ZIPS.items():
+                if part in names:
+                    raise UnsafeCheckpoint(f"is {kind}", where=path, hint=hint.format(path.name))
+            content = archive.zipped(entries)
+        else:
+            content = archive.pickled()
     return _from_content(path, content, size)
 
 
@@ -204,16 +209,6 @@ def _read_shards(path: Path) -> Checkpoint:
             f"its shards lack {len(missing)} tensors, the first is {missing[0]}", where=path
         )
     return Checkpoint(path, {"": tensors})
-
-
-def _read_zip(path: Path, archive: Archive) -> object:
-    archive.open_zip()
-    if "data.pkl" in archive.places and "constants.pkl" not in archive.places:
-        return archive.zipped()
-    for part, (kind, hint) in _OTHER_ZIPS.items():
-        if any(part in name for name in archive.places):
-            raise UnsafeCheckpoint(f"is {kind}", where=path, hint=hint.format(path.name))
-    raise UnreadableInput("is a zip archive that torch.save did not write", where=path)
 
 
 def _from_content(path: Path, content: object, size: int) -> Checkpoint:
@@ -244,12 +239,9 @@ def _feedback(value: object) -> dict[str, Tensor]:
         held = dict(enumerate(stacked[:_MOST_LAYERS]))
     feedback = {}
     for key, one in held.items():
-        name = f"B_{key}"
-        if isinstance(key, str):
-            name = key
         matrix = tensor_of(one)
         if matrix is not None:
-            feedback[name] = matrix
+            feedback[key if isinstance(key, str) else f"B_{key}"] = matrix
     return feedback
 
 

@@ -232,17 +232,17 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
 
         Args:
             data: a mapping with any of the fields of `ReportFacts`, numbers of any type; unknown
-                keys are ignored.
+                keys are ignored. From a file it may be no mapping.
             where: file and JSON path, for messages.
 
         Raises:
-            InvalidReport: a field of the wrong type, or contradictory numbers.
+            InvalidReport: no mapping, a field of the wrong type, or contradictory numbers.
 
         ``recorded_verdict`` is the text of another source; the file's own counts where the numbers
         do not bear it out.
         """
         fields = data
-        if SOURCE_DRIFT in data:
+        if isinstance(data, Mapping) and SOURCE_DRIFT in data:
             fields = {"cross_batch_stability": data[SOURCE_DRIFT], **data}
             if str(fields["cross_batch_stability"]) != str(data[SOURCE_DRIFT]):
                 raise InvalidReport(f"two values of {SOURCE_DRIFT}", where=where)

@@ -55,14 +55,17 @@ def load_npz(spec: str, text: str) -> DataSet:
 
     Raises:
         UsageError: no file named.
-        UnreadableInput: not an archive, a missing array, arrays of objects, or labels far beyond
-            the file's size.
+        UnreadableInput: not an archive, two arrays of one name, a missing array, arrays of objects,
+            or labels far beyond the file's size.
     """
     if not text:
         raise UsageError("npz needs a file", hint="write npz:FILE")
     path = real_path(typed_path(text))
     with reading(path, "not an .npz archive of numbers"), open_file(path) as file:
-        entries = {entry.filename.removesuffix(".npy"): entry for entry in zip_entries(file)}
+        held = zip_entries(file)
+        entries = {entry.filename.removesuffix(".npy"): entry for entry in held}
+        if len(entries) < len(held):
+            raise ValueError("two arrays of one name")
         for names in _SPELLINGS:
             if set(names) <= entries.keys():
                 arrays = _arrays(file, [entries[name] for name in names])

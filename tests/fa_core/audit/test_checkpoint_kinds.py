@@ -319,13 +319,12 @@ class TestHubFolder:
         [
             (lambda folder: part_of(folder).unlink(), "00002-of-00002.*no such file"),
             (lambda folder: save_file({"w": torch.ones(1)}, part_of(folder)), "shards lack"),
-            (
-                lambda folder: index_of(folder).write_text('{"weight_map": {"a": "../../x.pt"}}'),
-                "outside its folder",
-            ),
+            (lambda folder: pointed(folder, "../../x.pt"), "no file of its folder"),
+            (lambda folder: pointed(folder, ".."), "no file of its folder"),
+            (lambda folder: pointed(folder, ""), "no file of its folder"),
             (lambda folder: index_of(folder).write_text('{"weight_map": {}'), "is no index"),
         ],
-        ids=["gone", "another", "outside", "cut off"],
+        ids=["gone", "another", "outside", "the folder above", "no name", "cut off"],
     )
     def test_a_damaged_one_is_one_line(self, damage, words, folder, net):
         sharded(net.state_dict(), folder, "model.safetensors", save_file)
@@ -336,6 +335,10 @@ class TestHubFolder:
 
 def part_of(folder):
     return folder / "model-00002-of-00002.safetensors"
+
+
+def pointed(folder, file):
+    put_json(index_of(folder), {"weight_map": {"a": file}})
 
 
 def index_of(folder):

@@ -3,10 +3,13 @@
 import argparse
 import collections
 import importlib
+import io
 import os
 import pickle
+import re
 import struct
 import sys
+import warnings
 import zipfile
 
 import pytest
@@ -309,6 +312,144 @@ def test_numbers_that_begin_with_their_last_byte_are_refused(tmp_path):
         archive.writestr("archive/byteorder", "big")
     with pytest.raises(UnreadableInput, match="big-endian"):
         load_checkpoint(tmp_path / "a.pt")
+
+
+ONES, TWOS = (struct.pack("<6f", *[value] * 6) for value in (1.0, 2.0))
+PICKLE = {"x/data.pkl": state_dict(tensor())}
+PLAIN = {**PICKLE, "x/data/0": ONES, "x/version": b"3\n"}
+
+
+def zipped(*entries, packed=(), comment=b""):
+    """A zip archive of (name, content) or mappings of them."""
+    pairs = []
+    for one in entries:
+        pairs += [one] if isinstance(one, tuple) else one.items()
+    file = io.BytesIO()
+    with warnings.catch_warnings(), zipfile.ZipFile(file, "w") as archive:
+        warnings.simplefilter("ignore")  # a name that stands twice
+        archive.comment = comment
+        for name, content in pairs:
+            archive.writestr(name, content, zipfile.ZIP_DEFLATED if name in packed else None)
+    return file.getvalue()
+
+
+def saved(content):
+    file = io.BytesIO()
+    torch.save(content, file)
+    return file.getvalue()
+
+
+def padded(name, content):
+    """An entry that begins at another place, as tools that align archives write it."""
+    entry = zipfile.ZipInfo(name)
+    entry.extra = b"\x35\xd9" + struct.pack("<H", 60) + bytes(60)
+    return entry, content
+
+
+def encrypted(data):
+    """With the flag of encryption at the second entry."""
+    at = data.index(b"PK\1\2", data.index(b"PK\1\2") + 1) + 8
+    return data[:at] + b"\1" + data[at + 1 :]
+
+
+def relocated(data):
+    """With a locator that names another place of the 64-bit record, where torch looks for it."""
+    at = data.rindex(b"PK\6\7") + 8
+    return data[:at] + bytes(8) + data[at + 8 :]
+
+
+def in_small_print(data):
+    """With a locator within the directory, which some take for that of a 64-bit record."""
+    at = data.rindex(b"#" * 20)
+    return data[:at] + b"PK\6\7" + bytes(16) + data[at + 20 :]
+
+
+def commented(data):
+    """The last entry with a comment of 20 characters."""
+    entry = data.rindex(b"PK\1\2")
+    end = data.rindex(b"PK\5\6")
+    size = struct.unpack_from("<I", data, end + 12)[0] + 20
+    last = data[entry : entry + 32] + struct.pack("<H", 20) + data[entry + 34 : end] + b"#" * 20
+    return data[:entry] + last + data[end : end + 12] + struct.pack("<I", size) + data[end + 16 :]
+
+
+def in_two_ways(first, second):
+    """torch's old format, with two tensors of one storage."""
+    values = text("w") + tensor(of=first) + text("v") + tensor(of=second)
+    system = {"little_endian": True}
+    head = [pickle.dumps(part, 2) for part in (torch.serialization.MAGIC_NUMBER, 1001, system)]
+    content = b"\x80\x02}(" + values + b"u."
+    return b"".join([*head, content, pickle.dumps(["0"], 2), struct.pack("<q", 6), ONES])
+
+
+def viewed(view=b"N", kind="FloatStorage"):
+    """A storage of the old format; of all views of one name torch takes the first."""
+    return storage(kind=kind)[:-2] + view + b"tQ"
+
+
+VIEW = b"(X\1\0\0\0vK\0K\6t"
+
+
+OTHERS = zipped(PICKLE, {"x/data/0": TWOS})
+OUTSIDE, OTHERWISE = "other bytes before or behind", "each once, uncompressed, in one folder"
+AMBIGUOUS = {
+    "two archives": (OTHERS + zipped(PLAIN), OUTSIDE),
+    "bytes behind": (zipped(PLAIN) + b"\n", OUTSIDE),
+    "an archive in the comment": (zipped(PLAIN, comment=OTHERS), OUTSIDE),
+    "a comment": (zipped(PLAIN, comment=b"x"), OUTSIDE),
+    "another place of the directory": (relocated(saved(WEIGHTS)), OUTSIDE),
+    "a locator in the directory": (in_small_print(commented(zipped(PLAIN))), OUTSIDE),
+    "a name twice": (zipped(PLAIN, ("x/data/0", TWOS)), OTHERWISE),
+    "a name twice but for its case": (zipped(PLAIN, ("x/DATA/0", TWOS)), OTHERWISE),
+    "a name twice where it is cut": (
+        zipped(PLAIN, ("x/data/0?zz", TWOS)).replace(b"0?zz", b"0\0zz"),
+        OTHERWISE,
+    ),
+    "a name in two codes": (
+        zipped(PLAIN, ("x/data/\xe9", TWOS), ("x/data/zz", TWOS)).replace(b"zz", b"\xc3\xa9"),
+        OTHERWISE,
+    ),
+    "two folders": (zipped(PICKLE, ("y/data/0", TWOS)), OTHERWISE),
+    "a file beside the folder": (zipped(PLAIN, ("data.pkl", b"")), OTHERWISE),
+    "no folder": (zipped({name[2:]: held for name, held in PLAIN.items()}), OTHERWISE),
+    "a compressed storage": (zipped(PLAIN, ("x/0", TWOS), packed=["x/data/0"]), OTHERWISE),
+    "a compressed pickle": (zipped(PLAIN, packed=["x/data.pkl"]), OTHERWISE),
+    "an encrypted storage": (encrypted(zipped(PLAIN)), OTHERWISE),
+    "views of one name": (in_two_ways(viewed(VIEW), viewed(VIEW)), "a view of a storage"),
+    "two kinds of numbers": (
+        in_two_ways(viewed(), viewed(kind="IntStorage")),
+        "storage 0 has two kinds of numbers",
+    ),
+    "a storage outside its folder": (zipped(PICKLE, ("x/0", TWOS)), "KeyError: 'data/0'"),
+}
+"""Files in which torch finds other weights than other readers, or none; what is said of them."""
+
+
+@pytest.mark.parametrize("kind", AMBIGUOUS)
+def test_a_file_that_others_may_read_otherwise_is_refused(kind, tmp_path):
+    data, words = AMBIGUOUS[kind]
+    (tmp_path / "a.pt").write_bytes(data)
+    with pytest.raises(UnreadableInput, match=re.escape(words)):
+        load_checkpoint(tmp_path / "a.pt")
+
+
+READ = {
+    "as it is": zipped(PLAIN),
+    "with folders": zipped(("x/", b""), PLAIN, ("x/data/", b"")),
+    "aligned": zipped(*(padded(name, held) for name, held in PLAIN.items())),
+    "another entry, which torch does not read": zipped(PLAIN, ("x/0", TWOS)),
+    "a folder that is not ASCII": zipped({f"\xe9{name}": held for name, held in PLAIN.items()}),
+    "of torch's old format": in_two_ways(viewed(), viewed()),
+    "of torch": saved({"w": torch.ones(2, 3)}),
+}
+
+
+@pytest.mark.parametrize("kind", READ)
+def test_what_torch_and_tools_write_is_read_as_torch_reads_it(kind, tmp_path):
+    (tmp_path / "a.pt").write_bytes(READ[kind])
+    own = torch.load(tmp_path / "a.pt", weights_only=True)["w"]
+    assert torch.equal(load_checkpoint(tmp_path / "a.pt").tensors["w"], own)
+    assert torch.equal(own, torch.ones(2, 3))
 
 
 def test_shared_storages_stay_shared(tmp_path):

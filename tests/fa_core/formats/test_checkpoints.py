@@ -229,6 +229,10 @@ def unreadable(runs):
     edited(runs / "frozen/manifest.json", seed="42")
 
 
+def with_an_audit_of_nothing(runs):
+    (runs / "frozen/audit.json").write_text("null")
+
+
 def unreadable_and_renamed(runs):
     unreadable(runs)
     (runs / "frozen").rename(runs / "x7")
@@ -278,6 +282,7 @@ def of_another_network(runs):
         (by_its_weights, ""),
         (without_an_accuracy, "of the frozen run frozen its accuracy is not measured"),
         (unmeasured, "of the frozen run frozen its accuracy is not measured"),
+        (with_an_audit_of_nothing, "of the frozen run frozen its audit cannot be read"),
         (unreadable, "of the frozen run frozen its manifest cannot be read"),
         (unreadable_and_renamed, "of the frozen run x7 its manifest cannot be read"),
         (without_a_manifest, "of the frozen run frozen its manifest cannot be read"),

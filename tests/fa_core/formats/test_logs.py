@@ -9,6 +9,7 @@ import pytest
 
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.formats import event_files, given_columns, scan
+from fa_core.formats import logs as of_logs
 from fa_core.formats.log_columns import DOCUMENTED, columns_of
 from tests.fa_core.formats import logs
 
@@ -52,6 +53,31 @@ def test_a_given_column_is_read_and_its_layers_in_natural_order(tmp_path):
     assert not trace.epochs[0].evidence
     other = logs.lines(tmp_path / "a.jsonl", {"epoch": 1, "test_acc": 0.5})
     assert accuracies(read(other, "acc=val/acc")) == {1: 0.5}
+
+
+@pytest.mark.parametrize(
+    ("logged", "epochs", "read_of"),
+    [
+        ([0, 3], 100, 100),
+        ([0, 128], 2, 0),
+        (range(0, 320, 64), 2, 2),
+        (range(0, 320, 64), 4, 0),
+        (range(300), 4, 4),
+    ],
+)
+def test_gamma_of_few_layers_has_a_limit_over_all_runs_of_a_log(
+    tmp_path, monkeypatch, logged, epochs, read_of
+):
+    monkeypatch.setattr(of_logs, "_MOST_LAYERS", 1000)
+    gamma = ",1" * len(logged)
+    rows = [f"{epoch % 2},{epoch},.5{gamma}" for epoch in range(epochs)]
+    heads = "".join(f",gamma_{layer}" for layer in logged)
+    logs.put(tmp_path / "a.csv", "\n".join([f"seed,epoch,test_acc{heads}", *rows, ""]))
+    found = scan([tmp_path], columns=given_columns(["gamma=gamma_*"]))
+    gammas = [epoch.gamma for trace in found.traces for epoch in trace.epochs]
+    assert all("few of them logged" in problem.message for problem in found.problems)
+    assert len(gammas) == read_of
+    assert set(map(len, gammas)) <= {logged[-1] + 1}
 
 
 @pytest.mark.parametrize("item", ["acc", "acc=", "x=y", "acc=a_*", "h=*_*", ""])

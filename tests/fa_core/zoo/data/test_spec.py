@@ -1,5 +1,7 @@
 """Which data set a SPEC names, and what is said when it names none."""
 
+import zipfile
+
 import numpy as np
 import pytest
 
@@ -75,6 +77,15 @@ def test_npz_with_objects_is_refused_not_unpickled(tmp_path):
     trap = np.array([{"a": 1}], dtype=object)
     np.savez(path, train_x=trap, train_y=trap, test_x=trap, test_y=trap)
     with pytest.raises(UnreadableInput, match=r"not an \.npz archive of numbers"):
+        load_data(f"npz:{path}")
+
+
+def test_npz_with_two_arrays_of_one_name_is_refused(tmp_path):
+    path = tmp_path / "twice.npz"
+    np.savez(path, **dict.fromkeys(("train_x", "train_y", "test_x", "test_y"), np.ones(3)))
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("test_x", archive.read("test_x.npy"))
+    with pytest.raises(UnreadableInput, match="two arrays of one name"):
         load_data(f"npz:{path}")
 
 
