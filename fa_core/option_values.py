@@ -11,8 +11,8 @@ import random
 import re
 import sys
 import traceback
-from collections.abc import Callable, Collection, Iterable
-from contextlib import redirect_stderr
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager, redirect_stderr
 from io import StringIO
 from operator import attrgetter
 from pathlib import Path
@@ -269,6 +269,16 @@ def _generators() -> tuple[object, list[object]]:
     return torch and torch.initial_seed(), states
 
 
+@contextmanager
+def _noticed(name: str) -> Iterator[None]:
+    """Enter a module that draws random numbers in the body, which imports it, in `DRAWING`."""
+    is_new, (seed, states) = name not in sys.modules, _generators()
+    yield
+    seed_now, states_now = _generators()
+    if is_new and seed == seed_now and states != states_now:
+        DRAWING.add(name)
+
+
 def has_changed_sources() -> bool:
     """Whether a file that `import_callable` executed was changed since, or is gone."""
     return _times(_SOURCES) != _SOURCES
@@ -287,19 +297,16 @@ def _imported(name: str, wanted: str) -> ModuleType:
     before = sys.argv, sys.stdin
     here = str(Path.cwd())
     words = StringIO()
-    known, (seed, states) = {*sys.modules}, _generators()
+    known = {*sys.modules}
     sys.path.insert(0, here)
     sys.argv = [name]
     sys.stdin = StringIO()
     try:
-        with redirect_stderr(words):
+        with redirect_stderr(words), _noticed(name):
             module = importlib.import_module(name)
         new = (sys.modules[name] for name in {*sys.modules} - known)
         paths = [getattr(one, "__file__", None) for one in new]
         _SOURCES.update(_times(filter(None, paths)))
-        seed_now, states_now = _generators()
-        if name not in known and seed == seed_now and states != states_now:
-            DRAWING.add(name)
         return module
     except ImportError as error:
         hint = "run from its folder, or install it"

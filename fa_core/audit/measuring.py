@@ -135,6 +135,12 @@ def _measured(
     counted = halve_until_fits(count, TEST_BATCH, progress.note)
     diagnosis = dataclasses.replace(diagnosis, right=[part.cpu() for part in counted])
     passes = dataclasses.replace(passes, loss=diagnosis.loss)
+    if stamp(Path(loaded.job.checkpoint), 3) != loaded.stamp:
+        raise MeasureError(
+            "its weights changed while they were measured",
+            where=loaded.job.checkpoint,
+            hint="measure it again",
+        )
     return build_report(loaded, samples, diagnosis, passes, device, progress.note)
 
 
@@ -239,6 +245,13 @@ def _saved_credit(
 
 _LOST = "what it keeps of them, as a feedback, is in no checkpoint"
 
+
+def _drawn(job: Job) -> str:
+    if not (job.options.model and DRAWING):
+        return ""
+    return f"{listed(sorted(DRAWING))} draws random numbers when imported: {_LOST}"
+
+
 _SAVE = "keep it as a buffer (register_buffer), saved with the weights"
 
 
@@ -311,12 +324,6 @@ def build_report(
     job = loaded.job
     options = job.options
     batch = samples.batches[0]
-    if stamp(Path(job.checkpoint), 3) != loaded.stamp:
-        raise MeasureError(
-            "its weights changed while they were measured",
-            where=job.checkpoint,
-            hint="measure it again",
-        )
     for text in _remarks(loaded, len(samples.batches)):
         note(text)
     report = diagnosis.report()
@@ -335,9 +342,8 @@ def build_report(
     missing = found.get("missing", {}).get("gamma")
     if missing and not report.credit:
         note(f"no Γ: {missing}")
-    drawn = ""
-    if options.model and DRAWING:
-        drawn = f"{listed(sorted(DRAWING))} draws random numbers when imported: {_LOST}"
+    drawn = _drawn(job)
+    if drawn:
         note(drawn)
     right = torch.cat(list(diagnosis.right))
     rightly = None

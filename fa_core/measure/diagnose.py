@@ -270,9 +270,7 @@ def run_diagnosis(
             runner.prove_by_trial()
             compared = runner.compared() if callable(how.taps) else ""
         numbers, notes = accumulator.measured()
-        notes.append(log.note())
-        if net.rng.noticed or runner.drew:
-            notes.append(DREW)
+        notes += [log.note(), DREW * (net.rng.noticed or runner.drew)]
         wrote = WRITES * (_values(net.model) != values)
         notes += [label_note(batch, y, net.model), runner.loss.note, compared, wrote]
         if runner.loss.name != CE.name:
