@@ -254,8 +254,13 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return sorted(node for node in nodes if self.operations[node].is_product)
 
     def is_activation(self, node: int) -> bool:
-        """Whether a node is computed from the input, rather than the input or a copy of it."""
-        return node != ROOT and self.operations[self.origin(node)].name != "input"
+        """Whether a node is computed from the input, rather than the input or copies of it."""
+        node = self.origin(node)
+        while node != ROOT and (one := self.operations[node]).name in ("repeat", "stack"):
+            if one.reads[1:]:
+                break
+            node = self.origin(one.reads[0])
+        return node != ROOT and self.operations[node].name != "input"
 
     def origin(self, node: int, known: Collection[int] = ()) -> int:
         """Walk back through copies, to the first known or other operation."""

@@ -256,6 +256,13 @@ class SpikesInTime(Net):
         return self.head(hidden[-1]).mean(1), hidden[1:]
 
 
+class SpikesOfOneInput(SpikesInTime):
+    x = (16, 5)
+
+    def states(self, x):
+        return super().states(x[:, None].repeat(1, 3, 1))
+
+
 class RecurrentRows(SpikesInTime):
     def __init__(self):
         super().__init__(nn.GRU)

@@ -139,6 +139,7 @@ TABLE = [
     (layer.Spikes, STATES, "refusal", "the network keeps state between calls"),
     (layer.SpikesResetInForward, STATES, "numbers", ""),
     (layer.SpikesInTime, STATES, "numbers", "(a) passes"),
+    (layer.SpikesOfOneInput, STATES, "numbers", "(a) passes"),
     (layer.RecurrentRows, {"taps": "blocks.*"}, "numbers", "(a) passes"),
     (own.FeedbackNet, {}, "numbers", "own backward pass (FeedbackLinear)"),
     (own.UniformSigns, {}, "numbers", "own backward pass (FeedbackLinear)"),
