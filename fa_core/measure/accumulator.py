@@ -66,6 +66,9 @@ FEWEST_PREDICTIONS = 20
 CONSTANT = "all samples have the same logits up to rounding: (c) may be of it, and cannot pass"
 """What is said of logits that do not depend on the input."""
 
+READS_PLACE = "the head reads one place of each (B, C, T) state; norms are of all places together"
+"""What is said of a series whose last step alone is read."""
+
 MEAN_ERROR_BATCHES = 4
 """Batches that take a second backward pass, for the mean error's part of (c)."""
 
@@ -163,7 +166,7 @@ class Accumulator:
         self._decide_at = decide_at
         self._flattening = Flattening(FLATTENED)
         self._names: list[str] = []
-        self._constant = False
+        self._constant = self._reads_place = False
         self.facts: Json = {}
         self._dtype = ""
         self._norms: list[_Norms] = []
@@ -324,6 +327,8 @@ class Accumulator:
             unreached = (norms.g == 0).all(dim=-1).tolist()
         notes = dead_stream_notes((norms.h == 0).all(dim=-1).tolist(), unreached)
         error = lower_median(norms.error).item()
+        if self._reads_place:
+            notes.append(READS_PLACE)
         if "inside" in self._dtype:
             notes.append(f"arithmetic: {self._dtype}")
         predictions = sum(self._sizes)
@@ -355,6 +360,9 @@ class Accumulator:
         if done.label_mask is not None:
             check_tokens(done.hidden, done.names, done.label_mask)
         self._flattening = Flattening.of(done.hidden, done.at_head, done.label_mask)
+        if self._flattening.way == FLATTENED and done.at_head.dim() == 3:
+            read = (done.at_head != 0).any(dim=1).sum(dim=1).amax()
+            self._reads_place = bool(read == 1 < done.at_head.shape[-1])
         device = done.logits.device.type
         self.facts = {
             "classes": done.logits.shape[-1],

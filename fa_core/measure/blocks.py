@@ -396,8 +396,8 @@ def _is_of_cell(flow: Flow, merges: Merges, node: int) -> bool:
     """Whether a sum adds time steps or gates of what its own module computes, as a GRU does."""
     fork, call = merges.above[node], flow.operations[node].call
     readers = (one for one in flow.operations if fork in one.reads)
-    is_own = module_of(flow, node) and flow.calls[call].begin <= fork
-    return bool(is_own) and all(fork in one.parts for one in readers)
+    is_own = module_of(flow, node) != "" and flow.calls[call].begin <= fork
+    return is_own and all(fork in one.parts for one in readers)
 
 
 def _apart(flow: Flow, proof: Proof, allows_stem: bool) -> Iterable[str]:

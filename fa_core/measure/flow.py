@@ -255,12 +255,10 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def is_activation(self, node: int) -> bool:
         """Whether a node is computed from the input, rather than the input or copies of it."""
-        node = self.origin(node)
-        while node != ROOT and (one := self.operations[node]).name in ("repeat", "stack"):
-            if one.reads[1:]:
-                break
-            node = self.origin(one.reads[0])
-        return node != ROOT and self.operations[node].name != "input"
+        one = self.operations[self.origin(node)]
+        while one.name in ("repeat", "stack") and len(one.reads) == 1:
+            one = self.operations[self.origin(one.reads[0])]
+        return node != ROOT and one.name != "input"
 
     def origin(self, node: int, known: Collection[int] = ()) -> int:
         """Walk back through copies, to the first known or other operation."""

@@ -57,6 +57,23 @@ class ReadsOneRow(Net):
         return self.head(hidden[-1][:, :, -1].flatten(1)), hidden
 
 
+class ReadsLastStep(Net):
+    """Convolutions over a series (B, C, T), of which the head reads the last step."""
+
+    x = (16, 5, 7)
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = nn.Conv1d(5, D, 1), nn.Linear(D, C)
+        self.blocks = nn.ModuleList(nn.Conv1d(D, D, 3) for _ in range(2))
+
+    def states(self, x):
+        hidden = [self.embed(x)]
+        for block in self.blocks:
+            hidden.append(hidden[-1] + block(F.pad(hidden[-1], (2, 0))).relu())
+        return self.head(hidden[-1][..., -1]), hidden
+
+
 class NormThenMean(Net):
     """A norm in front of a mean over the tokens; one ReLU runs behind every layer."""
 

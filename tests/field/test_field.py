@@ -138,6 +138,7 @@ TABLE = [
     (layer.NoGradForward, ROW, "numbers", "no Γ: its own backward pass (torch.no_grad()) is cut"),
     (layer.Spikes, STATES, "refusal", "the network keeps state between calls"),
     (layer.SpikesResetInForward, STATES, "numbers", ""),
+    (layer.ReadsLastStep, STATES, "numbers", "norms are of all places together"),
     (layer.SpikesInTime, STATES, "numbers", "(a) passes"),
     (layer.SpikesOfOneInput, STATES, "numbers", "(a) passes"),
     (layer.RecurrentRows, {"taps": "blocks.*"}, "numbers", "(a) passes"),
