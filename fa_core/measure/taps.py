@@ -102,7 +102,7 @@ class ReturnedStream(Tapped):
                 raise TapError(
                     f"h_{l} from {self._name} carries no gradient",
                     hint="tap or return states that torch computes from weights or the input, with "
-                    "no .detach() or torch.no_grad()",
+                    "no .detach(), torch.no_grad() or step (v > 0)",
                 )
         _refuse_overwritten(hidden, self._name)
         names = self._labels or [f"h_{l}" for l in range(len(hidden))]

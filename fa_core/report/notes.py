@@ -146,8 +146,8 @@ def own_backward_text(run: JudgedRun) -> str:
 
     >>> facts = {"custom_backward": ["Feedback"], "gradient_by": "trace"}
     >>> own_backward_text(JudgedRun(provenance=facts, credit={"gamma": [0.441, 1.0]}))
-    'own backward pass (Feedback): (b), (c) by the derivative of the forward; Γ of its own
-    vector +0.441 +1.000'
+    'own backward pass (Feedback): (b), (c) by the derivative of the forward; Γ of the credit
+    +0.441 +1.000'
     """
     names = run.provenance.get(CUSTOM_BACKWARD)
     if not names:
@@ -156,7 +156,7 @@ def own_backward_text(run: JudgedRun) -> str:
         effect = "(b), (c) by the derivative of the forward"
         gammas = ["N/A" if one is None else f"{one:+.3f}" for one in per_layer(run.credit)]
         if gammas:
-            effect = f"{effect}; Γ of its own vector {' '.join(gammas)}"
+            effect = f"{effect}; Γ of the credit {' '.join(gammas)}"
         missing = ((run.credit or {}).get("missing") or {}).get("gamma")
         if missing:
             effect = f"{effect}; no Γ{' at some layers' if gammas else ''}: {missing}"

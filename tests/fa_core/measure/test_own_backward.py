@@ -108,7 +108,7 @@ def test_b_and_c_are_by_the_derivative_and_the_vector_gives_gamma(rule, taps):
     assert 3 in report.credit["free_layers"]
     assert report.credit["gamma_L"] == pytest.approx(1, abs=1e-12)
     assert abs(report.credit["deep_gamma"]) < 0.99
-    assert "Γ of its own vector" in str(report)
+    assert "Γ of the credit" in str(report)
 
 
 class Squared(torch.autograd.Function):
