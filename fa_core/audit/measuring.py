@@ -243,7 +243,7 @@ def _saved_credit(
     return {"missing": {"gamma": f"its feedback is drawn by the network, not loaded; {_SAVE}"}}
 
 
-_LOST = "what it keeps of them, as a feedback, is in no checkpoint"
+_LOST = "what it keeps of them, as a feedback, is in no checkpoint unless as a buffer"
 
 
 def _drawn(job: Job) -> str:

@@ -63,10 +63,13 @@ FEWEST_PREDICTIONS = 20
 """With fewer predictions, there is no note if all are of one class."""
 
 
-CONSTANT = "all samples have the same logits up to rounding: (c) may be of it, and cannot pass"
+CONSTANT = (
+    "all samples of the first batch have the same logits up to rounding: (c) may be rounding alone "
+    "and cannot pass"
+)
 """What is said of logits that do not depend on the input."""
 
-READS_PLACE = "the head reads one place of each (B, C, T) state; norms are of all places together"
+READS_PLACE = "the head reads one place of h_L, (B, C, T); norms are of all places together"
 """What is said of a series whose last step alone is read."""
 
 MEAN_ERROR_BATCHES = 4

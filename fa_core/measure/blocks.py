@@ -449,7 +449,7 @@ def read_outside(flow: Flow, proof: Proof) -> list[str]:
 
 
 def _untapped(flow: Flow, taps: Sequence[int], blocks: Sequence[Block]) -> Iterable[int]:
-    """The states around blocks that no tap is, up to what acts on none (see `acts`).
+    """The states around blocks that no tap is, up to what acts on none (see `_acts`).
 
     The first is to be a tap up to copies; in a row of layers, what lies behind a layer is one.
     """

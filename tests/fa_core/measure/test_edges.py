@@ -161,6 +161,6 @@ def test_c_of_logits_that_do_not_depend_on_the_states_does_not_pass():
     report = diagnose(net, data, taps="embed, blocks.*")
     assert report.cross_batch_stability < report.thresholds.stability_drift_ceiling
     assert report.states["c"] == "undecided"
-    assert "all samples have the same logits up to rounding: (c) may be of it" in report.notes
+    assert "have the same logits up to rounding: (c) may be rounding" in report.notes
     net.readout = lambda h: 1e-3 * net.head(h.mean(1))
     assert "the same logits" not in diagnose(net, data, taps="embed, blocks.*").notes
