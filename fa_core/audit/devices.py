@@ -24,6 +24,9 @@ from fa_core.option_values import check_known
 RUNS_PER_WORKER = 8
 """Runs from which another worker on a CPU pays off."""
 
+MOST = 1_000_000
+"""Most workers, batches or samples of a batch that can be asked for."""
+
 MOST_CPU_WORKERS = 8
 """Workers on a CPU at most: each holds torch and the data set, some hundred MB."""
 
@@ -97,14 +100,14 @@ def _answer(module: str, seconds: float = 120) -> TorchAnswer:
 
 
 def check_counts(**counts: int | None) -> None:
-    """Refuse counts below 1.
+    """Refuse counts below 1 or above `MOST`.
 
     Raises:
         UsageError: names the first one.
     """
     for name, count in counts.items():
-        if count is not None and count < 1:
-            raise UsageError(f"--{name.replace('_', '-')} {count}", hint="give at least 1")
+        if count is not None and not 1 <= count <= MOST:
+            raise UsageError(f"--{name.replace('_', '-')} {count}", hint=f"give 1 to {MOST:,}")
 
 
 def resolve_devices(spec: str, jobs: int | None = None) -> list[str]:

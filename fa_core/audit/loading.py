@@ -317,6 +317,7 @@ def load(job: Job, device: str) -> Loaded:
     """
     path = Path(job.checkpoint)
     options = job.options
+    imported(options.credit)  # a wrong name is refused before anything is measured
     run = run_of(path)
     manifest = None
     if run is not None and is_run(run):

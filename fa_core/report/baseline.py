@@ -200,9 +200,9 @@ class FrozenRuns:
         """
         if not facts:
             return report
-        alike = self._alike[_ORDERED.encode(facts)]
+        alike = self._alike.get(_ORDERED.encode(facts), {})
         best = min(
-            {**self._alike[b"{}"], **alike}.values(),
+            {**self._alike.get(b"{}", {}), **alike}.values(),
             key=lambda run: (run.rule != rule, run.rule != UNKNOWN, run.unfit),
             default=None,
         )

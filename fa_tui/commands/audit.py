@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -228,7 +229,7 @@ def in_part(rows: Sequence[AuditRow], shard: str) -> Sequence[AuditRow]:
         UsageError: no such shard, or no row in it.
     """
     first, _, parts = shard.partition("/")
-    if not (first.isdecimal() and parts.isdecimal() and 1 <= int(first) <= int(parts)):
+    if not (re.fullmatch(r"\d{1,9}/\d{1,9}", shard) and 1 <= int(first) <= int(parts)):
         raise UsageError(
             f"--shard {shard!r} is no part", hint="write 1/8 for the first of eight, to 8/8"
         )

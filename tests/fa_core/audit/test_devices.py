@@ -54,6 +54,8 @@ def test_a_device_that_is_not_there_names_those_that_are(no_cards, spec):
         resolve_devices(spec)
     with pytest.raises(UsageError, match="--jobs 0"):
         resolve_devices("cpu", 0)
+    with pytest.raises(UsageError, match="--jobs 1000000000; give 1 to 1,000,000"):
+        resolve_devices("cpu", 10**9)
 
 
 def test_mps_is_asked_for_on_a_mac_alone_and_never_chosen_alone(no_cards, monkeypatch):

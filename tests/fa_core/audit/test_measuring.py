@@ -280,6 +280,8 @@ def test_a_function_that_is_named_gives_the_credit_and_its_error_costs_nothing_e
         assert len(report.credit["gamma"]) == len(report.residual_norms)
         assert report.deep_gamma is not None and "gamma" not in report.unmeasured
         assert report.provenance["settings"]["credit"] == "own_nets:credit"
+    with pytest.raises(UsageError, match="own_nets has no 'long'"):
+        measured(run, credit="own_nets:long")
     report = measured(run, credit="own_nets:short")
     assert report.coverage == "abc"
     assert "it returned a list of 1" in report.unmeasured["gamma"]

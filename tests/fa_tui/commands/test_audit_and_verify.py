@@ -223,6 +223,6 @@ def test_runs_of_a_seed_stay_in_one_part_with_their_frozen_baseline():
     parts = [[row.key for row in in_part(rows, f"{number}/2")] for number in (1, 2)]
     assert parts == [["bp_s1", "bp_s3", "frozen_s1", "dfa_s1"], ["bp_s2", "dfa_s2"]]
     assert in_part(rows, "1/1") == rows
-    for wrong in ("0/2", "3/2", "x", "1/", "5/5"):
+    for wrong in ("0/2", "3/2", "x", "1/", "5/5", "1/" + "9" * 5000):
         with pytest.raises(UsageError, match="--shard"):
             in_part(rows, wrong)
