@@ -46,6 +46,7 @@ class Place(msgspec.Struct):
         root: the named file or folder that it was found in.
         skip: names of its files that need not be visited, set by its reader.
         seen: identities of what was visited, to which its reader adds what it read with it.
+        size: its bytes; 4096 at least, for a run folder is of several files.
     """
 
     path: str
@@ -54,6 +55,7 @@ class Place(msgspec.Struct):
     root: str = ""
     skip: frozenset[str] = frozenset()
     seen: set[Identity] = set()
+    size: int = 0
 
 
 class AuditRow(msgspec.Struct, frozen=True, kw_only=True):

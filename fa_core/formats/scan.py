@@ -201,6 +201,9 @@ def _collected(found: Iterable[Finding]) -> Scan:
     return _comparable(result)
 
 
+MOST_RUNS, BYTES_A_RUN = 5000, 128
+"""Runs that any path may hold, and bytes of its files for each one more."""
+
 MOST_COMPARED = 1 << 21
 """Runs × axes of all of them: runs are compared on every axis that one of them has."""
 
@@ -249,14 +252,23 @@ def _under(
     homes: Sequence[str],
 ) -> Iterator[Finding]:
     """Findings under a named path; unreadable ones are problems, or raise if `named_raises`."""
-    count = 0
+    count = size = 0
     unread: list[str] = []
     known = len(seen)
     try:
         for place in places(path, seen, named=True, others=homes):
             before = count
-            for finding in [place] if isinstance(place, Problem) else read(place):
+            if isinstance(place, Problem):
                 count += 1
+                yield place
+                continue
+            size += place.size
+            most = MOST_RUNS + size // BYTES_A_RUN
+            for finding in read(place):
+                count += len(finding) if isinstance(finding, list) else 1
+                if count > most:
+                    what = f"more than {most:,} runs in {size >> 10:,} KiB"
+                    raise UnreadableInput(what, where=place.path, hint="open it in parts")
                 yield finding
             if count == before and is_file(place.path):
                 unread.append(Path(place.path).name)
@@ -461,7 +473,7 @@ def _place(path: str, seen: set[Identity], named: bool) -> Place | None:
     if is_neither or identity in seen:
         return None
     seen.add(identity)
-    return Place(path, named, kind == stat.S_IFDIR, seen=seen)
+    return Place(path, named, kind == stat.S_IFDIR, seen=seen, size=max(status.st_size, 4096))
 
 
 def _is_shown(entry: os.DirEntry[str]) -> bool:

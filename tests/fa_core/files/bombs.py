@@ -220,6 +220,10 @@ def events(*records):
 
 FILES = {
     "lines that are no JSON": ("log.jsonl", lambda: lines(b"x\n", 300_000)),
+    "runs of one line": (
+        "runs.csv",
+        lambda: b"run,epoch,test_acc\n" + b"".join(b"r%d,1,.5\n" % n for n in range(70_000)),
+    ),
     "reports of nothing": (
         "table.json",
         lambda: b'{"reports":{' + many('"a%d":{}', 300_000) + b"}}",
@@ -498,6 +502,9 @@ REPORTS = {
             220,
         )
         + b"}}"
+    ),
+    "many small runs": lambda: (
+        b'{"reports":{' + many('"method%d_s1":{"final_test_acc":0.512345}', 7_500) + b"}}"
     ),
     "Γ of many layers": lambda: (
         b'{"method":"dfa","seed":1,"final_test_acc":0.5,"log":['

@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -179,3 +180,20 @@ def test_what_may_not_be_read_is_listed_and_the_rest_is_read(tmp_path, monkeypat
     found = scan([tmp_path])
     assert len(found.rows) == 2
     assert "no permission" in found.problems[0].message
+
+
+def test_runs_are_counted_over_all_files_of_a_path_and_need_bytes(tmp_path, monkeypatch):
+    module = sys.modules[scan.__module__]
+    monkeypatch.setattr(module, "MOST_RUNS", 3)
+    monkeypatch.setattr(module, "BYTES_A_RUN", 100_000)
+    for name in "abcd":
+        put(tmp_path / f"{name}.json", REPORT)
+        put(tmp_path / "long.d" / f"{name}.json", {**REPORT, "notes": "n" * 30_000})
+    with pytest.raises(UnreadableInput, match=r"d\.json: more than 3 runs in 20 KiB"):
+        scan([tmp_path])
+    assert len(scan([tmp_path / "long.d"]).rows) == 4
+    both = scan([tmp_path, tmp_path / "long.d"])
+    assert [problem.path for problem in both.problems] == [str(tmp_path)]
+    many = put(tmp_path / "many.json", {"reports": {f"dfa_s{seed}": REPORT for seed in range(4)}})
+    with pytest.raises(UnreadableInput, match=r"many\.json: more than 3 runs"):
+        scan([many])
