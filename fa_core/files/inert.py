@@ -12,8 +12,10 @@ import io
 import mmap
 import pickle
 import struct
+import tarfile
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from typing import Any, BinaryIO, TypeAlias, TypeVar
 
@@ -45,6 +47,8 @@ PARTS_OF_A_STORAGE = 6
 
 MOST_DIMENSIONS = 64
 """Most dimensions of a tensor."""
+
+CHANGED = "a tensor that is changed after it was made"
 
 TOO_MANY_OBJECTS = "its pickle makes more objects than are read from a file of this size"
 
@@ -171,6 +175,12 @@ class Placeholder(SafeDict):
         self.members: Sequence[object] = ()
         self.tensor: Tensor | str | None = None
 
+    def __setitem__(self, key: object, value: object) -> None:
+        if self.name.startswith("torch."):
+            # it may be a tensor, or share its memory with one
+            raise ValueError(CHANGED)
+        super().__setitem__(key, value)
+
     def append(self, member: object) -> None:
         """Add a member, like `list.append`."""
         self.extend([member])
@@ -230,7 +240,7 @@ class Storage:
         Raises:
             ValueError: the tensor exceeds the storage, or the storage exceeds its entry.
         """
-        if not len(stride) == len(size) <= MOST_DIMENSIONS or not all(
+        if not len(args_of(stride)) == len(args_of(size)) <= MOST_DIMENSIONS or not all(
             type(n) is int and n >= 0 for n in (offset, *size, *stride)
         ):
             raise ValueError("a tensor's sizes or strides are no counts, or too many")
@@ -320,6 +330,9 @@ class Archive:
         file: Any = self.data
         if isinstance(file, bytearray):
             file = io.BytesIO(file)
+        with suppress(tarfile.HeaderError):
+            tarfile.TarInfo.frombuf(self.data[:512], "ascii", "replace")
+            raise ValueError("torch's oldest format, a tar archive: load it and save it again")
         content = self._unpickled(file)
         if content != torch.serialization.MAGIC_NUMBER:
             return content
@@ -344,6 +357,13 @@ class Archive:
 def _text(value: str) -> str:
     """A value from a file, or TypeError from `join` if it is no text."""
     return "".join([value])
+
+
+def args_of(value: object) -> tuple[Any, ...]:
+    """Arguments of a call in a file, or ValueError if they may change after it."""
+    if type(value) is not tuple:
+        raise ValueError("arguments of a call that are no tuple")
+    return value
 
 
 def _encoded(text: str) -> bytes:
@@ -417,13 +437,13 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         return made
 
     def _reduce(self) -> None:
-        args = self.stack.pop()
+        args = args_of(self.stack.pop())
         func = self.stack.pop()
         self._instantiate(func, args)
 
     def _reduce_ex(self) -> None:
         keywords = self.stack.pop()
-        args = self.stack.pop()
+        args = args_of(self.stack.pop())
         func = self.stack.pop()
         self._budget.spend(len(args))
         self._instantiate(func, (*args, keywords))
@@ -432,6 +452,8 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         state = self.stack.pop()
         made = self.stack[-1]
         if isinstance(made, Placeholder):
+            if made.state is not None or "_rebuild_" in made.name:
+                raise ValueError(CHANGED)
             made.state = state
         elif isinstance(made, SafeDict) and isinstance(state, dict):
             made.versions = state.get("_metadata")

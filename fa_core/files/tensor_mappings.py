@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from torch import Tensor
 
 from fa_core.files.inert import (
+    CHANGED,
     DTYPES,
     LONGEST_NAME,
     TOO_MANY_OBJECTS,
@@ -19,6 +20,7 @@ from fa_core.files.inert import (
     SafeDict,
     StepBudget,
     Storage,
+    args_of,
     opened,
     zip_entries,
 )
@@ -140,19 +142,38 @@ def _rebuilt(value: object) -> Tensor | OtherKind | None:
         if match is None:
             return None
         kind = match[1] or match[2]
+        args = value.args
+        kind, args = match[1] or match[2], value.args
+        if kind in ("parameter_with_state", "from_type_v2") and _sets_parts(args[3]):
+            raise ValueError(CHANGED)
         if kind in ("parameter", "parameter_with_state"):
-            value = value.args[0]
+            value = args[0]
         elif kind == "from_type_v2":
-            value = Placeholder(value.args[0].name, value.args[2])
+            value = Placeholder(args[0].name, args_of(args[2]))
         else:
-            return _dense_tensor(kind, value.args)
+            return _dense_tensor(kind, args)
     raise ValueError("a parameter within parameters")
 
 
+def _sets_parts(state: object) -> bool:
+    """Whether torch would set a part of a tensor, such as its ``data``, besides attributes of the
+    user's own."""
+    parts = state if isinstance(state, tuple) else (state,)
+    given = [part for part in parts if part is not None]
+    return any(type(part) is not SafeDict for part in given) or any(
+        hasattr(Tensor, str(name)) for part in given for name in part
+    )
+
+
+_PARTS = {"tensor": 4, "tensor_v2": 6, "tensor_v3": 7}
+"""Arguments of torch's functions that rebuild a dense tensor; those behind conjugate or negate."""
+
+
 def _dense_tensor(kind: str, args: Sequence[Any]) -> Tensor | OtherKind:
-    has_extras = kind == "tensor_v2" and any(args[6:])
-    if kind not in ("tensor", "tensor_v2", "tensor_v3") or has_extras:
+    if kind not in _PARTS:
         return OtherKind(kind)
+    if any(extra is not None for extra in args[_PARTS[kind] :]):
+        return OtherKind("tensor_v2")
     storage = args[0]
     if isinstance(storage, NestedFile):
         storage = storage.content

@@ -49,7 +49,7 @@ HEADER_LIMIT = 1 << 25
 """Maximum bytes of a safetensors header or an index: about 300,000 tensors."""
 
 _LEGACY_MAGIC = b"\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19"
-COPY_AGAIN = "copy or download the file again"
+COPY_AGAIN = "copy or download the file again, or save its weights again"
 ARRAYS = "turn its NumPy arrays into tensors (torch.from_numpy)"
 
 _FOREIGN = (

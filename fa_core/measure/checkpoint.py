@@ -200,7 +200,7 @@ def _read_shards(path: Path) -> Checkpoint:
     tensors = State()
     for shard in dict.fromkeys(places.values()):
         with reading(shard, _DAMAGED, COPY_AGAIN):
-            held = _read(shard).tensors
+            held = _read(shard).mappings.get("", State()).tensors
         own = {name: tensor for name, tensor in held.items() if places.get(name) == shard}
         tensors.update(own)
     missing = [name for name in places if name not in tensors]

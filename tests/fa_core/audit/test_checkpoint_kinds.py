@@ -10,7 +10,7 @@ from unittest import mock
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 from fa_core.audit.jobs import Job, JobProgress, MeasureOptions
@@ -319,12 +319,21 @@ class TestHubFolder:
         [
             (lambda folder: part_of(folder).unlink(), "00002-of-00002.*no such file"),
             (lambda folder: save_file({"w": torch.ones(1)}, part_of(folder)), "shards lack"),
+            (lambda folder: nested(part_of(folder)), "shards lack 2 tensors"),
             (lambda folder: pointed(folder, "../../x.pt"), "no file of its folder"),
             (lambda folder: pointed(folder, ".."), "no file of its folder"),
             (lambda folder: pointed(folder, ""), "no file of its folder"),
             (lambda folder: index_of(folder).write_text('{"weight_map": {}'), "is no index"),
         ],
-        ids=["gone", "another", "outside", "the folder above", "no name", "cut off"],
+        ids=[
+            "gone",
+            "another",
+            "beside other weights",
+            "outside",
+            "the folder above",
+            "no name",
+            "cut off",
+        ],
     )
     def test_a_damaged_one_is_one_line(self, damage, words, folder, net):
         sharded(net.state_dict(), folder, "model.safetensors", save_file)
@@ -335,6 +344,12 @@ class TestHubFolder:
 
 def part_of(folder):
     return folder / "model-00002-of-00002.safetensors"
+
+
+def nested(path):
+    """The weights of a shard under another name, in a file that holds more than weights."""
+    weights = {name: one.clone() for name, one in load_file(path).items()}
+    torch.save({"model": weights, "other": {}}, path)
 
 
 def pointed(folder, file):
