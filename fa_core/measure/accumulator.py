@@ -83,14 +83,12 @@ class Drift:
     Attributes:
         value: in [−1, 1]; NaN if a gradient is not finite, None if not measured.
         why: the reason why it was not measured.
-        finite: whether every batch-mean gradient is finite.
         interval: confidence interval of a finite value.
         note: why a measured value decides nothing.
     """
 
     value: float | None
-    why: str | None
-    finite: bool
+    why: str | None = None
     interval: Interval | None = None
     note: str = ""
 
@@ -103,14 +101,14 @@ def drift(means: Tensor, least: int = MIN_BATCHES, z: float = Z_OF_ONE) -> Drift
         least: with fewer batches, (c) is not measured.
         z: level of the interval, see `drift_interval`.
     """
-    finite = bool(torch.isfinite(means).all())
+    if not torch.isfinite(means).all():
+        # of too few batches, too
+        return Drift(math.nan)
     if len(means) < least:
-        return Drift(None, f"only {len(means)} eval batches, drift needs at least {least}", finite)
-    if not finite:
-        return Drift(math.nan, None, finite)
+        return Drift(None, f"only {len(means)} eval batches, drift needs at least {least}")
     zero = (means == 0).all(dim=1).tolist()
     if any(zero):
-        return Drift(None, f"the mean gradient of eval batch {zero.index(True)} is zero", finite)
+        return Drift(None, f"the mean gradient of eval batch {zero.index(True)} is zero")
     directions = unit_rows(means)
     value = max(-1.0, min(1.0, mean_pairwise_cosine(directions).item()))
     cosines = (directions @ directions.T).tolist()
@@ -120,7 +118,7 @@ def drift(means: Tensor, least: int = MIN_BATCHES, z: float = Z_OF_ONE) -> Drift
             f"the mean gradients of the {len(means)} eval batches lie on one line: (c) is "
             f"undecided with fewer than {FEWEST_ON_A_LINE}"
         )
-    return Drift(value, None, finite, drift_interval(value, cosines, z), note)
+    return Drift(value, None, drift_interval(value, cosines, z), note)
 
 
 class _Norms(NamedTuple):
@@ -288,23 +286,19 @@ class Accumulator:
     def _report(self, norms: _Norms, found: Drift) -> DiagnosticReport:
         h_norms = lower_median(norms.h).tolist()
         g_norms = lower_median(norms.g).tolist()
-        stability = found.value
-        if stability is None and not found.finite and all(map(math.isfinite, h_norms + g_norms)):
-            # too few batches for drift, but a non-finite gradient must show
-            stability = math.nan
         intervals = _norm_intervals(norms, g_norms)
         if found.interval is not None:
             intervals["stability"] = found.interval
         if len({*self._sizes}) > 1:
             self.facts[BATCH_SIZES] = self._sizes
         unmeasured = {}
-        if stability is None and found.why is not None:
+        if found.why is not None:
             unmeasured["c"] = found.why
         report = DiagnosticReport(
             residual_norms=h_norms,
             bp_grad_norms=g_norms,
             stability_layer=self._layer,
-            cross_batch_stability=stability,
+            cross_batch_stability=found.value,
             batch_size=self._sizes[0],
             n_batches=len(self._means),
             norm_batches=len(self._norms),
@@ -316,7 +310,7 @@ class Accumulator:
             provenance=self.facts,
             unmeasured=unmeasured,
             credit=self._credit,
-            mean_error=None if stability is None else self._mean_error(self._batch_means()),
+            mean_error=None if found.value is None else self._mean_error(self._batch_means()),
         )
         if self._credit is not None and "missing" in self._credit:
             unmeasured.update(self._credit["missing"])
