@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from fa_core.files.decode import Json
 from fa_core.measure.isolate import to_float64
@@ -124,8 +125,7 @@ def random_units(m: int, batch: int, width: int, generator: torch.Generator) -> 
     (torch.Size([2, 3, 4]), True)
     """
     drawn = torch.randn(m, batch, width, generator=generator, dtype=torch.float64)
-    length: Tensor = torch.linalg.vector_norm(drawn, dim=2, keepdim=True)
-    return drawn / length
+    return normalize(drawn, dim=2)
 
 
 def credit_entries(

@@ -545,7 +545,7 @@ def _device(model: nn.Module, device: Device) -> torch.device:
         return first.device
     try:
         # resolves "cuda" to "cuda:0", as parameters have it
-        return torch.empty(0, device=torch.device(device)).device
+        return torch.empty(0, device=device).device
     except (RuntimeError, AssertionError) as error:
         raise UsageError(
             f"no such device {str(device)!r}: {first_line(error)}", where="device", hint="try cpu"
