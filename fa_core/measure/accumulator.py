@@ -37,6 +37,7 @@ from fa_core.measure.norms import (
     unit_rows,
     vector_norms,
 )
+from fa_core.measure.passes import PassOptions
 from fa_core.measure.tracing import agreeing
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.intervals import (
@@ -147,24 +148,16 @@ class Accumulator:
     device.
 
     Args:
-        stability_layer: layer of (c); None = L//2.
-        norm_batches: number of leading batches that (a) and (b) use.
-        decide_at: the ceiling of (c) at which `takes_more` looks; None = K is fixed in advance.
+        how: the options, of which the stability layer, the batches that (a) and (b) use, and the
+            ceiling of (c) at which `takes_more` looks (None = K is fixed in advance) are read.
 
     Attributes:
         facts: entries of the report's provenance.
     """
 
-    def __init__(
-        self,
-        stability_layer: int | None,
-        norm_batches: int,
-        decide_at: float | None,
-    ) -> None:
-        self._asked_layer = stability_layer
+    def __init__(self, how: PassOptions) -> None:
+        self._how = how
         self._layer = 0
-        self._norm_batches = norm_batches
-        self._decide_at = decide_at
         self._flattening = Flattening(FLATTENED)
         self._names: list[str] = []
         self._constant = self._reads_place = False
@@ -236,7 +229,7 @@ class Accumulator:
     def mean_error_at(self) -> LayerOf | None:
         """Where the next batch's pass gives the gradient of its mean error."""
         if len(self._means) < MEAN_ERROR_BATCHES:
-            return partial(drift_layer, self._asked_layer)
+            return partial(drift_layer, self._how.stability_layer)
         return None
 
     @property
@@ -248,7 +241,7 @@ class Accumulator:
         measure it, and at the last look.
         """
         k = len(self._means)
-        if self._decide_at is None or k not in LOOKS:
+        if self._how.decide_at is None or k not in LOOKS:
             return True
         return k < LOOKS[-1] and self._holds_ceiling(self._drift())
 
@@ -263,7 +256,7 @@ class Accumulator:
 
     def _drift(self) -> Drift:
         """(c) so far, with a wider interval where it is looked at several times."""
-        z = Z_OF_ONE if self._decide_at is None else Z_OF_LOOKS
+        z = Z_OF_ONE if self._how.decide_at is None else Z_OF_LOOKS
         found = drift(self._batch_means(), z=z)
         if found.interval is None or not self._constant:
             return found
@@ -272,10 +265,10 @@ class Accumulator:
 
     def _holds_ceiling(self, found: Drift) -> bool:
         """Whether the interval leaves open on which side of `decide_at` (c) lies."""
-        if self._decide_at is None or found.interval is None:
+        if self._how.decide_at is None or found.interval is None:
             return False
         low, high = found.interval
-        return low <= self._decide_at < high
+        return low <= self._how.decide_at < high
 
     def _stopped(self) -> str:
         """A note on a K that was not fixed and did not decide."""
@@ -338,7 +331,7 @@ class Accumulator:
 
     @property
     def _for_norms(self) -> bool:
-        return len(self._means) < self._norm_batches
+        return len(self._means) < self._how.norm_batches
 
     def _begin(self, done: Pass) -> None:
         logits = done.logits.flatten(0, -2) + 1.0
@@ -348,7 +341,7 @@ class Accumulator:
         self._dtype = done.dtype
         check_states(done.hidden, done.names, batch_size)
         last = len(done.hidden) - 1
-        self._layer = drift_layer(self._asked_layer, len(done.hidden))
+        self._layer = drift_layer(self._how.stability_layer, len(done.hidden))
         if not 0 <= self._layer <= last:
             raise UsageError(
                 f"stability_layer {self._layer} does not exist",
