@@ -190,7 +190,7 @@ class Replay:
                 row = AuditRow(source=trace.source, key="", method=trace.method, report=report)
                 rows.append(row)
         self._table = AuditTable.from_rows(rows)
-        self._numbers = {number.column: self._table.numbers(number.column) for number in AVERAGED}
+        self._numbers = {number.column: self._table.numbers(number) for number in AVERAGED}
 
     def timelines(
         self,
