@@ -321,16 +321,13 @@ def near_ties(logits: Tensor) -> Tensor:
         logits: (..., C), C ≥ 2.
 
     Returns:
-        (...) bool: top − second < 1e-5·max(1, |top|); False if a logit is not finite, and for
-        float64 logits.
+        (...) bool: top − second < 1e-5·max(1, |top|); False if a logit is not finite.
 
     Source: SCALE ("one argmax in 150,000 flipped, top-2 gap 1e-7").
 
     >>> near_ties(torch.tensor([[1.0, 1.0 + 1e-6, 0.0], [1.0, 2.0, 0.0]])).tolist()
     [True, False]
     """
-    if logits.dtype == torch.float64:
-        return torch.zeros(logits.shape[:-1], dtype=torch.bool, device=logits.device)
     top, second = logits.float().topk(2, dim=-1).values.unbind(-1)
     return (top - second) < NEAR_TIE * top.abs().clamp(min=1.0)
 
@@ -365,7 +362,7 @@ class AccuracyMeter:
         right = is_correct(logits, y)
         if y.dim() == 2:
             right = right[y != IGNORED]
-        elif not (self._net.as_is and logits.dtype in HALF):
+        elif logits.dtype != torch.float64 and not (self._net.as_is and logits.dtype in HALF):
             near = near_ties(logits)
             if bool(near.any()):
                 self._decide(right, near, x, y)
