@@ -26,7 +26,7 @@ from torch.nn.functional import cross_entropy, logsigmoid, one_hot
 
 from fa_core.errors import FaError, MeasureError
 from fa_core.measure.batch_input import IGNORED, move_batch
-from fa_core.measure.copies import float64_copy
+from fa_core.measure.copies import copied
 from fa_core.measure.credit_metrics import ce_change
 from fa_core.measure.hooks import described
 from fa_core.measure.isolate import (
@@ -373,7 +373,9 @@ class AccuracyMeter:
         x = select_samples(x, near)
         try:
             if self._twin is None:
-                self._twin = float64_copy(self._net.model)
+                # Apple's MPS has no float64
+                place = torch.device("cpu") if self._net.device.type == "mps" else None
+                self._twin = copied(self._net.model, place, torch.float64)
             device = next(self._twin.parameters(), first_of(x)).device
             x, labels = move_batch(x, y[near], device, torch.float64)
             decided = is_correct(self._logits_of(self._twin, x), labels)
