@@ -124,8 +124,11 @@ def versions() -> dict[str, str]:
     """Versions of Python, this program, and the packages that decide numbers."""
     import importlib.metadata
 
-    found = {"python": platform.python_version(), "fa-tui": fa_core.__version__}
-    found["formulas"] = FORMULAS
+    found = {
+        "python": platform.python_version(),
+        "fa-tui": fa_core.__version__,
+        "formulas": FORMULAS,
+    }
     for package in ("torch", "numpy"):
         with suppress(importlib.metadata.PackageNotFoundError):
             found[package] = importlib.metadata.version(package)

@@ -217,14 +217,13 @@ def t_quantile(freedom: float, z: float = Z_OF_ONE) -> float:
     >>> round(t_quantile(9), 3)
     2.262
     """
-    v = float(freedom)
     correction = 0.0
     for order, (divisor, factors) in enumerate(_T_TERMS, start=1):
         total = 0.0
         for power, factor in factors.items():
             total += factor * z**power
         term = total / divisor
-        correction += term / v**order
+        correction += term / freedom**order
     return z + correction
 
 
