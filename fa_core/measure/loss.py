@@ -16,7 +16,7 @@ loss that sums over classes, or halves the square, is another function.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias
 
@@ -332,6 +332,7 @@ def near_ties(logits: Tensor) -> Tensor:
     return (top - second) < NEAR_TIE * top.abs().clamp(min=1.0)
 
 
+@dataclass
 class AccuracyMeter:
     """Streaming accuracy: the share of samples whose largest logit is the label's.
 
@@ -339,19 +340,17 @@ class AccuracyMeter:
     class. Near-ties of a float32 network are run again in float64, in a copy made at the first
     near-tie.
 
-    Args:
+    Attributes:
         net: the network in eval mode.
         logits_of: how to run it.
-
-    Attributes:
         right: (B,) bool per batch.
+        twin: the copy.
     """
 
-    def __init__(self, net: EvalNetwork, logits_of: LogitsFunction) -> None:
-        self._net = net
-        self._logits_of = logits_of
-        self._twin: nn.Module | None = None
-        self.right: list[Tensor] = []
+    net: EvalNetwork
+    logits_of: LogitsFunction
+    right: list[Tensor] = field(default_factory=list)
+    twin: nn.Module | None = None
 
     def update(self, x: Inputs, y: Tensor, logits: Tensor) -> None:
         """Count one batch: inputs and labels on the network's device, logits (B, C).
@@ -362,7 +361,7 @@ class AccuracyMeter:
         right = is_correct(logits, y)
         if y.dim() == 2:
             right = right[y != IGNORED]
-        elif logits.dtype != torch.float64 and not (self._net.as_is and logits.dtype in HALF):
+        elif logits.dtype != torch.float64 and not (self.net.as_is and logits.dtype in HALF):
             near = near_ties(logits)
             if bool(near.any()):
                 self._decide(right, near, x, y)
@@ -372,13 +371,13 @@ class AccuracyMeter:
         """Classify the samples `near`, (B,) bool, in float64; changes `right` in place."""
         x = select_samples(x, near)
         try:
-            if self._twin is None:
+            if self.twin is None:
                 # Apple's MPS has no float64
-                place = torch.device("cpu") if self._net.device.type == "mps" else None
-                self._twin = copied(self._net.model, place, torch.float64)
-            device = next(self._twin.parameters(), first_of(x)).device
+                place = torch.device("cpu") if self.net.device.type == "mps" else None
+                self.twin = copied(self.net.model, place, torch.float64)
+            device = next(self.twin.parameters(), first_of(x)).device
             x, labels = move_batch(x, y[near], device, torch.float64)
-            decided = is_correct(self._logits_of(self._twin, x), labels)
+            decided = is_correct(self.logits_of(self.twin, x), labels)
         except (RuntimeError, FaError):
             # it cannot run in float64: a cast inside
             return
