@@ -201,7 +201,7 @@ class Accumulator:
                 where=where,
                 hint="the taps must be the same for every batch",
             )
-        flattening = self._flattening.of_batch(done.at_head, done.label_mask)
+        flattening = self._flattening.of_batch(done.at_head, mask)
         at_layer = done.gradients[0]
         if self._for_norms:
             at_layer = done.gradients[self._layer]

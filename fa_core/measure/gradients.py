@@ -67,7 +67,7 @@ class Pass:
     at_head: Tensor
     error: Tensor
     names: list[str]
-    dtype: str
+    dtype: str = ""
     own_backward: Sequence[str] = ()
     credit: Signal = ()
     no_credit: str = ""
@@ -381,7 +381,6 @@ def backward(
         at_head=gradients[-1] if read is None else read,
         error=error,
         names=stream.names,
-        dtype="",
         of_mean_error=of_mean_error,
         label_mask=y != IGNORED if y.dim() == 2 else None,
     )

@@ -262,7 +262,7 @@ def _to_eval(module: nn.Module) -> None:
 
 
 @contextmanager
-def as_found(model: nn.Module, contents: bool = True) -> Iterator[nn.Module]:
+def as_found(model: nn.Module, contents: bool = True) -> Iterator[None]:
     """Restore a network and the random state after the body, even if it raises.
 
     Restored are:
@@ -300,7 +300,7 @@ def as_found(model: nn.Module, contents: bool = True) -> Iterator[nn.Module]:
         # a forward may call backward(), which would add to the caller's gradients
         parameter.grad = None
     try:
-        yield model
+        yield
     finally:
         for module, training in modes:
             module.training = training
