@@ -22,6 +22,7 @@ from pathlib import Path
 
 import msgspec
 
+from fa_core.analysis import Result
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.files.decode import Json, read_toml
 from fa_core.formats.rows import AuditRow
@@ -111,7 +112,7 @@ class SeedOutcome(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
 
 
-class ClaimResult(msgspec.Struct, frozen=True, kw_only=True):
+class ClaimResult(Result, frozen=True, kw_only=True):
     """A claim and what every seed says."""
 
     claim: Claim
@@ -139,8 +140,7 @@ class ClaimResult(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_dict(self) -> Json:
         """Plain values, for JSON."""
-        plain: Json = msgspec.to_builtins(self)
-        return {**plain, "outcome": self.outcome}
+        return {**super().to_dict(), "outcome": self.outcome}
 
 
 _HINT = f"a claim has {listed(Claim.__struct_fields__)}"

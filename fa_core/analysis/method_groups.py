@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from fa_core.errors import UsageError
-from fa_core.files.decode import Json
+from fa_core.files.decode import Json, table_beside
 from fa_core.formats.rows import AuditRow, recipe_of
 from fa_core.formats.table import AuditTable, Mask
 from fa_core.option_values import nearest
@@ -24,13 +24,7 @@ Members: TypeAlias = Sequence[str] | None
 HEALTHY, DEGENERATE = "healthy", "degenerate"
 """The group that should pass and the group that should fire."""
 
-PUBLISHED = {
-    "bp": (HEALTHY, (205.75946044921875, 198.23153686523438, 196.94155883789062)),
-    "ep": (HEALTHY, (3286.841064453125, 8047.3076171875, 3978.53466796875)),
-    "dfa": (DEGENERATE, (435299520.0, 391999424.0, 727085888.0)),
-    "state_bridge": (DEGENERATE, (228665568.0, 71032832.0, 161221984.0)),
-    "credit_bridge": (DEGENERATE, (606231552.0, 103484824.0, 255497520.0)),
-}
+PUBLISHED = table_beside(__file__, dict[str, tuple[str, tuple[float, ...]]])
 """Method → its group in the published 5 × 3 audit, and ‖h_L‖ of its three runs there."""
 
 

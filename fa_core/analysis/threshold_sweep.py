@@ -12,7 +12,6 @@ import bisect
 import math
 
 import numpy as np
-from msgspec import structs
 
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import Members, split_groups
@@ -196,19 +195,20 @@ def _spread(runs: AuditTable, diagnostic: Diagnostic, thresholds: DiagnosticThre
     values = runs.column(JUDGED[letter])
     broken = having(runs.nonfinite, letter)
     measured = having(runs.coverage, letter)
-    spread = Spread(
+    inside = np.sort(values[measured & ~broken]).tolist()
+    least = middle = most = None
+    if inside:
+        least, middle, most = inside[0], median(inside), inside[-1]
+    return Spread(
         methods=tuple(runs.methods),
         runs=len(runs),
         measured=int(measured.sum()),
         nonfinite=int(broken.sum()),
+        min=least,
+        median=middle,
+        max=most,
         fired=int(having(runs.flags(thresholds), letter).sum()),
         undecided=int(having(runs.undecided(thresholds), letter).sum()),
-    )
-    inside = np.sort(values[measured & ~broken])
-    if not len(inside):
-        return spread
-    return structs.replace(
-        spread, min=float(inside[0]), median=median(inside.tolist()), max=float(inside[-1])
     )
 
 

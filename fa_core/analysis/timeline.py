@@ -6,6 +6,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from statistics import fmean
 from typing import TypeAlias
 
 import numpy as np
@@ -190,7 +191,7 @@ class Replay:
                 row = AuditRow(source=trace.source, key="", method=trace.method, report=report)
                 rows.append(row)
         self._table = AuditTable.from_rows(rows)
-        self._numbers = {number.column: self._table.numbers(number.column) for number in AVERAGED}
+        self._numbers = {number.column: self._table.numbers(number) for number in AVERAGED}
 
     def timelines(
         self,
@@ -479,5 +480,5 @@ def _method(collection: str, group: list[Timeline]) -> MethodTimeline:
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None and math.isfinite(value)]
     if known:
-        return math.fsum(known) / len(known)
+        return fmean(known)
     return None

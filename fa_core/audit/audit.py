@@ -169,7 +169,7 @@ class Measuring(msgspec.Struct, frozen=True):
                         take_in(future)
         except KeyboardInterrupt:
             # keep finished reports that have not been passed on yet
-            for future in [future for future in waited_for if future.done()]:
+            for future in list(filter(Future.done, waited_for)):
                 take_in(future)
             return True
         return False

@@ -6,6 +6,7 @@ import platform
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
@@ -123,8 +124,11 @@ def versions() -> dict[str, str]:
     """Versions of Python, this program, and the packages that decide numbers."""
     import importlib.metadata
 
-    found = {"python": platform.python_version(), "fa-tui": fa_core.__version__}
-    found["formulas"] = FORMULAS
+    found = {
+        "python": platform.python_version(),
+        "fa-tui": fa_core.__version__,
+        "formulas": FORMULAS,
+    }
     for package in ("torch", "numpy"):
         with suppress(importlib.metadata.PackageNotFoundError):
             found[package] = importlib.metadata.version(package)
@@ -236,26 +240,21 @@ UPDATES_PER_SECOND = 20
 """Maximum rate at which the progress of a job is shown."""
 
 
+@dataclass
 class JobProgress:
     """Progress of a job, measured or trained.
 
-    Args:
+    Attributes:
         show: called with (done, total), at a limited rate.
         note: called with notes for the user about the run.
         check: called at every step; raises `Cancelled` once the job is cancelled.
     """
 
-    def __init__(
-        self,
-        show: Callable[[int, int], None] = ignore,
-        note: OnNote = ignore,
-        check: Callable[[], None] = ignore,
-    ) -> None:
-        self.note = note
-        self.check = check
-        self._show = show
-        self._next = 0.0
-        self._total = 0
+    show: Callable[[int, int], None] = ignore
+    note: OnNote = ignore
+    check: Callable[[], None] = ignore
+    _next = 0.0
+    _total = 0
 
     def update(self, done: int, total: int) -> None:
         """Batches measured, or steps trained, so far.
@@ -268,4 +267,4 @@ class JobProgress:
         if now >= self._next or done == total or total != self._total:
             self._next = now + 1 / UPDATES_PER_SECOND
             self._total = total
-            self._show(done, total)
+            self.show(done, total)

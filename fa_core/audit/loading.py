@@ -34,7 +34,7 @@ from fa_core.measure.passes import is_out_of_memory
 from fa_core.option_values import import_callable, is_callable_name, network_spec
 from fa_core.report.intervals import LOOKS
 from fa_core.report.manifest import WEIGHTS, Manifest, is_run, read_manifest
-from fa_core.zoo.data import DataSet, GivenBatches, eval_order, load_test_data
+from fa_core.zoo.data import GivenBatches, eval_order, load_test_data
 
 FULL_OF_OTHERS = 0.5
 """Share of a device's memory from which other processes are blamed for a lack of it."""
@@ -200,7 +200,7 @@ def evaluation(plan: Plan, device: str) -> Evaluation:
     Raises:
         UsageError, UnreadableInput: as `load_data`.
     """
-    data = _loaded(plan.data, plan.typed)
+    data = _loaded(plan.data, allow_code=plan.typed)
     if isinstance(data, GivenBatches):
         none = torch.empty(0)
         return Evaluation(none, none, data.batches[: plan.batches], data.hash, given=data.batches)
@@ -213,9 +213,7 @@ def evaluation(plan: Plan, device: str) -> Evaluation:
     return Evaluation(x, y, batches, data.hash, order, scaling=data.scaling)
 
 
-@lru_cache(maxsize=2)
-def _loaded(spec: str, typed: bool) -> DataSet | GivenBatches:
-    return load_test_data(spec, allow_code=typed)
+_loaded = lru_cache(maxsize=2)(load_test_data)
 
 
 USUAL_SAMPLES, PASS, STATES, NARROWEST = 10_000, 128, 8, 32
@@ -232,7 +230,7 @@ def check_asked(loaded: Loaded) -> None:
     """
     plan = loaded.plan
     options = loaded.job.options
-    data = _loaded(plan.data, plan.typed)
+    data = _loaded(plan.data, allow_code=plan.typed)
     if isinstance(data, GivenBatches):
         return
     asked = 0

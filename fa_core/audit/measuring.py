@@ -427,13 +427,11 @@ def _network_facts(loaded: Loaded) -> Json:
 
 @lru_cache(maxsize=8)
 def _device_facts(device: str) -> dict[str, str]:
-    on_gpu = device.startswith("cuda")
-    if on_gpu:
-        label = torch.cuda.get_device_name(device)
-    else:
-        label = f"{processor_name()}, {torch.get_num_threads()} threads"
-    facts = {"device": device, "device_label": label}
-    if not on_gpu:
+    if device.startswith("cuda"):
+        return {"device": device, "device_label": torch.cuda.get_device_name(device)}
+    return {
+        "device": device,
+        "device_label": f"{processor_name()}, {torch.get_num_threads()} threads",
         # processors of virtual machines share a name and differ in their instructions
-        facts["instructions"] = torch.backends.cpu.get_cpu_capability()
-    return facts
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+    }

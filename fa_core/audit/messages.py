@@ -165,6 +165,9 @@ class ChildProcess:
                 stderr=sink,
                 own_session=True,
             )
+        stdin, stdout = self._popen.stdin, self._popen.stdout
+        assert stdin and stdout, "both are pipes"
+        self._stdin, self._stdout = stdin, stdout
 
     @property
     def pid(self) -> int:
@@ -176,17 +179,15 @@ class ChildProcess:
 
     def send(self, message: ToWorker) -> None:
         """Send a message; lost if the child is gone, which `receive` reports."""
-        assert self._popen.stdin is not None
         with self._write_lock, contextlib.suppress(OSError, ValueError):
-            self._popen.stdin.write(encode(message))
-            self._popen.stdin.flush()
+            self._stdin.write(encode(message))
+            self._stdin.flush()
 
     def receive(self) -> FromWorker | None:
         """The next message (blocks); None if the child is gone, or was killed for an invalid
         message."""
-        assert self._popen.stdout is not None
         try:
-            line = self._popen.stdout.readline()
+            line = self._stdout.readline()
         except (OSError, ValueError):
             return None
         if not line.endswith(b"\n"):  # the child is gone, perhaps in the middle of a line
@@ -220,16 +221,14 @@ class ChildProcess:
 
     def hang_up(self) -> None:
         """Close its stdin, which ends it; unfinished measurements are lost."""
-        assert self._popen.stdin is not None
         with self._write_lock, contextlib.suppress(OSError):
-            self._popen.stdin.close()
+            self._stdin.close()
 
     def close(self, grace: float) -> None:
         """Hang up and wait for its exit; kills it after ``grace`` seconds."""
         self.hang_up()
         self._wait(grace)
-        if self._popen.stdout is not None:
-            self._popen.stdout.close()
+        self._stdout.close()
 
     def autopsy(self) -> tuple[str, list[str]]:
         """How the child ended (a signal or an exit status), and hints at the cause: its last lines

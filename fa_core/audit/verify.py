@@ -34,7 +34,7 @@ from fa_core.report.manifest import is_run, read_manifest
 from fa_core.report.method_style import FROZEN
 from fa_core.report.names import control_of
 from fa_core.report.numbers import count_text
-from fa_core.report.provenance import BASELINE_FROM, GIVEN
+from fa_core.report.provenance import BASELINE_FROM
 
 DRAWS_AT_MOST = 200
 """Draws of a recorded null that are repeated; a limit, so that no file decides the run time."""
@@ -167,7 +167,7 @@ def frozen_beside(rows: Iterable[AuditRow]) -> tuple[list[AuditRow], list[Proble
     bare = [
         replace(row, report=replace(row.report, frozen_baseline_acc=None))
         for row in rows
-        if not _is_by_hand(row)
+        if "d" not in row.report.kinds
     ]
     found: set[Path] = set()
     unfit = []
@@ -180,12 +180,6 @@ def frozen_beside(rows: Iterable[AuditRow]) -> tuple[list[AuditRow], list[Proble
             found |= {folder / name for folder in folders_beside(row)}
     places = [place for place in sorted(found - own) if is_run(place)]
     return scan(places, as_recorded=True).rows, unfit
-
-
-def _is_by_hand(row: AuditRow) -> bool:
-    """Whether a record has a baseline that was given by hand."""
-    report = row.report
-    return report.frozen_baseline_acc is not None and report.provenance.get(BASELINE_FROM) == GIVEN
 
 
 def find_checkpoint(row: AuditRow) -> Path:
@@ -301,7 +295,8 @@ def _with_baselines(
         ]
         judged += with_measured_baselines(own, beside)
     for (row, measured), other in zip(found, judged, strict=True):
-        yield row, measured if _is_by_hand(row) else other.report
+        # a baseline that was given by hand is judged by none
+        yield row, measured if "d" in row.report.kinds else other.report
 
 
 def _named(

@@ -23,7 +23,7 @@ from fa_core.formats.logs import Entry, names_in, trace_of, traces_of
 from fa_core.formats.rows import Place, Problem, row_of_file
 from fa_core.formats.trace import Trace
 from fa_core.report.names import AXES, axes_of, canonical_method
-from fa_core.report.numbers import listed
+from fa_core.report.numbers import joined, listed
 
 if TYPE_CHECKING:
     from _csv import Reader
@@ -131,7 +131,7 @@ def read_penalty(document: Document) -> Iterator[Finding]:
     if not trace.epochs:
         first = [problem.message for problem in problems[:1]]
         raise UnreadableInput(
-            "no epoch can be read", where=where, hint="; ".join([*first, *trace.notes])
+            "no epoch can be read", where=where, hint=joined(*first, *trace.notes)
         )
     yield from problems
     notes = trace.notes
@@ -148,10 +148,10 @@ def read_penalty(document: Document) -> Iterator[Finding]:
         "frozen_baseline_acc": header.frozen_baseline_acc,
         "recorded_verdict": header.verdict,
     }
-    said = ("judged at the last of the logged epochs; norms are those the log holds", *notes)
+    said = "judged at the last of the logged epochs; norms are those the log holds"
     report = replace(
         report,
-        notes="; ".join(said),
+        notes=joined(said, *notes),
         axes=axes,
         **{name: value for name, value in final.items() if value is not None},
     )

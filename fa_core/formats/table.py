@@ -27,11 +27,8 @@ from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-NUMBERS = {
-    number.column: number
-    for number in named("growth", "h_L", "g_L", "drift", "acc", "frozen", "margin")
-}
-"""Column of numbers → what it holds."""
+NUMBERS = named("growth", "h_L", "g_L", "drift", "acc", "frozen", "margin")
+"""The numbers that have columns."""
 
 
 def _of_rows(name: str) -> cached_property[Objects]:
@@ -41,10 +38,10 @@ def _of_rows(name: str) -> cached_property[Objects]:
     )
 
 
-def _of_reports(column: str) -> cached_property[Floats]:
-    """A column of `NUMBERS`; NaN for unmeasured values."""
+def _of_reports(number: Quantity) -> cached_property[Floats]:
+    """The column of a number; NaN for unmeasured values."""
     return cached_property(
-        lambda table: read_only(np.array(table.numbers(column), dtype=np.float64))
+        lambda table: read_only(np.array(table.numbers(number), dtype=np.float64))
     )
 
 
@@ -207,13 +204,8 @@ class AuditTable:
         """The thresholds at which a row's state changes, rising."""
         return np.array(self._judge.points(letter))
 
-    def numbers(self, name: str) -> list[float | None]:
-        """A column as Python numbers: None if unmeasured (a measured NaN is kept).
-
-        Args:
-            name: of `NUMBERS`.
-        """
-        number = NUMBERS[name]
+    def numbers(self, number: Quantity) -> list[float | None]:
+        """A number of every row as Python has it: None if unmeasured (a measured NaN is kept)."""
         return [number.of(row.report) for row in self._rows]
 
     def column(self, number: Quantity) -> Floats:

@@ -37,6 +37,7 @@ from fa_core.measure.norms import (
     unit_rows,
     vector_norms,
 )
+from fa_core.measure.passes import PassOptions
 from fa_core.measure.tracing import agreeing
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.intervals import (
@@ -83,14 +84,12 @@ class Drift:
     Attributes:
         value: in [−1, 1]; NaN if a gradient is not finite, None if not measured.
         why: the reason why it was not measured.
-        finite: whether every batch-mean gradient is finite.
         interval: confidence interval of a finite value.
         note: why a measured value decides nothing.
     """
 
     value: float | None
-    why: str | None
-    finite: bool
+    why: str | None = None
     interval: Interval | None = None
     note: str = ""
 
@@ -103,14 +102,14 @@ def drift(means: Tensor, least: int = MIN_BATCHES, z: float = Z_OF_ONE) -> Drift
         least: with fewer batches, (c) is not measured.
         z: level of the interval, see `drift_interval`.
     """
-    finite = bool(torch.isfinite(means).all())
+    if not torch.isfinite(means).all():
+        # of too few batches, too
+        return Drift(math.nan)
     if len(means) < least:
-        return Drift(None, f"only {len(means)} eval batches, drift needs at least {least}", finite)
-    if not finite:
-        return Drift(math.nan, None, finite)
+        return Drift(None, f"only {len(means)} eval batches, drift needs at least {least}")
     zero = (means == 0).all(dim=1).tolist()
     if any(zero):
-        return Drift(None, f"the mean gradient of eval batch {zero.index(True)} is zero", finite)
+        return Drift(None, f"the mean gradient of eval batch {zero.index(True)} is zero")
     directions = unit_rows(means)
     value = max(-1.0, min(1.0, mean_pairwise_cosine(directions).item()))
     cosines = (directions @ directions.T).tolist()
@@ -120,7 +119,7 @@ def drift(means: Tensor, least: int = MIN_BATCHES, z: float = Z_OF_ONE) -> Drift
             f"the mean gradients of the {len(means)} eval batches lie on one line: (c) is "
             f"undecided with fewer than {FEWEST_ON_A_LINE}"
         )
-    return Drift(value, None, finite, drift_interval(value, cosines, z), note)
+    return Drift(value, None, drift_interval(value, cosines, z), note)
 
 
 class _Norms(NamedTuple):
@@ -149,24 +148,16 @@ class Accumulator:
     device.
 
     Args:
-        stability_layer: layer of (c); None = L//2.
-        norm_batches: number of leading batches that (a) and (b) use.
-        decide_at: the ceiling of (c) at which `takes_more` looks; None = K is fixed in advance.
+        how: the options, of which the stability layer, the batches that (a) and (b) use, and the
+            ceiling of (c) at which `takes_more` looks (None = K is fixed in advance) are read.
 
     Attributes:
         facts: entries of the report's provenance.
     """
 
-    def __init__(
-        self,
-        stability_layer: int | None,
-        norm_batches: int,
-        decide_at: float | None,
-    ) -> None:
-        self._asked_layer = stability_layer
+    def __init__(self, how: PassOptions) -> None:
+        self._how = how
         self._layer = 0
-        self._norm_batches = norm_batches
-        self._decide_at = decide_at
         self._flattening = Flattening(FLATTENED)
         self._names: list[str] = []
         self._constant = self._reads_place = False
@@ -210,7 +201,7 @@ class Accumulator:
                 where=where,
                 hint="the taps must be the same for every batch",
             )
-        flattening = self._flattening.of_batch(done.at_head, done.label_mask)
+        flattening = self._flattening.of_batch(done.at_head, mask)
         at_layer = done.gradients[0]
         if self._for_norms:
             at_layer = done.gradients[self._layer]
@@ -238,7 +229,7 @@ class Accumulator:
     def mean_error_at(self) -> LayerOf | None:
         """Where the next batch's pass gives the gradient of its mean error."""
         if len(self._means) < MEAN_ERROR_BATCHES:
-            return partial(drift_layer, self._asked_layer)
+            return partial(drift_layer, self._how.stability_layer)
         return None
 
     @property
@@ -250,7 +241,7 @@ class Accumulator:
         measure it, and at the last look.
         """
         k = len(self._means)
-        if self._decide_at is None or k not in LOOKS:
+        if self._how.decide_at is None or k not in LOOKS:
             return True
         return k < LOOKS[-1] and self._holds_ceiling(self._drift())
 
@@ -265,7 +256,7 @@ class Accumulator:
 
     def _drift(self) -> Drift:
         """(c) so far, with a wider interval where it is looked at several times."""
-        z = Z_OF_ONE if self._decide_at is None else Z_OF_LOOKS
+        z = Z_OF_ONE if self._how.decide_at is None else Z_OF_LOOKS
         found = drift(self._batch_means(), z=z)
         if found.interval is None or not self._constant:
             return found
@@ -274,10 +265,10 @@ class Accumulator:
 
     def _holds_ceiling(self, found: Drift) -> bool:
         """Whether the interval leaves open on which side of `decide_at` (c) lies."""
-        if self._decide_at is None or found.interval is None:
+        if self._how.decide_at is None or found.interval is None:
             return False
         low, high = found.interval
-        return low <= self._decide_at < high
+        return low <= self._how.decide_at < high
 
     def _stopped(self) -> str:
         """A note on a K that was not fixed and did not decide."""
@@ -288,23 +279,19 @@ class Accumulator:
     def _report(self, norms: _Norms, found: Drift) -> DiagnosticReport:
         h_norms = lower_median(norms.h).tolist()
         g_norms = lower_median(norms.g).tolist()
-        stability = found.value
-        if stability is None and not found.finite and all(map(math.isfinite, h_norms + g_norms)):
-            # too few batches for drift, but a non-finite gradient must show
-            stability = math.nan
         intervals = _norm_intervals(norms, g_norms)
         if found.interval is not None:
             intervals["stability"] = found.interval
         if len({*self._sizes}) > 1:
             self.facts[BATCH_SIZES] = self._sizes
         unmeasured = {}
-        if stability is None and found.why is not None:
+        if found.why is not None:
             unmeasured["c"] = found.why
         report = DiagnosticReport(
             residual_norms=h_norms,
             bp_grad_norms=g_norms,
             stability_layer=self._layer,
-            cross_batch_stability=stability,
+            cross_batch_stability=found.value,
             batch_size=self._sizes[0],
             n_batches=len(self._means),
             norm_batches=len(self._norms),
@@ -316,7 +303,7 @@ class Accumulator:
             provenance=self.facts,
             unmeasured=unmeasured,
             credit=self._credit,
-            mean_error=None if stability is None else self._mean_error(self._batch_means()),
+            mean_error=None if found.value is None else self._mean_error(self._batch_means()),
         )
         if self._credit is not None and "missing" in self._credit:
             unmeasured.update(self._credit["missing"])
@@ -344,7 +331,7 @@ class Accumulator:
 
     @property
     def _for_norms(self) -> bool:
-        return len(self._means) < self._norm_batches
+        return len(self._means) < self._how.norm_batches
 
     def _begin(self, done: Pass) -> None:
         logits = done.logits.flatten(0, -2) + 1.0
@@ -354,7 +341,7 @@ class Accumulator:
         self._dtype = done.dtype
         check_states(done.hidden, done.names, batch_size)
         last = len(done.hidden) - 1
-        self._layer = drift_layer(self._asked_layer, len(done.hidden))
+        self._layer = drift_layer(self._how.stability_layer, len(done.hidden))
         if not 0 <= self._layer <= last:
             raise UsageError(
                 f"stability_layer {self._layer} does not exist",

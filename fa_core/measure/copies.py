@@ -85,14 +85,3 @@ def on_meta(model: nn.Module) -> nn.Module:
             return copy.deepcopy(model, memo)
     except Exception:
         return model
-
-
-def float64_copy(model: nn.Module) -> nn.Module:
-    """A float64 copy of a network, to decide near-ties of float32.
-
-    It stays on its device; only from Apple's MPS, which has no float64, it moves to the CPU.
-    """
-    place = None
-    if any(p.device.type == "mps" for p in tensors_in(model)):
-        place = torch.device("cpu")
-    return copied(model, place, torch.float64)

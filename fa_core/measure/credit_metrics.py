@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from fa_core.files.decode import Json
 from fa_core.measure.isolate import to_float64
@@ -57,30 +58,11 @@ def ce_change(logits: Tensor, moved: Tensor, y: Tensor) -> Tensor:
     return torch.where(delta.abs().amax(dim=2) <= 1.0, small, large)
 
 
-def pearson(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Pearson correlation over the first axis, float64.
-
-    Args:
-        x: (M, B).
-        y: (M, B).
-
-    Returns:
-        (r, defined), both (B,): r = Σ x̃ỹ/√(Σx̃²·Σỹ²) with x̃, ỹ centred; undefined if M < 2 or a
-        variance is 0. Rounding noise counts as variance 0: centred values below 4 ulp of the
-        largest.
-
-    >>> x = torch.tensor([[1.0], [2.0], [3.0]])
-    >>> r, defined = pearson(x, 2 * x)
-    >>> round(r.item(), 12), defined.item()
-    (1.0, True)
-    """
-    x, x_varies = _centred(x)
-    y, y_varies = _centred(y)
-    return (x * y).sum(dim=0), x_varies & y_varies
-
-
 def _centred(values: Tensor) -> tuple[Tensor, Tensor]:
-    """Centred columns scaled to unit length, and a mask of those that vary."""
+    """Centred columns scaled to unit length, float64, and a mask of those that vary.
+
+    Rounding noise is no variance: centred values below 4 ulp of the largest.
+    """
     values = values.to(torch.float64)
     largest = values.abs().amax(dim=0)
     centred = values - values.mean(dim=0)
@@ -112,8 +94,14 @@ def rho(predicted: Tensor, change: Tensor) -> float | None:
         In [−1, 1]; None if no sample has two variances above 0; NaN if a value is not finite.
 
     Source: docs/protocol.md §4.
+
+    >>> x = torch.tensor([[1.0], [2.0], [3.0]])
+    >>> round(rho(x, 2 * x), 12)
+    1.0
     """
-    return mean_where(*pearson(predicted, change))
+    predicted, predictions_vary = _centred(predicted)
+    change, changes_vary = _centred(change)
+    return mean_where((predicted * change).sum(dim=0), predictions_vary & changes_vary)
 
 
 def random_units(m: int, batch: int, width: int, generator: torch.Generator) -> Tensor:
@@ -124,8 +112,7 @@ def random_units(m: int, batch: int, width: int, generator: torch.Generator) -> 
     (torch.Size([2, 3, 4]), True)
     """
     drawn = torch.randn(m, batch, width, generator=generator, dtype=torch.float64)
-    length: Tensor = torch.linalg.vector_norm(drawn, dim=2, keepdim=True)
-    return drawn / length
+    return normalize(drawn, dim=2)
 
 
 def credit_entries(

@@ -244,7 +244,7 @@ def run_diagnosis(
     with eval_mode(model, how.dtype, how.device) as net:
         taps_found = resolve_taps(net.model, how.taps)
         runner = PassRunner(taps_found, net.model, how.loss)
-        accumulator = Accumulator(how.stability_layer, how.norm_batches, how.decide_at)
+        accumulator = Accumulator(how)
         meter = AccuracyMeter(net, taps_found.logits)
         log = BatchLog()
         first_batch: object = None

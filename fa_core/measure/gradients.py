@@ -67,7 +67,7 @@ class Pass:
     at_head: Tensor
     error: Tensor
     names: list[str]
-    dtype: str
+    dtype: str = ""
     own_backward: Sequence[str] = ()
     credit: Signal = ()
     no_credit: str = ""
@@ -304,6 +304,11 @@ def _keeps_places(marks: Tensor, edge: GradientEdge) -> bool:
     return not read or (not is_moved and all(map(Tensor.any, alike)))
 
 
+def selected(state: Tensor) -> list[Tensor]:
+    """Which entries of each tensor that a state is selected from it is: not 0 at these."""
+    return [marks for marks, _ in _selected_from(state, torch.ones_like(state))]
+
+
 def selects_features(state: Tensor) -> bool:
     """Whether a state is a slice of another one that leaves out entries of its vectors.
 
@@ -311,17 +316,12 @@ def selects_features(state: Tensor) -> bool:
     >>> selects_features(h[:, :3]), selects_features(h[:1])
     (True, False)
     """
-    for marks, _ in _selected_from(state, torch.ones_like(state)):
+    for marks in selected(state):
         if marks.dim() == state.dim():
             read = by_position(marks) != 0
             if bool((read.any(-1) & ~read.all(-1)).any()):
                 return True
     return False
-
-
-def selected(state: Tensor) -> list[Tensor]:
-    """Which entries of each tensor that a state is selected from it is: not 0 at these."""
-    return [marks for marks, _ in _selected_from(state, torch.ones_like(state))]
 
 
 def part_of_read(state: Tensor, logits: Tensor) -> Tensor | None:
@@ -381,7 +381,6 @@ def backward(
         at_head=gradients[-1] if read is None else read,
         error=error,
         names=stream.names,
-        dtype="",
         of_mean_error=of_mean_error,
         label_mask=y != IGNORED if y.dim() == 2 else None,
     )

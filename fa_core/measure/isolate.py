@@ -262,7 +262,7 @@ def _to_eval(module: nn.Module) -> None:
 
 
 @contextmanager
-def as_found(model: nn.Module, contents: bool = True) -> Iterator[nn.Module]:
+def as_found(model: nn.Module, contents: bool = True) -> Iterator[None]:
     """Restore a network and the random state after the body, even if it raises.
 
     Restored are:
@@ -300,7 +300,7 @@ def as_found(model: nn.Module, contents: bool = True) -> Iterator[nn.Module]:
         # a forward may call backward(), which would add to the caller's gradients
         parameter.grad = None
     try:
-        yield model
+        yield
     finally:
         for module, training in modes:
             module.training = training
@@ -545,7 +545,7 @@ def _device(model: nn.Module, device: Device) -> torch.device:
         return first.device
     try:
         # resolves "cuda" to "cuda:0", as parameters have it
-        return torch.empty(0, device=torch.device(device)).device
+        return torch.empty(0, device=device).device
     except (RuntimeError, AssertionError) as error:
         raise UsageError(
             f"no such device {str(device)!r}: {first_line(error)}", where="device", hint="try cpu"

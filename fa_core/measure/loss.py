@@ -16,7 +16,7 @@ loss that sums over classes, or halves the square, is another function.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias
 
@@ -26,7 +26,7 @@ from torch.nn.functional import cross_entropy, logsigmoid, one_hot
 
 from fa_core.errors import FaError, MeasureError
 from fa_core.measure.batch_input import IGNORED, move_batch
-from fa_core.measure.copies import float64_copy
+from fa_core.measure.copies import copied
 from fa_core.measure.credit_metrics import ce_change
 from fa_core.measure.hooks import described
 from fa_core.measure.isolate import (
@@ -321,20 +321,18 @@ def near_ties(logits: Tensor) -> Tensor:
         logits: (..., C), C ≥ 2.
 
     Returns:
-        (...) bool: top − second < 1e-5·max(1, |top|); False if a logit is not finite, and for
-        float64 logits.
+        (...) bool: top − second < 1e-5·max(1, |top|); False if a logit is not finite.
 
     Source: SCALE ("one argmax in 150,000 flipped, top-2 gap 1e-7").
 
     >>> near_ties(torch.tensor([[1.0, 1.0 + 1e-6, 0.0], [1.0, 2.0, 0.0]])).tolist()
     [True, False]
     """
-    if logits.dtype == torch.float64:
-        return torch.zeros(logits.shape[:-1], dtype=torch.bool, device=logits.device)
     top, second = logits.float().topk(2, dim=-1).values.unbind(-1)
     return (top - second) < NEAR_TIE * top.abs().clamp(min=1.0)
 
 
+@dataclass
 class AccuracyMeter:
     """Streaming accuracy: the share of samples whose largest logit is the label's.
 
@@ -342,19 +340,17 @@ class AccuracyMeter:
     class. Near-ties of a float32 network are run again in float64, in a copy made at the first
     near-tie.
 
-    Args:
+    Attributes:
         net: the network in eval mode.
         logits_of: how to run it.
-
-    Attributes:
         right: (B,) bool per batch.
+        twin: the copy.
     """
 
-    def __init__(self, net: EvalNetwork, logits_of: LogitsFunction) -> None:
-        self._net = net
-        self._logits_of = logits_of
-        self._twin: nn.Module | None = None
-        self.right: list[Tensor] = []
+    net: EvalNetwork
+    logits_of: LogitsFunction
+    right: list[Tensor] = field(default_factory=list)
+    twin: nn.Module | None = None
 
     def update(self, x: Inputs, y: Tensor, logits: Tensor) -> None:
         """Count one batch: inputs and labels on the network's device, logits (B, C).
@@ -365,7 +361,7 @@ class AccuracyMeter:
         right = is_correct(logits, y)
         if y.dim() == 2:
             right = right[y != IGNORED]
-        elif not (self._net.as_is and logits.dtype in HALF):
+        elif logits.dtype != torch.float64 and not (self.net.as_is and logits.dtype in HALF):
             near = near_ties(logits)
             if bool(near.any()):
                 self._decide(right, near, x, y)
@@ -375,11 +371,13 @@ class AccuracyMeter:
         """Classify the samples `near`, (B,) bool, in float64; changes `right` in place."""
         x = select_samples(x, near)
         try:
-            if self._twin is None:
-                self._twin = float64_copy(self._net.model)
-            device = next(self._twin.parameters(), first_of(x)).device
+            if self.twin is None:
+                # Apple's MPS has no float64
+                place = torch.device("cpu") if self.net.device.type == "mps" else None
+                self.twin = copied(self.net.model, place, torch.float64)
+            device = next(self.twin.parameters(), first_of(x)).device
             x, labels = move_batch(x, y[near], device, torch.float64)
-            decided = is_correct(self._logits_of(self._twin, x), labels)
+            decided = is_correct(self.logits_of(self.twin, x), labels)
         except (RuntimeError, FaError):
             # it cannot run in float64: a cast inside
             return

@@ -51,6 +51,7 @@ class _Backward:
     written: Sequence[Tensor]
 
 
+@dataclass
 class CreditProof:
     """Finds the credit of one batch.
 
@@ -65,7 +66,7 @@ class CreditProof:
     a_l follows the error of this batch: with all labels replaced by one, also where the network is
     given them, it changes. It is the same when the batch runs again.
 
-    Args:
+    Attributes:
         tapped: how the network is tapped.
         model: the network.
         own: the trace of its forward.
@@ -76,24 +77,17 @@ class CreditProof:
     Source: docs/protocol.md §4.
     """
 
-    def __init__(
-        self,
-        tapped: Tapped,
-        model: nn.Module,
-        own: OwnBackward,
-        x: Inputs,
-        y: Tensor,
-        loss: Loss,
-    ) -> None:
-        self._tapped = tapped
-        self._model = model
-        self._own = own
-        self._x = x
-        self._y = y
-        self._loss = loss
+    tapped: Tapped
+    model: nn.Module
+    own: OwnBackward
+    x: Inputs
+    y: Tensor
+    loss: Loss
+
+    def __post_init__(self) -> None:
         # those at hand: a forward may put others in the place of some
-        self._parameters = [p for p in model.parameters() if p.is_floating_point()]
-        self._backward = self._run(x, y)
+        self._parameters = [p for p in self.model.parameters() if p.is_floating_point()]
+        self._backward = self._run(self.x, self.y)
 
     def is_derivative(self, gradients: Sequence[Tensor]) -> bool:
         """Whether the network's own backward pass writes what the gradients make of the parameters.
@@ -102,7 +96,7 @@ class CreditProof:
             gradients: g_0..g_L.
         """
         with thawed(self._parameters):
-            _, total = self._trained_by(self._cut(), gradients)
+            _, total = self._trained_by(self.own.cut(self.model, self.x), gradients)
         floor = _NEGLIGIBLE * length(total)
         pairs = zip(self._backward.written, total, strict=True)
         return all(_same(written, wanted, floor) for written, wanted in pairs)
@@ -124,7 +118,7 @@ class CreditProof:
             return of(self._run(x, y))
 
         credit = of(self._backward)
-        why = doubt(credit, again, self._x, self._y)
+        why = doubt(credit, again, self.x, self.y)
         if why:
             return [], why
         unproven = [l for l, a in enumerate(credit) if a is None]
@@ -133,12 +127,12 @@ class CreditProof:
     def _run(self, x: Inputs, y: Tensor) -> _Backward:
         """Run the network's own forward and backward pass."""
         with RngState().isolated(), thawed(self._parameters):
-            stream = self._tapped.forward(self._model, x)
+            stream = self.tapped.forward(self.model, x)
             seen: dict[_Place, Tensor] = {}
             places = [_places(edge) for edge in stream.edges]
             for node, output in {place for found in places for place in found}:
                 node.register_prehook(partial(_keep, seen, (node, output)))
-            start, _ = loss_gradient(stream.logits, y, self._loss)
+            start, _ = loss_gradient(stream.logits, y, self.loss)
             edges = [GradientEdge(*found[0]) for found in places]
             inputs: list[Any] = [*self._parameters, *edges]
             found = torch.autograd.grad(stream.logits, inputs, start, allow_unused=True)
@@ -149,15 +143,12 @@ class CreditProof:
             arrived.append([seen.get(first, at_tap), *map(seen.get, behind)])
         return _Backward(arrived, self._summed([found[:count]]))
 
-    def _cut(self) -> CutStates:
-        return self._own.cut(self._model, self._x)
-
     def _found(self) -> list[int | None]:
         """For every state the first place whose vector is proven."""
         arrived = self._backward.arrived
         found: list[int | None] = [None] * len(arrived)
         with thawed(self._parameters):
-            cut = self._cut()
+            cut = self.own.cut(self.model, self.x)
             for k in range(max(map(len, arrived))):
                 vectors = [at[k] if k < len(at) else None for at in arrived]
                 trained, total = self._trained_by(cut, vectors)
@@ -180,7 +171,7 @@ class CreditProof:
         Of a block, by the derivative of the forward: the gradients of the parameters, None for
         those of other blocks, and the vector at the state before it, None if that is not read.
         """
-        start, _ = loss_gradient(cut.logits, self._y, self._loss)
+        start, _ = loss_gradient(cut.logits, self.y, self.loss)
         by_head = _gradients(cut.logits, self._parameters, start)
         trained = []
         for l, (state, a) in enumerate(zip(cut.before, vectors, strict=True)):
@@ -229,7 +220,7 @@ class CreditProof:
     def _is_carried(self, l: int, k: int, a: Tensor, parameters: Sequence[int]) -> bool:
         """Whether feedback inside the block before h_l carries a_l to some of its parameters."""
         with RngState().isolated(), thawed(self._parameters):
-            stream = self._tapped.forward(self._model, self._x)
+            stream = self.tapped.forward(self.model, self.x)
             edge: Any = GradientEdge(*_places(stream.edges[l])[k])
             inputs = [self._parameters[p] for p in parameters]
             try:

@@ -7,15 +7,13 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from fa_core.measure.gradients import Pass
 from fa_core.measure.norms import (
-    Flattening,
     lower_median,
     mean_where,
     sample_cosines,
     sample_norms,
 )
-from fa_core.measure.passes import DEFAULTS, PassOptions, reference
+from fa_core.measure.passes import DEFAULTS, PassOptions, Reference, reference
 from fa_core.report.provenance import ReferencePrecision
 
 
@@ -42,20 +40,19 @@ def reference_precision(
     (True, [0, 0])
     """
 
-    def run(dtype: str | None) -> tuple[Pass, Flattening]:
+    def run(dtype: str | None) -> Reference:
         with reference(model, batch, replace(how, dtype=dtype)) as found:
-            return found.done, found.flattening
+            return found
 
-    measured, _ = run(how.dtype)
-    exact, flattening = run("float64")
+    measured = run(how.dtype).done
+    exact = run("float64")
     layers = []
     for g, exact_g in zip(measured.gradients, exact.gradients, strict=True):
-        layers.append(_compared(flattening.vectors(g), flattening.vectors(exact_g)))
+        layers.append(_compared(exact.flattening.vectors(g), exact_g))
     series: dict[str, Any] = {}
     for name in layers[0]:
         series[name] = [layer[name] for layer in layers]
-    samples = len(flattening.vectors(exact.gradients[0]))
-    return ReferencePrecision(**series, samples=samples, dtype=measured.dtype)
+    return ReferencePrecision(**series, samples=len(exact.gradients[0]), dtype=measured.dtype)
 
 
 def _compared(g: Tensor, exact_g: Tensor) -> dict[str, float | None]:

@@ -8,7 +8,7 @@ Source: docs/protocol.md §2, *The stream, proven*.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, chain, groupby, pairwise
@@ -225,7 +225,8 @@ def prove(flow: Flow, stream: Stream) -> Proof:
                 "or GRU out[:, -1], not h_n; where it reads two, return one that has both and run "
                 "the blocks on its parts",
             )
-    if _is_readout(flow, stream, states, logits):
+    after = behind(flow, [logits], states[-1:]) - {states[-1]}
+    if _is_readout(flow, stream, states, logits, after):
         raise TapError(
             f"the last tap, {stream.names[-1]}, gives the logits, or what a function without a "
             "layer makes them of, which is no hidden state",
@@ -233,7 +234,7 @@ def prove(flow: Flow, stream: Stream) -> Proof:
         )
     said = [f"h_{l} ({name})" if name != f"h_{l}" else name for l, name in enumerate(stream.names)]
     _check_links(flow, [*states, logits], [*said, "the output"])
-    outer = [behind(flow, states[:1]), behind(flow, [logits], states[-1:]) - {states[-1]}]
+    outer = [behind(flow, states[:1]), after]
     beside, entering = _side_inputs(flow, states[0], used)
     steps = (behind(flow, [end], {start}) - {start} for start, end in pairwise(states))
     inside = [step.difference(outer[0], beside) for step in steps]
@@ -246,15 +247,17 @@ def prove(flow: Flow, stream: Stream) -> Proof:
     return Proof(states, logits, outer, before, between, last, normed, sides)
 
 
-def _is_readout(flow: Flow, stream: Stream, states: Sequence[int], logits: int) -> bool:
-    """Whether the last tap is the logits, or lies behind the layer that they are made of.
+def _is_readout(
+    flow: Flow, stream: Stream, states: Sequence[int], logits: int, after: Iterable[int]
+) -> bool:
+    """Whether the last tap, with operations after it, is the logits, or lies behind the layer that
+    they are made of.
 
     That is the last of all, behind the state before and on every path. A block that keeps the
     state's shape is none where the classes are fewer, nor is one before distances to weights.
     """
     shapes, classes = [h.shape[1:] for h in stream.hidden[-2:]], {*stream.logits.shape[-1:]}
     last = max(flow.layers(behind(flow, [logits])), default=ROOT)
-    after = behind(flow, [logits], states[-1:]) - {states[-1]}
     is_block = shapes[:-1] == shapes[1:] and classes.isdisjoint(shapes[0])
     ends_in_layer = [ROOT, *states][-2] < last <= states[-1] and not any(
         one.weighted and {flow.operations[read].size for read in one.reads} != {one.size}

@@ -126,13 +126,13 @@ def drift_interval(
     whole = drift + sum(map(sum, cosines))
     if k < 3 or not math.isfinite(whole):
         return None
-    square = _mean_square(cosines)
+    pairs = _pairs(cosines)
+    square = _mean_square(pairs)
     is_line = square >= ON_A_LINE
     if is_line and k < FEWEST_ON_A_LINE:
         return -1.0, 1.0
     # c_k, the mean cosine of each batch with the others
     means = [(sum(row) - row[place]) / (k - 1) for place, row in enumerate(cosines)]
-    pairs = _pairs(cosines)
     first = 4 * (k - 2) / (k * (k - 1))
     second = 2 / (k * (k - 1)) * _variance(pairs)
     error = math.sqrt(first * _variance(means) + second)
@@ -162,11 +162,10 @@ def _end_near_a_line(drift: float, root: float, first: float, second: float) -> 
 def is_on_a_line(cosines: Sequence[Sequence[float]]) -> bool:
     """Whether the mean gradients of K batches lie on one line, on either side: the mean c_jk² of
     pairs is at least `ON_A_LINE`."""
-    return _mean_square(cosines) >= ON_A_LINE
+    return _mean_square(_pairs(cosines)) >= ON_A_LINE
 
 
-def _mean_square(cosines: Sequence[Sequence[float]]) -> float:
-    pairs = _pairs(cosines)
+def _mean_square(pairs: Sequence[float]) -> float:
     return sum(cosine**2 for cosine in pairs) / len(pairs)
 
 
@@ -218,14 +217,13 @@ def t_quantile(freedom: float, z: float = Z_OF_ONE) -> float:
     >>> round(t_quantile(9), 3)
     2.262
     """
-    v = float(freedom)
     correction = 0.0
     for order, (divisor, factors) in enumerate(_T_TERMS, start=1):
         total = 0.0
         for power, factor in factors.items():
             total += factor * z**power
         term = total / divisor
-        correction += term / v**order
+        correction += term / freedom**order
     return z + correction
 
 
@@ -361,20 +359,15 @@ def noise_scale(drift: float, sizes: Sequence[int]) -> float:
     """N, the gradient noise scale in samples: at B = N half of a batch-mean gradient is noise.
 
     Args:
-        drift: (c), of which E c = mean over pairs of 1/√((1 + N/B_i)·(1 + N/B_j)); with one B
-            that is 1/(1 + N/B).
+        drift: (c), 0 < c < 1, of which E c = mean over pairs of 1/√((1 + N/B_i)·(1 + N/B_j)); with
+            one B that is 1/(1 + N/B).
         sizes: B of every batch; one if all are equal.
-
-    Returns:
-        +inf for c ≤ 0, where the batches share no direction that K of them could show.
 
     Source: McCandlish et al., An Empirical Model of Large-Batch Training, 2018.
 
     >>> round(noise_scale(0.26, [128]))
     364
     """
-    if drift <= 0:
-        return math.inf
     counts = Counter(sizes)
     batches = len(sizes)
     wanted = drift * batches * (batches - 1)

@@ -261,7 +261,7 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
     def dead_layers(self) -> list[int]:
         """Layers with a median norm below 1e-30: growth into and out of them is undefined."""
         norms = self.residual_norms
-        if len(norms) < 2 or min(norms) >= NORM_RATIO_EPS:
+        if len(norms) < 2:
             return []
         return [layer for layer, norm in enumerate(norms) if norm < NORM_RATIO_EPS]
 

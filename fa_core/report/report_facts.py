@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import force_setattr, replace
@@ -116,9 +116,6 @@ NEVER_NEGATIVE: Mapping[str, str] = {
 }
 """Threshold that must not be negative → name of its number, which never is."""
 
-_FromZero = Annotated[float, msgspec.Meta(ge=0.0)]
-"""Type of these thresholds for decoders, which report the location."""
-
 
 @refuse_changes
 class DiagnosticThresholds(msgspec.Struct, frozen=True):
@@ -141,8 +138,8 @@ class DiagnosticThresholds(msgspec.Struct, frozen=True):
     12.0
     """
 
-    g_norm_floor: _FromZero = 1e-7
-    h_norm_explosion_ratio: _FromZero = 50.0
+    g_norm_floor: float = 1e-7
+    h_norm_explosion_ratio: float = 50.0
     stability_drift_ceiling: float = 0.30
     frozen_acc_margin_pp: float = 2.0
 

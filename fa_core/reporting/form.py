@@ -97,7 +97,7 @@ def _how_to_verify(table: AuditTable) -> str:
     if not sources:
         return "No weights are recorded with these numbers: they cannot be measured again."
     named = dict.fromkeys(homes(sources))
-    return f"Measured again by: fa-tui verify {' '.join(map(shlex.quote, named))}"
+    return f"Measured again by: fa-tui verify {shlex.join(named)}"
 
 
 def reporting_form(

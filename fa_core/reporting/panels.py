@@ -220,7 +220,7 @@ def finish(panel: Axes, what: Quantity, thresholds: DiagnosticThresholds) -> Non
             word = panel.text(0.5, 0.5, "not measured", transform=panel.transAxes)
             word.set(color=MUTED, ha="center", va="center")
     elif what.letter:
-        threshold_line(panel, what, DIAGNOSTICS[what.letter].limit(thresholds))
+        threshold_line(panel, what, thresholds)
     low, high = map(math.log10, panel.get_ylim()) if what.log else (0, 0)
     if math.floor(high) < low:  # no power of ten to read it by
         panel.set_yticks(np.logspace(low, high, 5)[1:-1])
@@ -253,12 +253,13 @@ def plot(
     panel.plot(xs, drawn, **{"color": style.colour, "marker": style.marker, **look})
 
 
-def threshold_line(panel: Axes, what: Quantity, value: float) -> None:
+def threshold_line(panel: Axes, what: Quantity, thresholds: DiagnosticThresholds) -> None:
     """Draw a threshold as a dashed line with its name, and shade the side that fires."""
+    diagnostic = DIAGNOSTICS[what.letter]
+    value = diagnostic.limit(thresholds)
     if what.log and value <= 0:
         # a log axis has no zero
         return
-    diagnostic = DIAGNOSTICS[what.letter]
     number = exact(value)
     if what.letter == "d":
         number = f"{'+' if value > 0 else ''}{number} pp"

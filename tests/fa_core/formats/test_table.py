@@ -32,10 +32,10 @@ def test_columns_of_chosen_rows_hold_what_their_reports_say(measured, limits, da
     chosen = table.select(np.array(places, np.int64))
     judged = [measured[place].with_thresholds(limits) for place in places]
     assert [row.report for row in chosen.rows()] == [measured[place] for place in places]
-    for column, number in NUMBERS.items():
+    for number in NUMBERS:
         expected = [number.of(report) for report in judged]
         filled = [math.nan if value is None else value for value in expected]
-        np.testing.assert_array_equal(getattr(chosen, column), filled, err_msg=column)
+        np.testing.assert_array_equal(chosen.column(number), filled, err_msg=number.name)
     assert chosen.coverage.tolist() == [mask_of(report.coverage) for report in judged]
     assert chosen.nonfinite.tolist() == [mask_of(report.nonfinite) for report in judged]
     # the library's contract, read by callers alone

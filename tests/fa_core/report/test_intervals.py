@@ -156,7 +156,6 @@ def test_the_drift_at_another_batch_size_follows_the_noise_scale():
         mixed = statistics.mean(math.sqrt(at[one] * at[other]) for one, other in pairs)
         for cosine, sizes in ((at[1000], [1000]), (at[32], [32]), (mixed, [32, 1000, 1000])):
             assert noise_scale(cosine, sizes) == pytest.approx(scale)
-    assert math.isinf(noise_scale(-0.1, [128])) and math.isinf(noise_scale(0.0, [128]))
 
 
 def measured(growth=4.0):
