@@ -201,7 +201,11 @@ def _read_shards(path: Path) -> Checkpoint:
     for shard in dict.fromkeys(places.values()):
         with reading(shard, _DAMAGED, COPY_AGAIN):
             held = _read(shard).mappings.get("", State()).tensors
-        own = {name: tensor for name, tensor in held.items() if places.get(name) == shard}
+        astray = [name for name in held if places.get(name, shard) != shard]
+        if astray:
+            what = f"holds {astray[0]}, too, which its index has in {places[astray[0]].name}"
+            raise UnreadableInput(what, where=shard, hint="save the weights again")
+        own = {name: tensor for name, tensor in held.items() if name in places}
         tensors.update(own)
     missing = [name for name in places if name not in tensors]
     if missing:

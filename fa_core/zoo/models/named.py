@@ -64,6 +64,10 @@ LARGEST_SIZE, ANY_SIZE = 1 << 24, 1 << 16
 """Its largest integer, and what any checkpoint may have: transformers makes lists of layers and
 labels before it builds anything."""
 
+LAYERS, COUNTED = 1 << 10, ("layer", "layers", "depth", "depths", "entries")
+"""Layers and entries of lists that any checkpoint may have, beyond which each needs a tensor, and
+how their names end."""
+
 LEARNT = 8
 """Times of its bytes, and of `ANY_SIZE`, that a network's weights may take."""
 
@@ -210,8 +214,8 @@ def _from_folder(name: str, weights: Weights | None) -> object:
 
 
 def _check_sizes(value: object, weights: Weights | None, name: str = "it") -> None:
-    """Check that no integer of a configuration exceeds what its weights can have: eight bytes of
-    them stand for one of whatever is counted.
+    """Check that no integer of a configuration, and no list, exceeds what its weights can have: a
+    tensor of them stands for a layer or entry, eight bytes for one of whatever else is counted.
 
     Raises:
         ValueError: names the integer.
@@ -220,12 +224,16 @@ def _check_sizes(value: object, weights: Weights | None, name: str = "it") -> No
         for key, member in value.items():
             _check_sizes(member, weights, key)
     elif isinstance(value, list):
+        _check_sizes(len(value), weights, f"the number of {name} entries")
         for member in value:
             _check_sizes(member, weights, name)
     elif isinstance(value, (int, float)):
         most = LARGEST_SIZE
         if weights is not None and not any(part in name for part in SIZELESS):
-            most = min(most, max(ANY_SIZE, weights.size // 8))
+            room = max(ANY_SIZE, weights.size // 8)
+            if name.endswith(COUNTED):
+                room = max(LAYERS, weights.tensors)
+            most = min(most, room)
         if value > most:
             raise ValueError(
                 f"{name} is {value:,.0f}, and no size of such a network is beyond {most:,}"

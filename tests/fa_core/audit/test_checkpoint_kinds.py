@@ -320,6 +320,10 @@ class TestHubFolder:
             (lambda folder: part_of(folder).unlink(), "00002-of-00002.*no such file"),
             (lambda folder: save_file({"w": torch.ones(1)}, part_of(folder)), "shards lack"),
             (lambda folder: nested(part_of(folder)), "shards lack 12 tensors"),
+            (
+                lambda folder: repeated(folder),
+                "00002-of-00002.* holds blocks.*, too, which its index has in .*00001-of",
+            ),
             (lambda folder: pointed(folder, "../../x.pt"), "no file of its folder"),
             (lambda folder: pointed(folder, ".."), "no file of its folder"),
             (lambda folder: pointed(folder, ""), "no file of its folder"),
@@ -329,6 +333,7 @@ class TestHubFolder:
             "gone",
             "another",
             "beside other weights",
+            "twice",
             "outside",
             "the folder above",
             "no name",
@@ -350,6 +355,16 @@ def nested(path):
     """The weights of a shard under another name, in a file that holds more than weights."""
     weights = {name: one.clone() for name, one in load_file(path).items()}
     torch.save({"model": weights, "other": {}}, path)
+
+
+def repeated(folder):
+    """A tensor of the first shard stands in the second one, too."""
+    first, second = (
+        {name: one.clone() for name, one in load_file(path).items()}
+        for path in sorted(folder.glob("model-*"))
+    )
+    name = next(name for name in first if name.startswith("blocks"))
+    save_file({**second, name: -first[name]}, part_of(folder))
 
 
 def pointed(folder, file):

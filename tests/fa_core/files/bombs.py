@@ -426,6 +426,9 @@ DATA = {
 
 HUB = {
     "a network of a thousand million blocks": '"n_layer":1000000000',
+    "stages without end": '"model_type":"focalnet","embed_dim":8,"depths":['
+    + "1," * 90_000
+    + '1],"architectures":["FocalNetForImageClassification"]',
     "a table of sinusoids": '"model_type":"distilbert","sinusoidal_pos_embds":true,'
     '"architectures":["DistilBertForSequenceClassification"],"dim":64,"n_heads":2,'
     '"max_position_embeddings":1048576',

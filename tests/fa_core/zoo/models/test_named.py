@@ -229,7 +229,7 @@ def test_code_in_a_hub_folder_is_not_run(hub):
     ("sizes", "said"),
     [
         (
-            {"n_layer": 60_000},
+            {"n_layer": 1_000},
             r"safetensors: has \d+ tensors, and the network more than [\d,]+ parts; the sizes in",
         ),
         (
@@ -246,6 +246,14 @@ def test_code_in_a_hub_folder_is_not_run(hub):
         (
             {"n_layer": 1_000_000_000},
             r"config\.json: is no configuration \(n_layer is 1,000,000,000, and no size",
+        ),
+        (
+            {"n_layer": 2_000},
+            r"config\.json: is no configuration \(n_layer is 2,000, and no size .* beyond 1,024\)",
+        ),
+        (
+            {"depths": [1] * 2_000},
+            r"config\.json: is no configuration \(the number of depths entries is 2,000, and no",
         ),
         (
             {"text_config": [{"depths": [2, 1 << 40]}]},
