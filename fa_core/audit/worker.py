@@ -23,6 +23,7 @@ from typing import TypeAlias
 from fa_core.audit import messages
 from fa_core.audit.jobs import Cancelled, DeviceFull, Job, JobProgress
 from fa_core.errors import FaError, is_device_lost
+from fa_core.files.children import remove_temporary
 from fa_core.files.decode import Json
 from fa_core.formats.run_folder import forget_measuring
 from fa_core.option_values import has_changed_sources
@@ -132,6 +133,7 @@ class Client(threading.Thread):
         if os.getppid() != self._client:
             for folder in self._measured:
                 forget_measuring(folder, self._client)
+        remove_temporary()
         if self._logs.name.startswith(messages.TEMPORARY) and not self._has_failed:
             self._tidy()
         os._exit(0)

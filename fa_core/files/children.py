@@ -8,9 +8,12 @@ and packages.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +34,24 @@ OFFLINE: Mapping[str, str] = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
 }
 """A file that names a model of a hub opens no connection, unless the user set these otherwise."""
+
+
+_TEMPORARY: set[str] = set()
+
+
+@contextmanager
+def temporary_folder() -> Iterator[str]:
+    """A new folder for the time of the body; gone, too, where `remove_temporary` precedes the end
+    of a process that is not Python's own."""
+    with tempfile.TemporaryDirectory() as folder:
+        _TEMPORARY.add(folder)
+        yield folder
+
+
+def remove_temporary() -> None:
+    """Remove every `temporary_folder`."""
+    for folder in tuple(_TEMPORARY):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def python_environment() -> dict[str, str]:

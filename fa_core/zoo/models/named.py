@@ -11,11 +11,14 @@ import importlib
 import inspect
 import json
 import os
-import tempfile
+import signal
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from threading import current_thread, main_thread
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -31,7 +34,7 @@ from fa_core.errors import (
     install_command,
     missing_package,
 )
-from fa_core.files.children import OFFLINE
+from fa_core.files.children import OFFLINE, temporary_folder
 from fa_core.files.decode import loads, reading
 from fa_core.files.opening import (
     COPIES,
@@ -60,7 +63,7 @@ CONFIG = "config.json"
 LARGEST_CONFIG = 1 << 22
 """Its largest size, in bytes."""
 
-LARGEST_SIZE, ANY_SIZE = 1 << 24, 1 << 16
+LARGEST_SIZE, ANY_SIZE = 1 << 24, 1 << 14
 """Its largest integer, and what any checkpoint may have: transformers makes lists of layers and
 labels before it builds anything."""
 
@@ -70,6 +73,11 @@ how their names end."""
 
 LEARNT = 8
 """Times of its bytes, and of `ANY_SIZE`, that a network's weights may take."""
+
+SECONDS = 5.0
+"""Processor time for building any network; a thousand tensors or a megabyte allow a second more."""
+
+_OTHER_SIZES = f"the sizes in {CONFIG} are not those of the weights"
 
 SIZELESS = ("position", "theta", "token", "window", "length", "seq")
 """Parts of keys whose integers are no number of layers, labels or weights."""
@@ -183,7 +191,7 @@ def _from_folder(name: str, weights: Weights | None) -> object:
         handed_on = json.dumps(known_keys(described))
     transformers = _library("transformers")
     # it reads a folder, so it gets a private copy: no other process can change that meanwhile
-    with tempfile.TemporaryDirectory() as own:
+    with temporary_folder() as own:
         try:
             Path(own, CONFIG).write_text(handed_on)
             config = transformers.AutoConfig.from_pretrained(
@@ -215,7 +223,7 @@ def _from_folder(name: str, weights: Weights | None) -> object:
 
 def _check_sizes(value: object, weights: Weights | None, name: str = "it") -> None:
     """Check that no integer of a configuration, and no list, exceeds what its weights can have: a
-    tensor of them stands for a layer or entry, eight bytes for one of whatever else is counted.
+    tensor of them stands for a layer or entry, 32 bytes for one of whatever else is counted.
 
     Raises:
         ValueError: names the integer.
@@ -230,7 +238,7 @@ def _check_sizes(value: object, weights: Weights | None, name: str = "it") -> No
     elif isinstance(value, (int, float)):
         most = LARGEST_SIZE
         if weights is not None and not any(part in name for part in SIZELESS):
-            room = max(ANY_SIZE, weights.size // 8)
+            room = max(ANY_SIZE, weights.size // 32)
             if name.endswith(COUNTED):
                 room = max(LAYERS, weights.tensors)
             most = min(most, room)
@@ -248,15 +256,52 @@ def _built(build: Callable[[], object], weights: Weights | None) -> object:
     """
     if weights is None:
         return build()
-    with _size_limit(weights), torch.device("meta"):
+    with _time_limit(weights), _size_limit(weights), torch.device("meta"):
         try:
             build()
         except FaError:
             raise
         except Exception:  # it reads tensor values, which the meta device does not have
             pass
-    with _size_limit(weights):
+    with _time_limit(weights), _size_limit(weights):
         return build()
+
+
+@contextmanager
+def _time_limit(weights: Weights) -> Iterator[None]:
+    """Stop the construction of a network that takes far more time or memory than its checkpoint
+    accounts for, in the main thread of systems with timers: tables in Python are no tensors.
+
+    Raises:
+        UnreadableInput: says the time or the memory.
+    """
+    if not hasattr(signal, "setitimer") or current_thread() is not main_thread():
+        yield
+        return
+    most = SECONDS + weights.tensors / 1000 + weights.size / 1e6
+    start, held = time.process_time(), _peak()
+
+    def look(*_: object) -> None:
+        check_room(_peak() - held, weights.size, _OTHER_SIZES, weights.path)
+        if time.process_time() - start > most:
+            what = f"its network takes more than {most:.1f} s of a processor to build"
+            raise UnreadableInput(what, where=weights.path, hint=_OTHER_SIZES)
+
+    before = signal.signal(signal.SIGVTALRM, look)
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0.1, 0.1)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def _peak() -> int:
+    """The most memory that this process ever took, in bytes."""
+    import resource  # not on Windows
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak << 10
 
 
 @contextmanager
@@ -269,7 +314,6 @@ def _size_limit(weights: Weights) -> Iterator[None]:
     Raises:
         UnreadableInput: says the sizes.
     """
-    hint = f"the sizes in {CONFIG} are not those of the weights"
     parts = size = learnt = 0
 
     def count(_: nn.Module, __: str, part: Tensor | nn.Module | None) -> None:
@@ -284,15 +328,15 @@ def _size_limit(weights: Weights) -> Iterator[None]:
             raise UnreadableInput(
                 f"has {weights.tensors:,} tensors, and the network more than {parts - 1:,} parts",
                 where=weights.path,
-                hint=hint,
+                hint=_OTHER_SIZES,
             )
-        check_room(size, weights.size, hint, weights.path)
+        check_room(size, weights.size, _OTHER_SIZES, weights.path)
         # a library may fill what the file lacks number by number
         if learnt > LEARNT * (weights.size + ANY_SIZE):
             raise UnreadableInput(
                 f"has {weights.size >> 10:,} KiB, and the network's weights {learnt >> 10:,}",
                 where=weights.path,
-                hint=hint,
+                hint=_OTHER_SIZES,
             )
 
     with ExitStack() as hooks:

@@ -13,6 +13,7 @@ import msgspec
 
 from fa_core.audit.jobs import DeviceFull, Job
 from fa_core.errors import MeasureError, UnreadableInput
+from fa_core.files.children import temporary_folder
 from fa_core.formats.checkpoint_file import input_hashes
 from fa_core.option_values import import_callable
 
@@ -40,7 +41,8 @@ def measure(job, device, watch):
     if fault == "gibberish":
         watch.note({"no": "text"})
     if fault == "stuck":
-        threading.Event().wait()
+        with temporary_folder():
+            threading.Event().wait()
     if fault == "gate":
         Path(job.checkpoint).read_bytes()
         watch.update(1, 2)

@@ -1,5 +1,6 @@
 """A network by what the user typed: of a library, of a model-hub folder, of their own."""
 
+import signal
 import socket
 import sys
 
@@ -10,6 +11,7 @@ from safetensors.torch import save_file
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.measure.checkpoint_network import loaded
+from fa_core.zoo.models import named
 from fa_core.zoo.models.named import network_of
 from tests.json_files import json_of, put_json
 
@@ -229,11 +231,11 @@ def test_code_in_a_hub_folder_is_not_run(hub):
     ("sizes", "said"),
     [
         (
-            {"n_layer": 1_000},
+            {"n_layer": 1_000, "n_embd": 2},
             r"safetensors: has \d+ tensors, and the network more than [\d,]+ parts; the sizes in",
         ),
         (
-            {"n_embd": 65_536, "vocab_size": 65_536},
+            {"n_embd": 16_384, "vocab_size": 16_384},
             r"safetensors: needs [\d,]+ MiB of memory, for [\d,]+ KiB in files; the sizes in",
         ),
         *(
@@ -265,6 +267,23 @@ def test_sizes_far_beyond_the_weights_are_refused_before_anything_is_built(hub, 
     configured(hub, **sizes)
     with pytest.raises(UnreadableInput, match=said):
         loaded(load_checkpoint(hub / "model.safetensors"))
+
+
+@pytest.mark.parametrize(
+    ("work", "said"),
+    [
+        ("while True: pass", "takes more than 0.1 s of a processor to build"),
+        ("kept = []\nwhile True: kept.append(bytes(1 << 24))", "MiB of memory, for"),
+    ],
+)
+def test_work_in_python_far_beyond_the_weights_is_stopped(hub, monkeypatch, work, said):
+    transformers = pytest.importorskip("transformers")
+    monkeypatch.setattr(named, "SECONDS", 0.1 if "pass" in work else 60.0)
+    monkeypatch.setattr(transformers.GPT2LMHeadModel, "__init__", lambda *_: exec(work))
+    configured(hub)
+    with pytest.raises(UnreadableInput, match=said):
+        loaded(load_checkpoint(hub / "model.safetensors"))
+    assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0, 0)
 
 
 def test_a_configuration_without_end_is_not_read(hub):
