@@ -77,6 +77,8 @@ LEARNT = 8
 SECONDS = 5.0
 """Processor time for building any network; a thousand tensors or a megabyte allow a second more."""
 
+_UNBUILT = "check its sizes, or take another version of transformers"
+
 _OTHER_SIZES = f"the sizes in {CONFIG} are not those of the weights"
 
 SIZELESS = ("position", "theta", "token", "window", "length", "seq")
@@ -127,14 +129,13 @@ def network_of(spec: str, weights: Weights | None = None) -> nn.Module:
     except Exception as error:
         if not kind and not isinstance(error, TypeError):
             raise  # the traceback shows the user's own code
-        given = "without arguments"
-        if args:
-            given = f"with {', '.join(args)}"
-        hint = ""
-        if kind != "hf":
-            hint = f"give what it takes as literals: {name}({_parameters(maker)})"
+        if kind == "hf":
+            what = f"transformers cannot build it ({_first_line(error)})"
+            raise UnreadableInput(what, where=Path(name, CONFIG), hint=_UNBUILT) from error
+        given = f"with {', '.join(args)}" if args else "without arguments"
         raise UsageError(
-            f"{name} cannot be called {given} ({_first_line(error)})", hint=hint
+            f"{name} cannot be called {given} ({_first_line(error)})",
+            hint=f"give what it takes as literals: {name}({_parameters(maker)})",
         ) from error
     if not isinstance(network, nn.Module):
         raise UsageError(
