@@ -40,7 +40,7 @@ from fa_core.files.decode import without
 from fa_core.files.opening import exists, read_file, real_path
 from fa_core.formats import scan
 from fa_core.formats.audit_table import JOURNAL, Journal
-from fa_core.formats.checkpoint_file import input_hashes, run_of
+from fa_core.formats.checkpoint_file import hashes_now, run_of
 from fa_core.formats.frozen_runs import with_baselines
 from fa_core.formats.rows import (
     AuditRow,
@@ -368,7 +368,7 @@ def finished_before(
         left[_identity(row, _settings(row), hashes)].append(row)
     found: dict[int, DiagnosticReport] = {}
     for index, row in enumerate(rows):
-        alike = left[_identity(row, options, _hashes(row))]
+        alike = left[_identity(row, options, hashes_now(Path(row.checkpoint or "")))]
         alike.sort(key=lambda old: old.checkpoint == row.checkpoint)
         if alike:
             report = alike.pop().report
@@ -423,11 +423,3 @@ def _identity(row: AuditRow, settings: MeasureOptions | None, hashes: object) ->
     return json.dumps(
         [row.method, row.seed, row.axes, msgspec.to_builtins(settings), hashes], sort_keys=True
     )
-
-
-def _hashes(row: AuditRow) -> dict[str, str]:
-    """Current hashes of the row's files; a file that cannot be read matches no record."""
-    try:
-        return input_hashes(Path(row.checkpoint or ""))
-    except FaError:
-        return {}
