@@ -118,30 +118,22 @@ def check_run(report: DiagnosticReport, said: Json, by: str, where: str) -> None
     Raises:
         InvalidReport: with the first name that differs.
     """
-    own = {**report.axes, "method": control_of(report.method_name)[0], "seed": report.seed}
+    method, _ = control_of(report.method_name)
+    own = {**report.axes, "method": method, "seed": report.seed}
     for name, value in own.items():
         other = said.get(name)
-        if value in (other, None, "") or other is None or str(value) == str(other):
-            continue
-        if name != "method" or not _is_variant(str(value), other):
+        alike = [str(value)]
+        if name == "method" and other:
+            # as a key of it is read: net_d64 is a net
+            keys = (method, key_of(method, {}, said.get("seed")))
+            alike += [split_key(key)[0] for key in keys]
+            other = control_of(other)[0]
+        if value not in (None, "") and other is not None and str(other) not in alike:
             raise InvalidReport(
                 f"the {by} names {name:.60} {other!s:.60}, its report names {value!s:.60}",
                 where=where,
                 hint="both must name the same run",
             )
-
-
-def _is_variant(own: str, method: str) -> bool:
-    """Whether a method is another spelling of a report's own, or adds a word to it.
-
-    A key does not hold every sign that a name may have.
-    """
-    if not own.strip("_").isidentifier() and not known_method(method):
-        return True
-    if method in (split_key(own)[0], split_key(f"{own}_s0")[0]):
-        return True
-    known = known_method(own)
-    return known != "" and known == known_method(method)
 
 
 def sniff(document: Document) -> bool:
@@ -166,11 +158,7 @@ def read(document: Document) -> Iterator[Finding]:
     report = decode_report(document.members, f"{document.path}: $")
     own = row_of(document.path, "", report, "")
     name = row_of_file(document.path, document.root)
-    method = own.method
-    if not report.method_name.strip() or (
-        name.seed is not None and _is_variant(method, name.method)
-    ):
-        method = name.method
+    method = own.method if report.method_name.strip() else name.method
     seed = name.seed if own.seed is None else own.seed
     axes = {**name.axes, **own.axes}
     yield replace(own, key=name.key, method=method, seed=seed, axes=axes)

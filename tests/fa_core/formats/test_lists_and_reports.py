@@ -59,12 +59,13 @@ def test_a_bad_entry_leaves_the_others(tmp_path):
     path = tmp_path / "a.json"
     path.write_text(
         '[{"method": "bp", "acc": 0.5}, {"method": "bp", "acc": "x"}, 3, {"acc": 0.1}, '
-        '{"method": "frozen", "method_name": "dfa", "acc": 1}, {"method": "bp", "acc": 1, "headline_acc": 0}]'
+        '{"method": "frozen", "method_name": "dfa", "acc": 1}, {"method": "bp", "acc": 1, "headline_acc": 0}, '
+        '{"method": "dfa", "method_name": "dfa_bad", "acc": 1}]'
     )
     found = scan([path])
     assert len(found.rows) == 1
     places = " ".join(problem.message.partition("$")[2][:3] for problem in found.problems)
-    assert places == "[1] [2] [3] [4] [5]"
+    assert places == "[1] [2] [3] [4] [5] [6]"
 
 
 def test_a_control_of_a_list_or_a_report_has_its_rule_as_an_axis(tmp_path):
@@ -83,6 +84,9 @@ def test_a_control_of_a_list_or_a_report_has_its_rule_as_an_axis(tmp_path):
         ("result.json", {"method_name": "State Bridge", "seed": 5}, ("state_bridge", 5, {})),
         ("ep_s7/audit.json", {}, ("ep", 7, {})),
         ("frozen_s42.json", {"method_name": "DFA", "seed": 7}, ("dfa", 7, {})),
+        ("dfa_mine_s42.json", {"method_name": "dfa"}, ("dfa", 42, {})),
+        ("dfa_s42.json", {"method_name": "dfa bad"}, ("dfa_bad", 42, {})),
+        ("mine_s42.json", {"method_name": "other.rule"}, ("other.rule", 42, {})),
     ],
 )
 def test_a_single_report_is_named_by_itself_or_by_its_place(tmp_path, file, fields, expected):
