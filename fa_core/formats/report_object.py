@@ -5,6 +5,7 @@ A list's entry has a method, a seed and verdicts like ``walk-back: (a)``.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -22,7 +23,7 @@ from fa_core.formats.json_document import (
     convert,
 )
 from fa_core.formats.rows import AuditRow, Problem, row_of_file
-from fa_core.report.diagnostic_report import SOURCE_DRIFT, DiagnosticReport
+from fa_core.report.diagnostic_report import AGREE, SOURCE_DRIFT, DiagnosticReport
 from fa_core.report.method_style import known_method
 from fa_core.report.names import (
     axes_of,
@@ -33,7 +34,7 @@ from fa_core.report.names import (
     numbered,
     split_key,
 )
-from fa_core.report.numbers import joined, listed
+from fa_core.report.numbers import is_number, joined, listed
 
 _AGAIN = re.compile(r"#[0-9]+$")
 
@@ -261,10 +262,24 @@ def _report(fields: Json, axes: Json, where: str) -> DiagnosticReport:
         elif field not in {*_LAST, *_REPORTED, *axes, "key"}:
             unused.append(name)
     for name, field in _LAST.items():
-        if field not in found and fields.get(name) is not None:
+        if found.get(field) in (None, []) and fields.get(name) is not None:
             found[field] = [fields[name]]
             layers[field] = "L"
     if unused:
         note = f"in the list, not used: {listed(sorted(unused), 6)}"
         found["notes"] = joined(str(found.get("notes", "")), note)
-    return DiagnosticReport.from_dict({"layers": layers, **found, "axes": axes}, where)
+    report = DiagnosticReport.from_dict({"layers": layers, **found, "axes": axes}, where)
+    for name, field in _LAST.items():
+        given, norms = fields.get(name), getattr(report, field)
+        if given is not None and not _is_rounded(given, norms[-1]):
+            raise InvalidReport(
+                f"{name} is {given!s:.60}, its norms end in {norms[-1]:g}", where=where
+            )
+    return report
+
+
+def _is_rounded(given: object, own: float) -> bool:
+    """Whether a value is a number, up to rounding."""
+    if is_number(given) and not math.isnan(given):
+        return math.isclose(given, own, rel_tol=AGREE - 1)
+    return str(given) == str(own)

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from fa_core.errors import UnreadableInput
 from fa_core.formats import scan
 from fa_core.report.diagnostic_report import SOURCE_DRIFT, DiagnosticReport
 from fa_core.report.diagnostics import recorded_flags
@@ -41,6 +42,38 @@ def test_growth_without_norms_is_what_the_list_says_it_is(tmp_path):
     assert row.report.max_per_block_growth == 214.0
     assert row.report.evidence == {}
     assert row.report.flags == {"a"}
+
+
+FLAT = {"h_norms": [1.0, 1.0], "g_norms": [0.1, 0.1]}
+
+
+@pytest.mark.parametrize(
+    ("more", "refused"),
+    [
+        ({"g_L": 1e-12}, "g_L is 1e-12, its norms end in 0.1"),
+        ({"g_L": math.nan}, "g_L is nan, its norms end in 0.1"),
+        ({"h_L": 1e9}, "h_L is 1000000000.0, its norms end in 1"),
+        ({"h_L": "x"}, "h_L is x, its norms end in 1"),
+        ({"max_per_block": 200.0}, "growth is 200, that of its norms 1; keep the right one"),
+        ({"acc": 0.5}, "headline_acc is headline_acc, which has another value"),
+        # rounded
+        ({"g_L": 0.1004, "h_L": 1, "max_per_block": 1.001}, ""),
+        ({"g_norms": [0.1, math.nan], "g_L": math.nan}, ""),
+        ({"g_norms": [], "g_L": 0.1}, ""),
+    ],
+)
+def test_an_entry_or_a_report_that_contradicts_itself_is_refused(tmp_path, more, refused):
+    entry = {**FLAT, **more, "headline_acc": 0.6}
+    put_json(tmp_path / "a.json", [{"method": "mine", **entry}, {"method": "bp", "acc": 0.5}])
+    found = scan([tmp_path / "a.json"])
+    assert refused in " ".join(problem.message for problem in found.problems)
+    assert len(found.rows) == 2 - bool(refused)
+
+
+def test_a_report_whose_growth_is_not_that_of_its_norms_is_refused(tmp_path):
+    report = {"residual_norms": [1.0, 1.0], "growth_bound": 200.0}
+    with pytest.raises(UnreadableInput, match="growth is 200, that of its norms 1; keep the right"):
+        read(tmp_path / "a.json", report)
 
 
 def test_equal_runs_in_a_list_get_keys_of_their_own(tmp_path):
