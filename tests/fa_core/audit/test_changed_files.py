@@ -50,7 +50,8 @@ def test_a_run_whose_files_changed_since_its_audit_is_not_measured_and_a_copy_is
     assert "(changed)" not in report.to_dict()
     seeds = over_seeds(load_audits(copy))
     assert seeds.groups == ()
-    assert "runs whose files changed since their audit are left out: dfa_s42" in seeds.notes
+    said = "runs (its weights and credit changed since) are left out: dfa_s42"
+    assert said in seeds.notes
     # what is too large for the explorer
     (row,) = marked_changed(scan([copy]).rows, 0)
     assert (row.report.changed, bool(row.touched)) == ("", True)
