@@ -50,6 +50,9 @@ def paper_table(analysis: SeedTable, thresholds: DiagnosticThresholds, name: str
     most = max(counts, key=counts.__getitem__, default=0)  # seeds of most methods
     partly = not all(_coverage(group) == LETTERS for group in groups)
     caption = _caption(groups, thresholds, most, partly)
+    said = {note: None for group in groups for note in group.notes if not note.startswith("Γ")}
+    if mixed := [*analysis.notes, *said]:
+        caption += f" {spelled('; '.join(mixed))}."
     lines = [
         r"\begin{table}[tbp]",
         r"\centering\scriptsize\setlength{\tabcolsep}{1.6pt}",
