@@ -39,7 +39,7 @@ from fa_core.audit.pool import OnEvent, Pool
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.files.atomic import keep_old, prepared
 from fa_core.files.children import start_python
-from fa_core.files.decode import without
+from fa_core.files.decode import Json, without
 from fa_core.files.opening import exists, read_file, real_path
 from fa_core.formats import scan
 from fa_core.formats.audit_table import JOURNAL, Journal
@@ -370,11 +370,11 @@ def finished_before(
         hashes = row.report.provenance.get("hashes")
         left[_identity(row, _settings(row), hashes)].append(row)
     found: dict[int, DiagnosticReport] = {}
-    hash_of = cache(_data_hash)
+    _data_hash.cache_clear()
     for index, row in enumerate(rows):
         alike = left[_identity(row, options, hashes_now(Path(row.checkpoint or "")))]
         alike.sort(key=lambda old: old.checkpoint == row.checkpoint)
-        if alike and _is_on_same_data(alike[-1], options, hash_of):
+        if alike and _is_on_same_data(alike[-1].report.provenance, options):
             report = alike.pop().report
             facts = {**report.provenance, "checkpoint": row.checkpoint}
             found[index] = replace(report, provenance=facts)
@@ -383,20 +383,20 @@ def finished_before(
     return found, [row for row in others if row.checkpoint not in again]
 
 
-def _is_on_same_data(row: AuditRow, options: MeasureOptions, hash_of: Callable[..., str]) -> bool:
+def _is_on_same_data(facts: Json, options: MeasureOptions) -> bool:
     """Whether the data have the hash that a record has of them; those that are drawn do."""
-    facts = row.report.provenance
     spec = str(facts.get("data"))
     typed = ["typed"] * (options.data_typed and options.data == spec)
-    return spec.startswith("synthetic") or hash_of(spec, *typed) == facts.get("data_hash")
+    return spec.startswith("synthetic") or _data_hash(spec, *typed) == [facts.get("data_hash")]
 
 
-def _data_hash(*spec: str) -> str:
-    """What a `data_probe` prints; its import of torch and its memory are not this process's."""
+@cache
+def _data_hash(*spec: str) -> list[str]:
+    """The last word that a `data_probe` prints; its import of torch and its memory are not this process's."""
     probe = "fa_core.audit.data_probe"
     with start_python(probe, *spec, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL) as child:
         printed, _ = child.communicate()
-    return printed.decode().strip().rpartition("\n")[2]
+    return printed.decode(errors="replace").split()[-1:]
 
 
 def _settings(row: AuditRow) -> MeasureOptions | None:

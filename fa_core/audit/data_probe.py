@@ -1,4 +1,5 @@
-"""The process that loads a data set and prints the hash of its test part."""
+"""The process that loads the data of a SPEC, whose code runs only if ``typed`` follows, and prints
+the hash of the test part."""
 
 from __future__ import annotations
 
@@ -6,12 +7,6 @@ import sys
 
 from fa_core.zoo.data.load import load_test_data
 
-
-def main() -> None:
-    """Of a SPEC; its code runs only if `typed` follows."""
+if __name__ == "__main__":
     spec, *typed = sys.argv[1:]
     print(load_test_data(spec, allow_code=bool(typed)).hash)
-
-
-if __name__ == "__main__":
-    main()

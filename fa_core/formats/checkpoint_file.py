@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache
-from itertools import chain
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import BinaryIO
 
@@ -362,11 +362,10 @@ def stamp(checkpoint: Path, width: int = 2) -> list[list[int]]:
     that is gone; empty where the weights are, or their index."""
     found = []
     for file in chain.from_iterable(_inputs(checkpoint).values()):
-        facts = [0, 0, 0]
+        found.append([0] * width)
         with suppress(OSError):
             one = file.stat()
-            facts = [one.st_size, one.st_mtime_ns, one.st_ctime_ns]
-        found.append(facts[:width])
+            found[-1] = [one.st_size, one.st_mtime_ns, one.st_ctime_ns][:width]
     return found if any(found[0]) else []
 
 
@@ -400,14 +399,12 @@ def marked_changed(rows: Iterable[AuditRow], most: float = math.inf) -> Iterator
             path = places.setdefault(_meant(path), path)
             now = stamps(path)
         changed, how = sorted(before.keys() ^ inputs(path)) if now else [], "changed since"
-        # a shard that is gone is as it was; older records have the stamp of the weights alone, or
-        # none
-        pairs = zip(now, [*then, *now[len(then) :]], strict=False)
-        now = [own if any(own) else old for own, old in pairs]
-        pairs = zip(now, then, strict=False)
-        changed = changed or ["files" for own, old in pairs if own[:1] != old[:1]][:1]
-        if now and now != then and not changed:
-            size = sum(size for size, _ in stamps(path))
+        # not of a shard that is gone; older records have the stamp of the weights alone, or none
+        pairs = zip_longest(now, then, fillvalue=list[int]())
+        differ = [(own, old) for own, old in pairs if any(own) and own != old]
+        changed = changed or ["files" for own, old in differ if old and own[:1] != old[:1]][:1]
+        if differ and not changed:
+            size = sum(size for size, _ in now)
             if size > most:
                 row = replace(row, touched="its audit has another time of its files, or none")
             else:

@@ -120,15 +120,13 @@ def check_run(report: DiagnosticReport, said: Json, by: str, where: str) -> None
         InvalidReport: with the first name that differs.
     """
     method, _ = control_of(report.method_name)
-    own = {**report.axes, "method": method, "seed": report.seed}
+    own = {**report.axes, "seed": report.seed, "method": method}
     for name, value in own.items():
-        other = said.get(name)
-        alike = [str(value)]
-        if name == "method" and other:
+        other, alike = said.get(name), {str(value)}
+        if name == "method":
             # as a key of it is read: net_d64 is a net
             keys = (method, key_of(method, {}, said.get("seed")))
-            alike += [split_key(key)[0] for key in keys]
-            other = control_of(other)[0]
+            alike |= {split_key(key)[0] for key in keys}
         if value not in (None, "") and other is not None and str(other) not in alike:
             raise InvalidReport(
                 f"the {by} names {name:.60} {other!s:.60}, its report names {value!s:.60}",
@@ -280,6 +278,6 @@ def _report(fields: Json, axes: Json, where: str) -> DiagnosticReport:
 
 def _is_rounded(given: object, own: float) -> bool:
     """Whether a value is a number, up to rounding."""
-    if is_number(given) and not math.isnan(given):
-        return math.isclose(given, own, rel_tol=AGREE - 1)
-    return str(given) == str(own)
+    return str(given) == str(own) or (
+        is_number(given) and math.isclose(given, own, rel_tol=AGREE - 1)
+    )

@@ -45,7 +45,6 @@ from fa_core.reporting.panels import FIGURE_KINDS, rendered
 from fa_core.reporting.paper_table import paper_table
 from fa_core.reporting.records import known_ending, to_csv
 from fa_core.reporting.sections import analyses, credit, runs
-from fa_core.sanitize import one_line
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -83,7 +82,7 @@ def first_page(
     blocks += runs.claims_blocks(extras.claims)
     if extras.second:
         blocks += runs.second_readings(table, thresholds)
-    for home, mine in _per_collection(table, table):
+    for home, mine in _per_collection(table):
         blocks.append(Heading(f"Verdicts: {PurePath(home).name or home}"))
         blocks += runs.verdict_table(mine, thresholds)
         blocks += credit.beside_table(mine, thresholds)
@@ -123,8 +122,7 @@ def reporting_form(
     blocks = first_page(table, thresholds, extras)
     table = _in_order(table)
     size = 0
-    measured = _measured(table)
-    for number, (home, mine) in enumerate(_per_collection(measured, measured), start=1):
+    for number, (home, mine) in enumerate(_per_collection(_measured(table)), start=1):
         figures = figures_of(mine, thresholds)
         # drawing one of a few methods takes as long as this
         size += max(len(conditions(mine)), 10 * len(figures))
@@ -156,11 +154,9 @@ def _measured(table: AuditTable) -> AuditTable:
     return table.select(table.coverage != 0)
 
 
-def _per_collection(table: AuditTable, every: AuditTable) -> Iterator[tuple[str, AuditTable]]:
-    """Files or folders of all runs, with some of these."""
-    sources = every.source.tolist()
-    home_of = dict(zip(sources, homes(sources), strict=True))
-    found = np.asarray([home_of[source] for source in table.source.tolist()])
+def _per_collection(table: AuditTable) -> Iterator[tuple[str, AuditTable]]:
+    """Files or folders with their runs."""
+    found = np.asarray(homes(table.source.tolist()))
     for home in dict.fromkeys(found.tolist()):
         yield home, table.select(found == home)
 
@@ -239,10 +235,11 @@ def paper_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> str:
         "\\sisetup{detect-weight=true,output-exponent-marker=e}",
         *map("% {}".format, (*left_out, *unmeasured)),
     ]
-    for home, mine in _per_collection(claiming, table):
-        analysis = over_seeds(mine, thresholds)
-        parts += [f"% {one_line(note)}" for note in analyses.seeds_notes(analysis)]
-        parts.append(paper_table(analysis, thresholds, PurePath(home).stem))
+    for home, mine in _per_collection(table):
+        chosen, _ = mine.claiming(set(claiming.no_claim))
+        if len(chosen):
+            analysis = over_seeds(chosen, thresholds)
+            parts.append(paper_table(analysis, thresholds, PurePath(home).stem))
     return "\n\n".join(parts) + "\n"
 
 
