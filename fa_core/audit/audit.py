@@ -392,7 +392,7 @@ def _is_on_same_data(facts: Json, options: MeasureOptions) -> bool:
 
 @cache
 def _data_hash(*spec: str) -> list[str]:
-    """The last word that a `data_probe` prints; its import of torch and its memory are not this process's."""
+    """The last word that a `data_probe` prints, whose torch and memory are not this process's."""
     probe = "fa_core.audit.data_probe"
     with start_python(probe, *spec, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL) as child:
         printed, _ = child.communicate()
