@@ -9,8 +9,10 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, as_completed
+from functools import cache
 from itertools import chain
 from pathlib import Path
+from subprocess import DEVNULL, PIPE
 
 import msgspec
 from msgspec.structs import replace
@@ -36,11 +38,12 @@ from fa_core.audit.jobs import (
 from fa_core.audit.pool import OnEvent, Pool
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.files.atomic import keep_old, prepared
-from fa_core.files.decode import without
+from fa_core.files.children import start_python
+from fa_core.files.decode import Json, without
 from fa_core.files.opening import exists, read_file, real_path
 from fa_core.formats import scan
 from fa_core.formats.audit_table import JOURNAL, Journal
-from fa_core.formats.checkpoint_file import input_hashes, run_of
+from fa_core.formats.checkpoint_file import hashes_now, run_of
 from fa_core.formats.frozen_runs import with_baselines
 from fa_core.formats.rows import (
     AuditRow,
@@ -350,8 +353,8 @@ def finished_before(
 ) -> tuple[dict[int, DiagnosticReport], list[AuditRow]]:
     """The recorded reports that can be reused.
 
-    A record is reused if method, seed, the bytes of every file and the settings are the same; among
-    several, the one with the same paths.
+    A record is reused if method, seed, the bytes of every file, the settings and the hash of the
+    data are the same; among several, the one with the same paths.
 
     Args:
         recorded: the rows of the earlier audit.
@@ -367,16 +370,33 @@ def finished_before(
         hashes = row.report.provenance.get("hashes")
         left[_identity(row, _settings(row), hashes)].append(row)
     found: dict[int, DiagnosticReport] = {}
+    _data_hash.cache_clear()
     for index, row in enumerate(rows):
-        alike = left[_identity(row, options, _hashes(row))]
+        alike = left[_identity(row, options, hashes_now(Path(row.checkpoint or "")))]
         alike.sort(key=lambda old: old.checkpoint == row.checkpoint)
-        if alike:
+        if alike and _is_on_same_data(alike[-1].report.provenance, options):
             report = alike.pop().report
             facts = {**report.provenance, "checkpoint": row.checkpoint}
             found[index] = replace(report, provenance=facts)
     again = {row.checkpoint for index, row in enumerate(rows) if index not in found}
     others = chain.from_iterable(left.values())
     return found, [row for row in others if row.checkpoint not in again]
+
+
+def _is_on_same_data(facts: Json, options: MeasureOptions) -> bool:
+    """Whether the data have the hash that a record has of them; those that are drawn do."""
+    spec = str(facts.get("data"))
+    typed = ["typed"] * (options.data_typed and options.data == spec)
+    return spec.startswith("synthetic") or _data_hash(spec, *typed) == [facts.get("data_hash")]
+
+
+@cache
+def _data_hash(*spec: str) -> list[str]:
+    """The last word that a `data_probe` prints, whose torch and memory are not this process's."""
+    probe = "fa_core.audit.data_probe"
+    with start_python(probe, *spec, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL) as child:
+        printed, _ = child.communicate()
+    return printed.decode(errors="replace").split()[-1:]
 
 
 def _settings(row: AuditRow) -> MeasureOptions | None:
@@ -423,11 +443,3 @@ def _identity(row: AuditRow, settings: MeasureOptions | None, hashes: object) ->
     return json.dumps(
         [row.method, row.seed, row.axes, msgspec.to_builtins(settings), hashes], sort_keys=True
     )
-
-
-def _hashes(row: AuditRow) -> dict[str, str]:
-    """Current hashes of the row's files; a file that cannot be read matches no record."""
-    try:
-        return input_hashes(Path(row.checkpoint or ""))
-    except FaError:
-        return {}

@@ -39,6 +39,7 @@ from fa_core.formats.rows import AuditRow, Problem
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.names import canonical_method, differing_axes, key_of, unique_names
 from fa_core.report.report_facts import NO_REASON
+from fa_core.sanitize import sanitize
 
 _OF_A_REPORT = frozenset(
     {"method_name", "residual_norms", "bp_grad_norms", "cross_batch_stability", "verdict"}
@@ -180,7 +181,7 @@ def stored_report(row: AuditRow) -> DiagnosticReport:
     return replace(
         report,
         method_name=report.method_name
-        if canonical_method(report.method_name) in ("", row.method)
+        if canonical_method(sanitize(report.method_name)) in ("", row.method)
         else row.method,
         seed=row.seed,
         axes=row.axes,

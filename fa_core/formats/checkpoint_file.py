@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import BinaryIO
 
@@ -194,13 +195,10 @@ def _decoded(index: Path, written: int) -> dict[str, str]:
 
 
 def files_of(path: Path) -> list[Path]:
-    """All files of a checkpoint: itself, and the shards of an index.
-
-    Raises:
-        UnreadableInput: a damaged index.
-    """
+    """All files of a checkpoint: itself, and the shards of an index; a damaged one alone."""
     if path.name.endswith(_INDEX):
-        return [path, *map(path.with_name, dict.fromkeys(_named_in(path).values()))]
+        with suppress(UnreadableInput):
+            return [path, *map(path.with_name, dict.fromkeys(_named_in(path).values()))]
     return [path]
 
 
@@ -320,11 +318,7 @@ def run_of(checkpoint: Path) -> Path | None:
 
 
 def _inputs(checkpoint: Path) -> dict[str, list[Path]]:
-    """A measurement's files: ``weights``, for a run also ``manifest`` and ``credit``.
-
-    Raises:
-        UnreadableInput: a damaged index.
-    """
+    """A measurement's files: ``weights``, for a run also ``manifest`` and ``credit``."""
     run = run_of(checkpoint)
     if run is None:
         return {"weights": files_of(checkpoint)}
@@ -355,13 +349,24 @@ def input_hashes(checkpoint: Path) -> dict[str, str]:
     return hashes
 
 
+def hashes_now(checkpoint: Path) -> dict[str, str]:
+    """`input_hashes`; empty where a file is gone or cannot be read, which matches no record."""
+    with suppress(FaError):
+        return input_hashes(checkpoint)
+    return {}
+
+
 def stamp(checkpoint: Path, width: int = 2) -> list[list[int]]:
     """Size and modification time (ns) of a measurement's files, the weights first; with a `width`
-    of 3 the time of their last change (ctime), too, which no program can set."""
-    with suppress(OSError, UnreadableInput):
-        found = [file.stat() for files in _inputs(checkpoint).values() for file in files]
-        return [[one.st_size, one.st_mtime_ns, one.st_ctime_ns][:width] for one in found]
-    return []
+    of 3 the time of their last change (ctime), too, which no program can set. Zeros for a shard
+    that is gone; empty where the weights are, or their index."""
+    found = []
+    for file in chain.from_iterable(_inputs(checkpoint).values()):
+        found.append([0] * width)
+        with suppress(OSError):
+            one = file.stat()
+            found[-1] = [one.st_size, one.st_mtime_ns, one.st_ctime_ns][:width]
+    return found if any(found[0]) else []
 
 
 def _meant(checkpoint: Path) -> tuple[object, ...]:
@@ -384,7 +389,7 @@ def marked_changed(rows: Iterable[AuditRow], most: float = math.inf) -> Iterator
     """
     # records may name one checkpoint many times, in many spellings
     places: dict[tuple[object, ...], Path] = {}
-    stamps, inputs, hashes_of = cache(stamp), cache(_inputs), cache(input_hashes)
+    stamps, inputs, hashes_of = cache(stamp), cache(_inputs), cache(hashes_now)
     for row in rows:
         facts = row.report.provenance
         then, before = facts.get(STAMP, []), facts.get("hashes", {})
@@ -393,20 +398,21 @@ def marked_changed(rows: Iterable[AuditRow], most: float = math.inf) -> Iterator
             path = Path(row.checkpoint)
             path = places.setdefault(_meant(path), path)
             now = stamps(path)
-        changed = sorted(before.keys() ^ inputs(path)) if now else []
-        # older records have the stamp of the weights alone, or none
-        pairs = zip(now, then, strict=False)
-        changed = changed or ["files" for own, old in pairs if own[:1] != old[:1]][:1]
-        if now and now != then and not changed:
+        changed, how = sorted(before.keys() ^ inputs(path)) if now else [], "changed since"
+        # not of a shard that is gone; older records have the stamp of the weights alone, or none
+        pairs = zip_longest(now, then, fillvalue=list[int]())
+        differ = [(own, old) for own, old in pairs if any(own) and own != old]
+        changed = changed or ["files" for own, old in differ if old and own[:1] != old[:1]][:1]
+        if differ and not changed:
             size = sum(size for size, _ in now)
             if size > most:
                 row = replace(row, touched="its audit has another time of its files, or none")
             else:
                 most -= size
-                with suppress(FaError):
-                    own = hashes_of(path)
-                    changed = [name for name in own if before.get(name) != own[name]]
+                own = hashes_of(path)
+                changed = [name for name in before if own.get(name) != before[name]]
+                how = "changed since" if own else "cannot be read"
         if changed:
-            words = f"its {' and '.join(changed)} changed since"
+            words = f"its {' and '.join(changed)} {how}"
             row = replace(row, report=replace(row.report, changed=words))
         yield row

@@ -279,7 +279,9 @@ def _at_end(position: object) -> int | None:
 _MOST_LAYERS = 1 << 22
 """Most layers of Γ of all epochs of a log together, where columns name few of them."""
 
-_NO_BOUND = "‖h_{}‖ alone is logged: a bound on growth needs --h0 and --blocks"
+_NO_BOUND = (
+    "not each of ‖h_0‖ … ‖h_L‖ is logged: a bound on growth from ‖h_{}‖ needs --h0 and --blocks"
+)
 
 
 def epoch_of(at: int, values: Values, where: str, most: int) -> TraceEpoch:

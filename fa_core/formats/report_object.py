@@ -5,6 +5,7 @@ A list's entry has a method, a seed and verdicts like ``walk-back: (a)``.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -22,7 +23,7 @@ from fa_core.formats.json_document import (
     convert,
 )
 from fa_core.formats.rows import AuditRow, Problem, row_of_file
-from fa_core.report.diagnostic_report import SOURCE_DRIFT, DiagnosticReport
+from fa_core.report.diagnostic_report import AGREE, SOURCE_DRIFT, DiagnosticReport
 from fa_core.report.method_style import known_method
 from fa_core.report.names import (
     axes_of,
@@ -33,7 +34,7 @@ from fa_core.report.names import (
     numbered,
     split_key,
 )
-from fa_core.report.numbers import joined, listed
+from fa_core.report.numbers import is_number, joined, listed
 
 _AGAIN = re.compile(r"#[0-9]+$")
 
@@ -118,30 +119,20 @@ def check_run(report: DiagnosticReport, said: Json, by: str, where: str) -> None
     Raises:
         InvalidReport: with the first name that differs.
     """
-    own = {**report.axes, "method": control_of(report.method_name)[0], "seed": report.seed}
+    method, _ = control_of(report.method_name)
+    own = {**report.axes, "seed": report.seed, "method": method}
     for name, value in own.items():
-        other = said.get(name)
-        if value in (other, None, "") or other is None or str(value) == str(other):
-            continue
-        if name != "method" or not _is_variant(str(value), other):
+        other, alike = said.get(name), {str(value)}
+        if name == "method":
+            # as a key of it is read: net_d64 is a net
+            keys = (method, key_of(method, {}, said.get("seed")))
+            alike |= {split_key(key)[0] for key in keys}
+        if value not in (None, "") and other is not None and str(other) not in alike:
             raise InvalidReport(
                 f"the {by} names {name:.60} {other!s:.60}, its report names {value!s:.60}",
                 where=where,
                 hint="both must name the same run",
             )
-
-
-def _is_variant(own: str, method: str) -> bool:
-    """Whether a method is another spelling of a report's own, or adds a word to it.
-
-    A key does not hold every sign that a name may have.
-    """
-    if not own.strip("_").isidentifier() and not known_method(method):
-        return True
-    if method in (split_key(own)[0], split_key(f"{own}_s0")[0]):
-        return True
-    known = known_method(own)
-    return known != "" and known == known_method(method)
 
 
 def sniff(document: Document) -> bool:
@@ -166,11 +157,7 @@ def read(document: Document) -> Iterator[Finding]:
     report = decode_report(document.members, f"{document.path}: $")
     own = row_of(document.path, "", report, "")
     name = row_of_file(document.path, document.root)
-    method = own.method
-    if not report.method_name.strip() or (
-        name.seed is not None and _is_variant(method, name.method)
-    ):
-        method = name.method
+    method = own.method if report.method_name.strip() else name.method
     seed = name.seed if own.seed is None else own.seed
     axes = {**name.axes, **own.axes}
     yield replace(own, key=name.key, method=method, seed=seed, axes=axes)
@@ -273,10 +260,24 @@ def _report(fields: Json, axes: Json, where: str) -> DiagnosticReport:
         elif field not in {*_LAST, *_REPORTED, *axes, "key"}:
             unused.append(name)
     for name, field in _LAST.items():
-        if field not in found and fields.get(name) is not None:
+        if found.get(field) in (None, []) and fields.get(name) is not None:
             found[field] = [fields[name]]
             layers[field] = "L"
     if unused:
         note = f"in the list, not used: {listed(sorted(unused), 6)}"
         found["notes"] = joined(str(found.get("notes", "")), note)
-    return DiagnosticReport.from_dict({"layers": layers, **found, "axes": axes}, where)
+    report = DiagnosticReport.from_dict({"layers": layers, **found, "axes": axes}, where)
+    for name, field in _LAST.items():
+        given, norms = fields.get(name), getattr(report, field)
+        if given is not None and not _is_rounded(given, norms[-1]):
+            raise InvalidReport(
+                f"{name} is {given!s:.60}, its norms end in {norms[-1]:g}", where=where
+            )
+    return report
+
+
+def _is_rounded(given: object, own: float) -> bool:
+    """Whether a value is a number, up to rounding."""
+    return str(given) == str(own) or (
+        is_number(given) and math.isclose(given, own, rel_tol=AGREE - 1)
+    )

@@ -31,7 +31,7 @@ from fa_core.formats.rows import AuditRow, Problem, row_named, row_of_manifest
 from fa_core.formats.trace import Trace
 from fa_core.report import manifest as run_files
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.names import canonical_method
+from fa_core.report.names import canonical_method, control_of
 from fa_core.report.provenance import Count
 from fa_core.report.report_facts import TRAINING
 from fa_core.sanitize import WHITE_SPACE, sanitize
@@ -82,7 +82,8 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
             path = str(audit)
             found = decode_report(open_document(path, data).members, f"{path}: $")
             said = {**dict.fromkeys(found.axes, "nothing"), **manifest.axes}
-            check_run(found, {**said, "method": method, "seed": manifest.seed}, "manifest", path)
+            said |= {"method": control_of(method)[0], "seed": manifest.seed}
+            check_run(found, said, "manifest", path)
             report = found
         elif state := _training(folder, manifest):
             report = replace(report, unmeasured={TRAINING: state})

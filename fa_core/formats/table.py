@@ -158,7 +158,7 @@ class AuditTable:
             if kind not in but:
                 what, name = "controls", row.method
                 if row.report.changed:
-                    what, name = "runs whose files changed since their audit", row.key
+                    what, name = f"runs ({row.report.changed})", row.key
                 found.setdefault(what, {})[name] = None
         notes = [f"{what} are left out: {', '.join(names)}" for what, names in found.items()]
         return self.select([kind in but for kind in self.no_claim]), tuple(notes)

@@ -17,6 +17,7 @@ from fa_core.errors import InvalidReport
 from fa_core.files.atomic import write_json
 from fa_core.files.decode import Json
 from fa_core.report.diagnostic_record import records_of, report_text
+from fa_core.report.diagnostics import largest_growth
 from fa_core.report.gamma import deep_gamma, null_gamma
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.numbers import or_none
@@ -24,6 +25,9 @@ from fa_core.report.provenance import Credit, Provenance
 from fa_core.report.report_facts import NO_REASON, NORMS, ReportFacts, as_json, refuse_changes
 from fa_core.report.verdict_text import verdict_words
 from fa_core.sanitize import sanitize
+
+AGREE = 1.01
+"""Largest ratio of two values of one number that stand beside each other, for rounding."""
 
 MOST_LAYERS = 10_000
 """Maximum L, that of the deepest published network."""
@@ -236,7 +240,8 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
             where: file and JSON path, for messages.
 
         Raises:
-            InvalidReport: no mapping, a field of the wrong type, or contradictory numbers.
+            InvalidReport: no mapping, a field of the wrong type, or contradictory numbers, such as
+                a bound on growth above that of the norms.
 
         ``recorded_verdict`` is the text of another source; the file's own counts where the numbers
         do not bear it out.
@@ -255,6 +260,9 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
                 what, where=place, hint="see docs/protocol.md, report fields"
             ) from error
         report = report.check(where)
+        growth = largest_growth(report.residual_norms)
+        if growth is not None and (report.growth_bound or 0.0) > AGREE * growth:
+            raise InvalidReport("growth_bound is above the growth of its norms", where=where)
         kept = data.get("recorded_verdict")
         if isinstance(kept, str) and not report.recorded_differs:
             report = replace(report, recorded_verdict=kept)

@@ -235,9 +235,11 @@ def paper_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> str:
         "\\sisetup{detect-weight=true,output-exponent-marker=e}",
         *map("% {}".format, (*left_out, *unmeasured)),
     ]
-    for home, mine in _per_collection(claiming):
-        analysis = over_seeds(mine, thresholds)
-        parts.append(paper_table(analysis, thresholds, PurePath(home).stem))
+    for home, mine in _per_collection(table):
+        chosen, _ = mine.claiming(set(claiming.no_claim))
+        if len(chosen):
+            analysis = over_seeds(chosen, thresholds)
+            parts.append(paper_table(analysis, thresholds, PurePath(home).stem))
     return "\n\n".join(parts) + "\n"
 
 

@@ -25,6 +25,7 @@ from fa_core.report.numbers import (
 )
 from fa_core.report.quantities import Quantity
 from fa_core.report.report_facts import DiagnosticThresholds
+from fa_core.reporting.sections.analyses import seeds_notes
 from fa_core.sanitize import one_line
 
 COLUMNS = [number for number in AVERAGED if number.name != "h_L"]
@@ -50,10 +51,12 @@ def paper_table(analysis: SeedTable, thresholds: DiagnosticThresholds, name: str
     most = max(counts, key=counts.__getitem__, default=0)  # seeds of most methods
     partly = not all(_coverage(group) == LETTERS for group in groups)
     caption = _caption(groups, thresholds, most, partly)
+    notes = seeds_notes(analysis)
     lines = [
+        *map("% {}".format, map(one_line, notes)),
         r"\begin{table}[tbp]",
         r"\centering\scriptsize\setlength{\tabcolsep}{1.6pt}",
-        f"\\caption{{{caption}}}",
+        f"\\caption{{{caption} {spelled('; '.join(notes))}}}",
         f"\\label{{tab:{_label(name)}}}",
         f"\\begin{{tabular}}{{@{{}}ll{'l' * partly}{'r' * len(columns)}@{{}}}}",
         *(r"\toprule", *_headings(columns, partly), r"\midrule"),

@@ -93,7 +93,7 @@ def audit_command(  # noqa: PLR0913 (options of a command)
         bool,
         Option(
             "--resume",
-            help="Skip what FILE holds already, measured from the same files and settings.",
+            help="Skip what FILE holds already, measured from the same files, settings and data.",
         ),
     ] = False,
     replace: Annotated[

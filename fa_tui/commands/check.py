@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from msgspec.structs import replace
 from typer import Exit, Option
 
 from fa_core.analysis.claims import FAILS, HOLDS, check_claims, read_claims, refuse_unknown_names
@@ -96,10 +95,6 @@ def check_command(
         found = inputs.open_paths(paths, columns=chosen.log.given)
     if not found.rows and not found.problems:
         raise inputs.nothing_to_analyse(paths, found.traces)
-    for place in found.twins:
-        row = found.rows[place]
-        report = replace(row.report, changed="two records of it are not alike")
-        found.rows[place] = replace(row, report=report)
     criteria, rows = chosen.criteria, inputs.selected(found, chosen)
     doubts: list[str] = []
     if protocol == "v2":

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from fa_core.analysis.difference import unlike_twins
 from fa_core.errors import UnreadableInput, UsageError
@@ -37,8 +38,8 @@ _PROBLEMS_SHOWN = 20
 
 
 def open_paths(paths: Sequence[Path] | None, **how: Any) -> Scan:
-    """Scan the paths (the sample runs for none); problems are reported on stderr. Of the twins
-    those stay that are not alike.
+    """Scan the paths (the sample runs for none); problems are reported on stderr. A run of which
+    files changed, or two records are not alike, is marked (`ReportFacts.changed`).
 
     Args:
         paths: files and folders.
@@ -48,8 +49,10 @@ def open_paths(paths: Sequence[Path] | None, **how: Any) -> Scan:
     for rows in (found.rows, *found.twins.values()):
         rows[:] = marked_changed(rows)
     unlike = unlike_twins(found)
-    for place in found.twins.keys() - unlike:
-        del found.twins[place]
+    for place in unlike:
+        row = found.rows[place]
+        report = replace(row.report, changed="two records of it are not alike")
+        found.rows[place] = replace(row, report=report)
     report_problems(unlike.values())
     report_problems(found.problems)
     return found

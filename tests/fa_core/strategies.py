@@ -24,14 +24,16 @@ def reports(draw, nonfinite=False):
     acc = st.one_of(accuracies, broken) if nonfinite else accuracies
     layers = draw(st.integers(1, 6))
     values = st.lists(number, min_size=layers, max_size=layers)
+    stream = draw(st.one_of(st.just([]), values))
+    bound = st.none() if len(stream) > 1 else st.none() | number
     return DiagnosticReport(
         method_name=draw(st.sampled_from(["BP", "DFA", "STATE_BRIDGE", ""])),
-        residual_norms=draw(st.one_of(st.just([]), values)),
+        residual_norms=stream,
         bp_grad_norms=draw(st.one_of(st.just([]), values)),
         cross_batch_stability=draw(st.none() | cosine),
         headline_acc=draw(st.none() | acc),
         frozen_baseline_acc=draw(st.none() | acc),
-        growth_bound=draw(st.none() | number),
+        growth_bound=draw(bound),
         intervals=draw(st.dictionaries(st.sampled_from(INTERVALS), intervals())),
     )
 

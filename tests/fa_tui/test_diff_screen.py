@@ -97,6 +97,15 @@ async def test_two_records_of_one_measurement_are_compared_and_show_says_which_i
     assert "two records of it are not alike" in printed(
         capsys, "check", tmp_path, "--format", "json", code=4
     )
+    assert main(["report", str(tmp_path), "--out", str(tmp_path / "r.md")]) == 0
+    assert (
+        "| not measured: two records of it are not alike; before: "
+        in (tmp_path / "r.md").read_text()
+    )
+    for command in ("seeds", "sweep", "utility"):
+        assert "runs (two records of it are not alike) are left out: dfa_s1" in printed(
+            capsys, command, tmp_path
+        )
 
 
 async def test_the_two_are_chosen_from_a_list_and_exported(published_table, changed, tmp_path):

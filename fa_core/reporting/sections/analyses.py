@@ -54,8 +54,13 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
         caption = "Range over seeds: min … max; n: of how many, where not of all."
         yield Grid.of([_range_record(one, analysis.thresholds) for one in groups], caption)
     yield from _credit_grid(groups)
-    notes = by_note((with_axes(group.method, group.axes), group.notes) for group in groups)
-    yield from bullets((*analysis.notes, *notes))
+    yield from bullets(seeds_notes(analysis))
+
+
+def seeds_notes(analysis: SeedTable) -> list[str]:
+    """What a mean mixes or leaves out."""
+    said = ((with_axes(group.method, group.axes), group.notes) for group in analysis.groups)
+    return [*analysis.notes, *by_note(said)]
 
 
 def _seed_record(group: SeedGroup, thresholds: DiagnosticThresholds) -> Record:

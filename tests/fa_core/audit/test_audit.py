@@ -3,6 +3,7 @@ import signal
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fa_core.audit.audit import Measuring, audit, measurable
@@ -16,6 +17,7 @@ from fa_core.formats.rows import with_given_baseline
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import MANIFEST
+from fa_core.zoo.data.load import load_test_data
 from tests.fa_core.rows import row_of
 from tests.json_files import json_of, put_json
 
@@ -150,6 +152,23 @@ class TestResume:
         self.again(rows, out, seen)
         assert seen
         assert (tmp_path / "audit.json.~1~").read_bytes() == before
+
+    def test_measures_again_where_the_data_changed(self, described, tmp_path, seen):
+        data, out = f"npz:{tmp_path / 'd.npz'}", tmp_path / "audit.json"
+
+        def put(last_label):
+            x, y = np.eye(4, dtype="f4"), np.array([0, 1, 0, last_label])
+            np.savez(data[4:], train_x=x, train_y=y, test_x=x, test_y=y)
+            return load_test_data(data).hash
+
+        facts = {**NETWORK, "data": data, "data_hash": put(last_label=0)}
+        rows = [described("bp", provenance=facts), described("dfa")]
+        run(rows, out)
+        self.again(rows, out, seen)
+        assert seen == []
+        put(last_label=1)
+        self.again(rows, out, seen)
+        assert set(seen) == {"bp"}
 
     def test_knows_settings_of_a_program_that_had_other_ones(self, described, tmp_path, seen):
         out, rows = tmp_path / "audit.json", [described("bp")]

@@ -11,7 +11,7 @@ from fa_core.audit.jobs import Job
 from fa_core.audit.measuring import measure_run
 from fa_core.errors import MeasureError
 from fa_core.formats import checkpoint_file, frozen_runs, load_audits, scan
-from fa_core.formats.checkpoint_file import marked_changed
+from fa_core.formats.checkpoint_file import input_hashes, marked_changed, stamp
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import AUDIT, CREDIT, MANIFEST, WEIGHTS
 from tests.fa_core.rows import row_of
@@ -50,7 +50,8 @@ def test_a_run_whose_files_changed_since_its_audit_is_not_measured_and_a_copy_is
     assert "(changed)" not in report.to_dict()
     seeds = over_seeds(load_audits(copy))
     assert seeds.groups == ()
-    assert "runs whose files changed since their audit are left out: dfa_s42" in seeds.notes
+    said = "runs (its weights and credit changed since) are left out: dfa_s42"
+    assert said in seeds.notes
     # what is too large for the explorer
     (row,) = marked_changed(scan([copy]).rows, 0)
     assert (row.report.changed, bool(row.touched)) == ("", True)
@@ -93,6 +94,60 @@ def test_a_manifest_or_a_credit_that_is_gone_or_new_beside_the_weights_is_a_chan
     for name in new:
         (run / name).write_bytes(credit)
     assert load_audits(tmp_path / AUDIT).report(0).changed == changed
+
+
+def overwritten(text):
+    return lambda index, *shards: index.write_text(text)
+
+
+def names_another(index, *shards):
+    overwritten(index.read_text().replace("1-of", "3-of"))(index)
+    os.utime(index, (1, 1))
+
+
+def one_is_gone_and_the_other(*, touched):
+    def change(index, gone, other):
+        gone.unlink()
+        touched(other)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "changed"),
+    [
+        (lambda *files: None, ""),
+        (lambda index, *shards: os.utime(index, (1, 1)), ""),
+        (lambda index, *shards: index.unlink(), ""),
+        (lambda index, *shards: [shard.unlink() for shard in shards], ""),
+        (one_is_gone_and_the_other(touched=lambda shard: None), ""),
+        (lambda index, *shards: spoil(shards[1]), "its weights changed since"),
+        (overwritten("garbage"), "its files changed since"),
+        (overwritten('{"weight_map": {"a": ""}}'.ljust(94)), "its weights changed since"),
+        (names_another, "its weights cannot be read"),
+        (one_is_gone_and_the_other(touched=spoil), "its weights cannot be read"),
+        (
+            one_is_gone_and_the_other(touched=lambda shard: shard.write_bytes(b"")),
+            "its files changed since",
+        ),
+    ],
+)
+def test_weights_in_shards_that_cannot_be_told_are_changed_and_those_that_are_gone_are_not(
+    tmp_path, change, changed
+):
+    shards = [tmp_path / f"model-{number}-of-2.safetensors" for number in (1, 2)]
+    for shard in shards:
+        shard.write_bytes(b"weights")
+    index = tmp_path / "model.safetensors.index.json"
+    put_json(index, {"weight_map": {shard.name[:7]: shard.name for shard in shards}})
+    assert index.stat().st_size == 94
+    for file in (index, *shards):
+        os.utime(file, (5, 5))
+    facts = {"hashes": input_hashes(index), "files": stamp(index)}
+    row = row_of("dfa", "", index, report=DiagnosticReport(provenance=facts))
+    change(index, *shards)
+    (found,) = marked_changed([row])
+    assert found.report.changed == changed
 
 
 def test_a_frozen_run_whose_files_changed_since_its_audit_is_no_baseline(

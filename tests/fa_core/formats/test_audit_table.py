@@ -24,6 +24,12 @@ COLLAPSED = {**REPORT, "residual_norms": [1.0, 200.0]}
         ("frozen_s1", {}, "the key names method frozen, its report names bp"),
         ("bp_s7", {"seed": 42}, "the key names seed 7, its report names 42"),
         ("mine_s1", {}, "the key names method mine, its report names bp"),
+        *(
+            ("mine_s1", {"method_name": own}, f"the key names method mine, its report names {own}")
+            for own in ("other.rule", "dfa+", "2fa", "mine+")
+        ),
+        ("dfa_s1", {"method_name": "DFA-bad"}, "key names method dfa, its report names dfa_bad"),
+        ("bp_penalty_s1", {}, "the key names method bp_penalty, its report names bp"),
         ("bp_lam0.1_s1", {"axes": {"lam": 0.2}}, "the key names lam 0.1, its report names 0.2"),
         ("dfa_s1", {"method_name": "m" * 5000}, f"the key names method dfa, its report names {M}"),
         ("m" * 5000 + "_s1", {}, f"the key names method {M}, its report names bp"),
@@ -35,16 +41,17 @@ def test_a_key_and_its_report_name_the_same_run(tmp_path, key, fields, said):
     )
     table = load_audits(path)
     assert table.key.tolist() == ["bp_s2"]
-    assert f"$.reports.{key[:100]}: {said}; both must" in table.problems[0].message
+    message = table.problems[0].message
+    assert message.startswith(f"{path}: $.reports.{key[:100]}: ")
+    assert f"{said}; both must" in message
 
 
 def test_a_key_may_say_more_than_its_report(tmp_path):
     path = tmp_path / "table.json"
-    own = {"bp_penalty_s1": {}, "first": {"seed": 4}, "BP_lam0.1_s3": {"seed": 3}}
+    own = {"first": {"seed": 4}, "BP_lam0.1_s3": {"seed": 3}}
     own["bp_lam0.0_s5"] = {"axes": {"lam": 0.0}}
     put_json(path, {"reports": {key: REPORT | more for key, more in own.items()}})
     assert [(row.method, row.seed) for row in scan([path]).rows] == [
-        ("bp_penalty", 1),
         ("bp", 4),
         ("bp", 3),
         ("bp", 5),

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from fa_core.errors import UnreadableInput
 from fa_core.formats import scan
 from fa_core.report.diagnostic_report import SOURCE_DRIFT, DiagnosticReport
 from fa_core.report.diagnostics import recorded_flags
@@ -43,6 +44,38 @@ def test_growth_without_norms_is_what_the_list_says_it_is(tmp_path):
     assert row.report.flags == {"a"}
 
 
+FLAT = {"h_norms": [1.0, 1.0], "g_norms": [0.1, 0.1]}
+
+
+@pytest.mark.parametrize(
+    ("more", "refused"),
+    [
+        ({"g_L": 1e-12}, "g_L is 1e-12, its norms end in 0.1"),
+        ({"g_L": math.nan}, "g_L is nan, its norms end in 0.1"),
+        ({"h_L": 1e9}, "h_L is 1000000000.0, its norms end in 1"),
+        ({"h_L": "x"}, "h_L is x, its norms end in 1"),
+        ({"max_per_block": 200.0}, "growth_bound is above the growth of its norms"),
+        ({"acc": 0.5}, "headline_acc is headline_acc, which has another value"),
+        # rounded
+        ({"g_L": 0.1004, "h_L": 1, "max_per_block": 1.001}, ""),
+        ({"g_norms": [0.1, math.nan], "g_L": math.nan}, ""),
+        ({"g_norms": [], "g_L": 0.1}, ""),
+    ],
+)
+def test_an_entry_or_a_report_that_contradicts_itself_is_refused(tmp_path, more, refused):
+    entry = {**FLAT, **more, "headline_acc": 0.6}
+    put_json(tmp_path / "a.json", [{"method": "mine", **entry}, {"method": "bp", "acc": 0.5}])
+    found = scan([tmp_path / "a.json"])
+    assert refused in " ".join(problem.message for problem in found.problems)
+    assert len(found.rows) == 2 - bool(refused)
+
+
+def test_a_report_whose_growth_is_not_that_of_its_norms_is_refused(tmp_path):
+    report = {"residual_norms": [1.0, 1.0], "growth_bound": 200.0}
+    with pytest.raises(UnreadableInput, match="above the growth of its norms"):
+        read(tmp_path / "a.json", report)
+
+
 def test_equal_runs_in_a_list_get_keys_of_their_own(tmp_path):
     rows = read(tmp_path / "a", [{"method": "bp", "seed": 1, "acc": 0.5}] * 3)
     assert [row.key for row in rows] == ["bp_s1", "bp_s1#2", "bp_s1#3"]
@@ -59,12 +92,13 @@ def test_a_bad_entry_leaves_the_others(tmp_path):
     path = tmp_path / "a.json"
     path.write_text(
         '[{"method": "bp", "acc": 0.5}, {"method": "bp", "acc": "x"}, 3, {"acc": 0.1}, '
-        '{"method": "frozen", "method_name": "dfa", "acc": 1}, {"method": "bp", "acc": 1, "headline_acc": 0}]'
+        '{"method": "frozen", "method_name": "dfa", "acc": 1}, {"method": "bp", "acc": 1, "headline_acc": 0}, '
+        '{"method": "dfa", "method_name": "dfa_bad", "acc": 1}]'
     )
     found = scan([path])
     assert len(found.rows) == 1
     places = " ".join(problem.message.partition("$")[2][:3] for problem in found.problems)
-    assert places == "[1] [2] [3] [4] [5]"
+    assert places == "[1] [2] [3] [4] [5] [6]"
 
 
 def test_a_control_of_a_list_or_a_report_has_its_rule_as_an_axis(tmp_path):
@@ -83,6 +117,9 @@ def test_a_control_of_a_list_or_a_report_has_its_rule_as_an_axis(tmp_path):
         ("result.json", {"method_name": "State Bridge", "seed": 5}, ("state_bridge", 5, {})),
         ("ep_s7/audit.json", {}, ("ep", 7, {})),
         ("frozen_s42.json", {"method_name": "DFA", "seed": 7}, ("dfa", 7, {})),
+        ("dfa_mine_s42.json", {"method_name": "dfa"}, ("dfa", 42, {})),
+        ("dfa_s42.json", {"method_name": "dfa bad"}, ("dfa_bad", 42, {})),
+        ("mine_s42.json", {"method_name": "other.rule"}, ("other.rule", 42, {})),
     ],
 )
 def test_a_single_report_is_named_by_itself_or_by_its_place(tmp_path, file, fields, expected):

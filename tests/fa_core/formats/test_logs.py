@@ -30,6 +30,16 @@ def evidence(path, **entry):
     return epoch.residual_norms, epoch.bp_grad_norms, epoch.growth_bound, epoch.evidence
 
 
+@pytest.mark.parametrize("layers", [(1, 2), (0, 1, 2, 10), (10,)])
+def test_norms_of_which_some_lack_are_not_said_to_be_one_alone(tmp_path, layers):
+    norms = {f"fa/h_{layer}": 1.0 for layer in layers}
+    (epoch,) = read(logs.lines(tmp_path / "a.jsonl", {"epoch": 1, **norms})).epochs
+    said = (
+        f"not each of ‖h_0‖ … ‖h_L‖ is logged: a bound on growth from ‖h_{layers[-1]}‖ needs --h0"
+    )
+    assert epoch.unmeasured["a"].startswith(said)
+
+
 def test_every_documented_name_is_read_and_no_other():
     for field, names in DOCUMENTED.items():
         for name in names:

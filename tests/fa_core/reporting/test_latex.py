@@ -7,8 +7,10 @@ import subprocess
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from fa_core.formats import load_audits
+from fa_core.formats.table import AuditTable
 from fa_core.reporting.form import write_report
 from fa_core.reporting.paper_table import spelled
 from tests.fa_core.analysis.runs import row, table
@@ -48,6 +50,26 @@ def test_what_is_not_exact_not_finite_or_not_measured_is_said(tmp_path):
     text = path.read_text()
     assert r"\textbf{$\ge$\num{82}}" in text and "a lower bound" in text
     assert r"\textbf{NaN/inf}" in text and "% 1 unmeasured run left out" in text
+
+
+def test_what_a_mean_mixes_is_said_in_the_caption_and_above_the_table(tmp_path):
+    one = row("dfa", seed=1, growth=2.0, batch_size=128)
+    runs = AuditTable.from_rows([one, replace(one, report=replace(one.report, batch_size=64))])
+    (path,) = write_report(tmp_path / "tables.tex", runs)
+    text = path.read_text()
+    (caption,) = (line for line in text.splitlines() if line.startswith("\\caption"))
+    for mixed in ("B is not the same in all runs: 128 (1 run), 64", "seed 1 more than once: are"):
+        assert mixed in caption
+        assert mixed in text.partition("\\begin{table}")[0]
+
+
+def test_tables_of_one_run_and_a_control_each_stay_two_tables(tmp_path):
+    runs = []
+    for place in ("july.json", "august.json"):
+        runs += [replace(row(name, growth=2.0), source=place) for name in ("dfa", "frozen")]
+    (path,) = write_report(tmp_path / "tables.tex", AuditTable.from_rows(runs))
+    text = path.read_text()
+    assert text.count("\\label{tab:july}") == text.count("\\label{tab:august}") == 1
 
 
 @pytest.mark.parametrize("method", ["[9pt]x", "*x", " [x"])

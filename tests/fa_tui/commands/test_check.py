@@ -122,9 +122,9 @@ def test_check_says_on_what_it_judges_and_exits_by_it(
 
 
 def test_a_control_is_what_the_record_calls_so_under_either_reading(tmp_path, capsys):
-    path = written(tmp_path, frozen_mine=FIRES | {"method_name": "frozen"})
+    path = written(tmp_path, frozen=FIRES | {"method_name": "Frozen-of_mine"})
     (row,) = load_audits([path]).rows()
-    assert (row.method, row.is_control, row.report.claim) == ("frozen_mine", True, "control")
+    assert (row.method, row.is_control, row.report.claim) == ("frozen", True, "control")
     for protocol in ("v1", "v2"):
         assert "nothing was judged" in printed(
             capsys, "check", path, "--protocol", protocol, code=4
