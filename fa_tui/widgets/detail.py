@@ -39,7 +39,6 @@ from fa_tui.widgets.detail_table import DiagnosticTable
 from fa_tui.widgets.painted import (
     SCROLL_KEYS,
     PaintedScroll,
-    Piece,
     Row,
     ending,
     row_width,
@@ -100,13 +99,11 @@ class LayerColumn(NamedTuple):
 
     Attributes:
         heading: as wide as the column.
-        cells: layer → its cell.
-        blank: the cell of other layers.
+        cells: layer → its cell; others are blank.
     """
 
     heading: str
     cells: Mapping[str, Row]
-    blank: Piece
 
 
 class RunPage:
@@ -338,7 +335,8 @@ class RunPage:
         for layer in layers:
             row = [(f"{layer:>2} ".ljust(_LAYER), "dim")]
             for column in columns:
-                row += column.cells.get(layer, [column.blank])
+                blank = " " * len(column.heading)
+                row += column.cells.get(layer, [(blank, "")])
             lines.append(row)
         lines.append([])
         return lines
@@ -357,8 +355,7 @@ class RunPage:
                 continue
             texts = enumerate(map(written, values))
             cells: dict[str, Row] = {str(at): [(text.rjust(_COLUMN), "text")] for at, text in texts}
-            blank = (" " * _COLUMN, "text")
-            yield LayerColumn(name.rjust(_COLUMN), cells, blank)
+            yield LayerColumn(name.rjust(_COLUMN), cells)
 
     def _growth_column(self) -> LayerColumn:
         """The growth of the block below each layer, with a mark at the largest one."""
@@ -375,7 +372,7 @@ class RunPage:
                 text += f" {mark}"
             tone = "text" if growth <= limit else over
             cells[str(block + 1)] = [(text.ljust(_GROWTH), tone)]
-        return LayerColumn("growth".ljust(_GROWTH), cells, (" " * _GROWTH, "bad"))
+        return LayerColumn("growth".ljust(_GROWTH), cells)
 
     def _facts(self) -> list[Row]:
         """Names and wrapped values."""
@@ -419,7 +416,7 @@ def _norm_column(name: str, norms: Mapping[str, float]) -> LayerColumn:
     for layer, norm in norms.items():
         tone = "text" if math.isfinite(norm) else "bad"
         cells[layer] = [(short(norm).ljust(_NUMBER), tone)]
-    return LayerColumn(name.ljust(_NUMBER), cells, (" " * _NUMBER, ""))
+    return LayerColumn(name.ljust(_NUMBER), cells)
 
 
 def _deep_gamma(report: DiagnosticReport) -> str:
