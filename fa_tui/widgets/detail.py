@@ -117,11 +117,8 @@ class RunPage:
 
     def __init__(self, row: AuditRow, width: int, glyphs: Glyphs) -> None:
         self._row = row
-        self._report = row.report
         self._covered = bool(row.report.coverage)
-        self._at_work, self._so_far = False, ""
-        self._judged: tuple[tuple[int, int], DiagnosticThresholds | None] | None = None
-        self._limit = row.report.thresholds.h_norm_explosion_ratio
+        self._judged: object = None
         self._width = max(width, _LEAST)
         self._glyphs = glyphs
         self._say = glyphs.say
