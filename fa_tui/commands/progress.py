@@ -31,7 +31,7 @@ from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 from fa_core.sanitize import one_line
 from fa_tui.commands.inputs import cause_of
 from fa_tui.commands.output import say
-from fa_tui.views.words import runs_words
+from fa_tui.views.words import runs_words, with_seed
 
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn, TaskID
@@ -186,7 +186,7 @@ class AuditProgress(_Bars):
         if name := self._names.get(job.checkpoint):
             return name
         name = with_axes(job.method or job.checkpoint, job.axes)
-        return one_line(name if job.seed is None else f"{name} seed {job.seed}")
+        return one_line(with_seed(name, job))
 
     def _outcome(self, view: JobView) -> str:
         above, self._above = self._above, ""

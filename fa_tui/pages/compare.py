@@ -84,7 +84,7 @@ different networks have no mean
     def _read(self) -> None:
         """Take the groups and looks of the runs in scope."""
         session = self.session
-        self._groups = groups_of(session, session.scope)
+        self._groups = groups_of(session)
         self._seeds = SeedLooks(session.rows, self.app.terminal.glyphs)
 
     def _choose(self, row: int | None) -> None:

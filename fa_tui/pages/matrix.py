@@ -7,7 +7,6 @@ from fa_tui.session import Session
 from fa_tui.views.columns import CELLS, NORMS
 from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.painted import Row
-from fa_tui.widgets.run_cells import norm_legend
 
 
 class MatrixPage(RunsPage):
@@ -27,9 +26,8 @@ class MatrixPage(RunsPage):
         quantity = self.view.quantity
         if quantity is None:
             return self.cell_legend()
-        glyphs = self.app.terminal.glyphs
         if not self.view.values(quantity):
             return [(f" {quantity.title} ", "strong"), ("was measured on no run here", "warn")]
         if quantity is NORMS:
-            return [(" ", ""), *norm_legend(self.view.bars, glyphs)]
+            return [(" ", ""), *self.view.bars.legend()]
         return self.view.legend(quantity)

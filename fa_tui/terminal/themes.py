@@ -19,31 +19,15 @@ import msgspec
 from textual.app import App
 from textual.theme import Theme
 
-from fa_core.files.decode import Json
-from fa_core.report.method_style import METHOD_STYLES
-
 # not TOML, whose parser is slow to import, before the first paint
 _FILE = msgspec.json.decode(Path(__file__).with_name("themes.json").read_bytes())
 
 
-def _theme(
-    name: str, *, colours: Json, variables: dict[str, str], methods: dict[str, str]
-) -> Theme:
-    """A theme; methods without a colour of the theme have those of the figures."""
-    own = {}
-    for method, style in METHOD_STYLES.items():
-        own[f"method-{style.colour[1:]}"] = methods.get(method, style.colour)
-    return Theme(name=name, variables=variables | own, **colours)
-
-
-THEMES: tuple[Theme, ...] = tuple(_theme(name, **table) for name, table in _FILE["themes"].items())
+THEMES = tuple(Theme(name=name, **colours) for name, colours in _FILE["themes"].items())
 """All themes; the first one is the default."""
 DARK, LIGHT, ANSI = THEMES
 
-TONES: dict[str, str] = _FILE["tones"] | {
-    f"method-{style.colour[1:]}": f"{{method-{style.colour[1:]}}}"
-    for style in METHOD_STYLES.values()
-}
+TONES: dict[str, str] = _FILE["tones"]
 """Kind of text → Textual style with the theme's variables."""
 
 

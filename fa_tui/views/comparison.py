@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -76,19 +76,14 @@ class ComparedLine(NamedTuple):
         return self.label
 
 
-def groups_of(session: Session, shown: Iterable[int] | None = None) -> list[Group]:
-    """The groups to compare: two or more marked runs, then every line of the matrix.
-
-    Args:
-        session: the runs.
-        shown: indices that pass the filter (default: all).
-    """
+def groups_of(session: Session) -> list[Group]:
+    """The groups to compare: two or more marked runs, then every line of the matrix."""
     groups: list[Group] = []
     marked = sorted(session.marked)
     if len(marked) > 1:
         groups.append(Group.of(MARKED, marked))
     home = ""
-    for line in build_grid(session.rows, shown).lines:
+    for line in build_grid(session.rows, session.scope).lines:
         if line.is_heading:
             home = line.label
         else:

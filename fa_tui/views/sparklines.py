@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from itertools import chain, pairwise
-from typing import NamedTuple
 
 from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -16,11 +15,8 @@ MOST_BARS = 9
 """Bars of one norm in a cell."""
 
 
-class Scales(NamedTuple):
-    """Logarithmic scales of ‖h‖ and ‖g‖; None where nothing was measured."""
-
-    h: Scale | None = None
-    g: Scale | None = None
+Scales = tuple[Scale | None, Scale | None]
+"""Logarithmic scales of ‖h‖ and ‖g‖; None where nothing was measured."""
 
 
 def norm_scales(rows: Iterable[AuditRow]) -> Scales:
@@ -28,12 +24,10 @@ def norm_scales(rows: Iterable[AuditRow]) -> Scales:
     reports = [row.report for row in rows]
     h = chain.from_iterable(report.residual_norms for report in reports)
     g = chain.from_iterable(report.bp_grad_norms for report in reports)
-    return Scales(covering(h, log=True), covering(g, log=True))
+    return covering(h, log=True), covering(g, log=True)
 
 
-def norm_bars(
-    report: DiagnosticReport, scales: Scales, glyphs: Glyphs, cells: int
-) -> tuple[str, str]:
+def norm_bars(report: DiagnosticReport, scales: Scales, glyphs: Glyphs, cells: int) -> list[str]:
     """A run's ‖h‖ and ‖g‖, each in exactly so many cells; ``·`` if not measured."""
     texts = []
     norms = (report.stream("residual_norms"), report.stream("bp_grad_norms"))
@@ -42,8 +36,7 @@ def norm_bars(
         if values and scale is not None:
             text = sparkline(values, scale, glyphs, cells)
         texts.append(text.ljust(cells))
-    h, g = texts
-    return h, g
+    return texts
 
 
 def sparkline(

@@ -24,6 +24,7 @@ from fa_core.report.quantities import Quantity
 from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.sanitize import sanitize
 from fa_tui.session import Flip, RunFilter, Session
+from fa_tui.views.looks import Seeded
 from fa_tui.views.text import width_of
 
 Pieces = list[tuple[str, str]]
@@ -228,7 +229,7 @@ def disambiguate(rows: Sequence[AuditRow]) -> list[str]:
     return list(map(sanitize, unique_names(names, files, places, form="{} ({})")))
 
 
-def with_seed(label: str, row: AuditRow) -> str:
+def with_seed(label: str, row: Seeded) -> str:
     """A run as text, e.g. ``dfa λ=0.01 seed 42``."""
     if row.seed is None:
         return label

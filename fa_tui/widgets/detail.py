@@ -39,7 +39,6 @@ from fa_tui.widgets.detail_table import DiagnosticTable
 from fa_tui.widgets.painted import (
     SCROLL_KEYS,
     PaintedScroll,
-    Piece,
     Row,
     ending,
     row_width,
@@ -100,17 +99,15 @@ class LayerColumn(NamedTuple):
 
     Attributes:
         heading: as wide as the column.
-        cells: layer → its cell.
-        blank: the cell of other layers.
+        cells: layer → its cell; others are blank.
     """
 
     heading: str
     cells: Mapping[str, Row]
-    blank: Piece
 
 
 class RunPage:
-    """The lines about a run, in parts that are cached until their inputs change.
+    """The lines about a run; what no step of a slider changes is written once.
 
     Args:
         row: the run.
@@ -120,15 +117,12 @@ class RunPage:
 
     def __init__(self, row: AuditRow, width: int, glyphs: Glyphs) -> None:
         self._row = row
-        self._report = row.report
         self._covered = bool(row.report.coverage)
-        self._at_work, self._so_far = False, ""
-        self._judged: tuple[tuple[int, int], DiagnosticThresholds | None] | None = None
-        self._limit = row.report.thresholds.h_norm_explosion_ratio
+        self._judged: object = None
         self._width = max(width, _LEAST)
         self._glyphs = glyphs
         self._say = glyphs.say
-        self._parts: dict[str, tuple[object, list[Row]]] = {}
+        self._written_for: object = None
         norms = row.report.residual_norms
         self._growths = block_growths(norms)
         self._peak = peak_block(norms)
@@ -159,45 +153,42 @@ class RunPage:
             self._judged = state
             self._report = self._row.report.with_thresholds(thresholds)
             self._table = DiagnosticTable(self._report, self._width, self._glyphs)
-        # in a pane of six lines these are all
         self._at_work, self._so_far = bool(work) and not self._covered, so_far
-        first, *below = self._part("title", (state, self._at_work, so_far), self._title)
-        lines = [first]
-        if self._covered:
-            lines += self._table.rows(thresholds)
-        lines += below
+        table = self._table.rows(thresholds) if self._covered else []
+        passing = [growth <= self._limit for growth in self._growths]
+        # what has no column of the table stands below it
+        inputs = (state, self._table.columns, passing, gone, work, so_far)
+        if inputs != self._written_for:
+            self._written_for = inputs
+            written = chain(self._title(), self._below(gone, work), self._facts())
+            self._written = list(map(self._fitted, written))
+        # in a pane of six lines these are all
+        title, *below = self._written
+        return [title, *table, *below]
+
+    def _below(self, gone: bool, work: Sequence[tuple[str, str]]) -> list[Row]:
+        """What is known of the run, between its table and the facts."""
+        lines: list[Row] = []
         if gone:
             words = "no longer on disk: shown as it was read last"
             lines += self._wrapped(f"{self._glyphs.gone} {words}", "note")
         for text, tone in work:
             lines += self._wrapped(text, tone)
         if self._covered:
-            # what has no column of the table stands below
-            columns = self._table.columns
-            lines += self._part("findings", (state, columns), self._findings)
-            lines.append([])
-            passing = [growth <= self._limit for growth in self._growths]
-            lines += self._part("layers", (passing, judged), self._layers)
+            lines += [*self._findings(), [], *self._layers()]
         elif work or self._report.unmeasured.get(TRAINING, "").startswith("training,"):
             lines.append([])
         elif self._row.checkpoint:
             lines += self._wrapped(_MEASURE, "note")
         else:
             lines += self._wrapped(_NOTHING, "note")
-        return [*lines, *self._part("facts", state, self._facts)]
+        return lines
 
     def _findings(self) -> list[Row]:
         """The sparklines, and what follows from the numbers."""
         lines = [*self._sparklines(), *self._flips(), [], *self._verdict()]
         for text, tone in self._table.remarks():
             lines += self._wrapped(text, tone, hanging=3)
-        return lines
-
-    def _part(self, name: str, depends_on: object, write: Callable[[], list[Row]]) -> list[Row]:
-        known, lines = self._parts.get(name, (None, None))
-        if lines is None or known != depends_on:
-            lines = [self._fitted(line) for line in write()]
-            self._parts[name] = depends_on, lines
         return lines
 
     def _wrapped(self, text: str, tone: str, hanging: int = 0) -> list[Row]:
@@ -341,7 +332,8 @@ class RunPage:
         for layer in layers:
             row = [(f"{layer:>2} ".ljust(_LAYER), "dim")]
             for column in columns:
-                row += column.cells.get(layer, [column.blank])
+                blank = " " * len(column.heading)
+                row += column.cells.get(layer, [(blank, "")])
             lines.append(row)
         lines.append([])
         return lines
@@ -360,8 +352,7 @@ class RunPage:
                 continue
             texts = enumerate(map(written, values))
             cells: dict[str, Row] = {str(at): [(text.rjust(_COLUMN), "text")] for at, text in texts}
-            blank = (" " * _COLUMN, "text")
-            yield LayerColumn(name.rjust(_COLUMN), cells, blank)
+            yield LayerColumn(name.rjust(_COLUMN), cells)
 
     def _growth_column(self) -> LayerColumn:
         """The growth of the block below each layer, with a mark at the largest one."""
@@ -378,7 +369,7 @@ class RunPage:
                 text += f" {mark}"
             tone = "text" if growth <= limit else over
             cells[str(block + 1)] = [(text.ljust(_GROWTH), tone)]
-        return LayerColumn("growth".ljust(_GROWTH), cells, (" " * _GROWTH, "bad"))
+        return LayerColumn("growth".ljust(_GROWTH), cells)
 
     def _facts(self) -> list[Row]:
         """Names and wrapped values."""
@@ -422,7 +413,7 @@ def _norm_column(name: str, norms: Mapping[str, float]) -> LayerColumn:
     for layer, norm in norms.items():
         tone = "text" if math.isfinite(norm) else "bad"
         cells[layer] = [(short(norm).ljust(_NUMBER), tone)]
-    return LayerColumn(name.ljust(_NUMBER), cells, (" " * _NUMBER, ""))
+    return LayerColumn(name.ljust(_NUMBER), cells)
 
 
 def _deep_gamma(report: DiagnosticReport) -> str:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from fa_core.report.baseline import GIVE_ONE
 from fa_core.report.beside import floor_text
-from fa_core.report.diagnostic_record import DiagnosticRecord, record_of
+from fa_core.report.diagnostic_record import DiagnosticRecord, records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import BOUND, DIAGNOSTICS, NOT_MEASURED, PROXY
 from fa_core.report.notes import basis_text
@@ -40,13 +40,15 @@ class TableLine(NamedTuple):
     Attributes:
         letter: of the diagnostic.
         name: of its number.
-        number: as text; ``""`` without one.
+        value: the number; None without one.
+        number: as text.
         interval: as text; ``""`` without one.
         says: in place of the cells, why there is no number.
     """
 
     letter: str
     name: str
+    value: float | None = None
     number: str = ""
     interval: str = ""
     says: str = ""
@@ -69,9 +71,8 @@ class DiagnosticTable:
         self._width = width
         self._glyphs = glyphs
         self._peak = peak_block(report.residual_norms)
-        self._values = {letter: JUDGED[letter].of(report) for letter in DIAGNOSTICS}
-        self._records = {letter: record_of(report, letter) for letter in DIAGNOSTICS}
-        self._lines = list(map(self._line, self._records.values()))
+        self._records = records_of(report)
+        self._lines = list(map(self._line, self._records))
         self._widest: Sequence[int] = ()
         self._names = 0
         self.columns: Sequence[int] = ()
@@ -91,7 +92,8 @@ class DiagnosticTable:
     def remarks(self) -> Iterator[tuple[str, str]]:
         """What has no room in the table, as texts with tones."""
         report = self._report
-        for letter, record in self._records.items():
+        for record, line in zip(self._records, self._lines, strict=True):
+            letter = record.letter
             if letter == "b" and (cause := floor_text(report)):
                 yield f"cause of b: {cause}", "note"
             basis = basis_text(report, letter)
@@ -100,19 +102,18 @@ class DiagnosticTable:
                 more.insert(0, _BASES.get(basis, basis))
             if letter == "a" and self._peak is not None:
                 more.insert(0, f"most in block {self._peak}→{self._peak + 1}")
-            line = self._lines["abcd".index(letter)]
             taken = 4 + self._names + len(_GAP) + width_of(self._glyphs.say(line.says))
             if line.says and taken > self._width:
                 more.append(_reason(record))
-            interval = self._interval(letter)
-            if interval and len(self.columns) < len(_HEADINGS):
-                more.append(f"95 % interval {interval}")
+            if line.interval and len(self.columns) < len(_HEADINGS):
+                more.append(f"95 % interval {line.interval}")
             if more:
                 yield f"{letter}: {'; '.join(more)}", "dim"
 
     def _line(self, record: DiagnosticRecord) -> TableLine:
         letter = record.letter
-        quantity, value = JUDGED[letter], self._values[letter]
+        quantity = JUDGED[letter]
+        value = quantity.of(self._report)
         if record.reason or value is None:
             reason = _reason(record)
             if record.state == NOT_MEASURED:
@@ -120,23 +121,18 @@ class DiagnosticTable:
             return TableLine(letter, quantity.words, says=reason)
         mark = mark_before(quantity, self._report)
         number = f"{mark}{quantity.text(value)}{quantity.suffix}"
-        return TableLine(letter, quantity.words, number, self._interval(letter))
+        interval = " to ".join(map(quantity.text, self._report.interval(letter) or ()))
+        return TableLine(letter, quantity.words, value, number, interval)
 
     def _cells(self, line: TableLine, thresholds: DiagnosticThresholds) -> Sequence[str]:
         """Number, threshold, distance from it and interval; nothing without a number."""
-        value = self._values[line.letter]
-        if not line.number or value is None:
+        if line.value is None:
             return ()
         one = DIAGNOSTICS[line.letter]
         limit = one.limit(thresholds)
         rule = f"{one.sign} {brief(limit)}{one.quantity.suffix}"
-        distance = one.how_far(value, limit, fires=line.letter in self._report.flags)
+        distance = one.how_far(line.value, limit, fires=line.letter in self._report.flags)
         return [self._glyphs.say(cell) for cell in (line.number, rule, distance, line.interval)]
-
-    def _interval(self, letter: str) -> str:
-        """The interval of the number; ``""`` without one."""
-        ends = self._report.interval(letter)
-        return " to ".join(map(JUDGED[letter].text, ends or ()))
 
     def _fit(self, cells: Sequence[Sequence[str]]) -> None:
         """Find the layout with the most words that fits."""

@@ -32,7 +32,6 @@ from fa_tui.widgets.run_cells import (
     verdict_row,
 )
 
-_COUNT_TITLE = "walk-back"
 _VERDICT = 5
 """Cells of a verdict."""
 _LONGEST_NAMES = 44
@@ -87,15 +86,10 @@ class Matrix(RunsView):
     def __init__(self, session: Session, quantity: Quantity | None) -> None:
         super().__init__(session, id="matrix")
         self._grid: Grid = build_grid(())
-        self._gap = 0
         self.quantity = quantity
         self._number = QUANTITIES[0]
         if quantity in QUANTITIES:
             self._number = quantity
-        self._column_looks: dict[int, Look] = {}
-        self._labels: dict[int, str] = {}
-        self._longest = 0
-        self._name_width = self._count_width = 0
         self.lay_out()
 
     def lay_out(self) -> None:
@@ -105,15 +99,16 @@ class Matrix(RunsView):
         lines = self._grid.lines
         self._looks = SeedLooks(self.session.rows, self._glyphs)
         say = self._glyphs.say
-        named = [(number, line) for number, line in enumerate(lines) if not line.is_heading]
-        self._labels = {number: say(line.label) for number, line in named}
-        self._longest = widest(self._labels.values())
+        self._labels = [say(line.label) for line in lines if not line.is_heading]
         fullest = max((len(line.runs()) for line in lines), default=0)
         self._title_width = widest(map(say, self._grid.columns))
-        self._mark_seeds()
+        self._column_looks = dict[int, Look]()
+        for row, (_, column) in self._grid.places.items():
+            if look := self._looks.of(self.session.rows[row]):
+                self._column_looks[column] = look
         if self._column_looks:
             self._title_width += len("○ ")
-        self._count_width = max(len(_COUNT_TITLE), len(f"{fullest}/{fullest} {MIXED}")) + 2
+        self._count_width = max(len(WALKS_BACK), len(f"{fullest}/{fullest} {MIXED}")) + 2
         self.bars = NormBars(self.session, self._glyphs, self._looks)
         self._fit()
         if kept is not None:
@@ -124,24 +119,17 @@ class Matrix(RunsView):
         # scrollbars come and go with the lines, and change what is on screen
         self.call_after_refresh(self.scroll_to_cursor)
 
-    def _mark_seeds(self) -> None:
-        """Find the looks of the columns' seeds."""
-        self._column_looks = {}
-        for column in range(len(self._grid.columns)):
-            first = next(line.cells[column] for line in self._grid.lines if column in line.cells)
-            look = self._looks.of(self.session.rows[first])
-            if look is not None:
-                self._column_looks[column] = look
-
     def _fit(self) -> None:
         """Set the widths: gaps shrink first, then names, before columns scroll."""
         count = len(self._grid.columns)
+        # with a blank on either side
+        names = max(_LEAST_NAMES, min(widest(self._labels), _LONGEST_NAMES) + 2)
         title = min(self._title_width, _LONGEST_TITLE)
         cell = max(self._widest_cell, title)
         room = self._room - self._count_width - count * cell
         for gap in (4, 3, 2):
             self._gap = gap
-            if self._whole_names + count * gap <= room:
+            if names + count * gap <= room:
                 break
         columns = [cell + self._gap] * count
         if columns:
@@ -149,16 +137,11 @@ class Matrix(RunsView):
             columns[-1] = cell + 1
         # names are shortened for all columns
         self._name_width, _ = fitted(
-            self._whole_names, [self._count_width, *columns], self._room, least=_SHORTEST_NAMES
+            names, [self._count_width, *columns], self._room, least=_SHORTEST_NAMES
         )
         room = self._name_width - 2
-        self._cut = told_apart(self._labels.values(), room, self._glyphs.ellipsis)
+        self._cut = told_apart(self._labels, room, self._glyphs.ellipsis)
         self.set_widths(self._name_width + self._count_width, columns)
-
-    @property
-    def _whole_names(self) -> int:
-        """The width of whole names, with a blank on either side."""
-        return max(_LEAST_NAMES, min(self._longest, _LONGEST_NAMES) + 2)
 
     @property
     def _room(self) -> int:
@@ -222,13 +205,14 @@ class Matrix(RunsView):
         """
         if line is None:
             return self._header()
-        count = count_text(self._grid.lines[line], self.session)
+        entry = self._grid.lines[line]
+        count = count_text(entry, self.session)
         tone = "bad"
         if count.endswith(MIXED) or "~" in count:
             tone = "warn"
         elif count.startswith(("0/", "-", CONTROL)):
             tone = "dim"
-        name = padded(f" {self._cut[self._labels[line]]}", self._name_width)
+        name = padded(f" {self._cut[self._glyphs.say(entry.label)]}", self._name_width)
         return [(name, "text"), (count.ljust(self._count_width), tone)]
 
     def _clipped(self, text: str, width: int) -> str:

@@ -178,20 +178,6 @@ class RunsView(LineTable):
         return "no runs here yet: they appear by themselves; o opens another folder"
 
 
-def norm_legend(bars: NormBars, glyphs: Glyphs) -> Row:
-    """What the bars of ‖h‖ and ‖g‖ mean: their scales, the same for all runs."""
-    spans = []
-    for name, scale in zip(("‖h‖", "‖g‖"), bars.scales, strict=True):
-        span = "not measured"
-        if scale is not None:
-            span = f"{scale.tick(scale.lo, glyphs)}…{scale.tick(scale.hi, glyphs)}"
-        spans.append(f"{name} {span}")
-    about = f"{glyphs.bars[0]} to {glyphs.bars[-1]} log, for all runs alike; a bar per layer"
-    if bars.cells == MOST_BARS:
-        about += " or for the largest of several"
-    return [("  ".join(spans), "strong"), (f"   {about}", "dim")]
-
-
 class NormBars:
     """Bars of ‖h‖ and ‖g‖ in cells, on one scale each for all runs in scope.
 
@@ -224,3 +210,17 @@ class NormBars:
         look = self._looks.of(run)
         bars = norm_bars(run.report, self.scales, self._glyphs, self.cells)
         return [(verdict[:1], tone), (" ".join(bars), "bar" if look is None else look.style)]
+
+    def legend(self) -> Row:
+        """What the bars mean: their scales, the same for all runs."""
+        glyphs = self._glyphs
+        spans = []
+        for name, scale in zip(("‖h‖", "‖g‖"), self.scales, strict=True):
+            span = "not measured"
+            if scale is not None:
+                span = f"{scale.tick(scale.lo, glyphs)}…{scale.tick(scale.hi, glyphs)}"
+            spans.append(f"{name} {span}")
+        about = f"{glyphs.bars[0]} to {glyphs.bars[-1]} log, for all runs alike; a bar per layer"
+        if self.cells == MOST_BARS:
+            about += " or for the largest of several"
+        return [("  ".join(spans), "strong"), (f"   {about}", "dim")]

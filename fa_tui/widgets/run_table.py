@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from itertools import accumulate, product
@@ -57,7 +56,6 @@ class RunTable(RunsView):
 
     def __init__(self, session: Session, *, order: str) -> None:
         super().__init__(session, id="table")
-        self._read: Sequence[int] = ()
         self._shown: Sequence[int] = ()
         self.order = order
         self._columns: list[Column] = []
@@ -70,8 +68,7 @@ class RunTable(RunsView):
         """Show the runs in scope in the current order. The cursor stays on its run."""
         session = self.session
         kept = self.row
-        self._read = session.in_scope
-        self._shown = self._ordered()
+        self._shown = ordered(session, session.in_scope, self.order)
         # the verdict is frozen, left of the columns
         self.looks = SeedLooks(session.rows, self._glyphs)
         self._columns = [column for column in columns_of(session.runs) if column.name != "verdict"]
@@ -102,11 +99,6 @@ class RunTable(RunsView):
     def on_resize(self) -> None:
         self._fit()
         super().on_resize()
-
-    def _ordered(self) -> Sequence[int]:
-        if self.order:
-            return array("q", ordered(self.session, self._read, self.order))
-        return self._read
 
     @property
     def row(self) -> int | None:
@@ -207,7 +199,7 @@ class RunTable(RunsView):
     def _turn(self, name: str) -> None:
         following = {name: f"-{name}", f"-{name}": ""}
         self.order = following.get(self.order, name)
-        self._shown = self._ordered()
+        self._shown = ordered(self.session, self.session.in_scope, self.order)
         self.refresh()
         self.move_to(0)
         self.scroll_to_cursor()

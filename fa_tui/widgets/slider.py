@@ -218,22 +218,18 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
         label_width, cells, value_width = widths(width)
-        marks = self._draw_runs(cells)
         label = self._draw_label(label_width)
         value = self._draw_value(value_width)
         if height < 2:
-            return [[*label, *self._draw_track(self._as_ticks(marks)), *value]]
+            ticks = self._draw_runs(cells, self._glyphs.tick)
+            return [[*label, *self._draw_track(ticks), *value]]
+        marks = self._draw_runs(cells, self._glyphs.bars)
         tones = self._tones(self._track.scale.cell(self.value, cells), cells)
         runs = [
             (mark, tone) if mark else (" ", "") for mark, tone in zip(marks, tones, strict=True)
         ]
         scale = self._draw_scale(label_width, cells, value_width)
         return [[*label, *joined(runs), *value], scale]
-
-    def _as_ticks(self, marks: Sequence[str]) -> list[str]:
-        """The runs' marks on a track of one row."""
-        bars = dict.fromkeys(self._glyphs.bars, self._glyphs.tick)
-        return [bars.get(mark, mark) for mark in marks]
 
     def _draw_scale(self, label_width: int, cells: int, value_width: int) -> Row:
         """The row of the track: the default, the track, and the plateau."""
@@ -341,15 +337,15 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
             below, above = above, below
         return [below] * knob + ["strong"] + [above] * (cells - knob - 1)
 
-    def _draw_runs(self, cells: int) -> list[str]:
-        """Marks of the runs per cell; the ends also stand for runs beyond the track and non-finite
-        values, which always fire."""
+    def _draw_runs(self, cells: int, bars: str) -> list[str]:
+        """Marks of the runs per cell, the higher of `bars` for many; the ends also stand for runs
+        beyond the track and non-finite values, which always fire."""
         glyphs = self._glyphs
         marks = [""] * cells
         counts, below, above = rug(self._ticks, self._track.scale, cells)
         for cell, count in counts.items():
             level = 1 + round(2 * math.log2(count))
-            marks[cell] = glyphs.bars[min(len(glyphs.bars) - 1, level)]
+            marks[cell] = bars[min(len(bars) - 1, level)]
         if below:
             marks[0] = glyphs.off_left
         if above:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC
 from collections.abc import Mapping, Sequence
 from inspect import signature
 from typing import ClassVar
@@ -17,7 +16,7 @@ Shapes = Mapping[str, Sequence[int]]
 """Tensor name → shape."""
 
 
-class StreamNet(nn.Module, ABC):
+class StreamNet(nn.Module):
     """A network with an explicit stream h_0..h_L.
 
         h_0 = embed(x),   h_{l+1} = h_l + f_l(h_l),   logits = head(out_ln(read(h_L)))

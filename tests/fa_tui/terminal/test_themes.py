@@ -138,9 +138,9 @@ def test_the_16_colours_of_text_read_on_a_light_and_on_a_dark_terminal(palette, 
 
 
 def test_no_curve_of_the_16_colours_is_lost_on_a_light_terminal():
-    methods = {value for name, value in ANSI.variables.items() if name.startswith("method-")}
-    assert methods and not any("yellow" in value or "white" in value for value in methods)
-    assert not any("cyan" in value or "green" in value for value in methods)
+    curves = {value for name, value in ANSI.variables.items() if name.startswith("curve-")}
+    assert curves and not any("yellow" in value or "white" in value for value in curves)
+    assert not any("cyan" in value or "green" in value for value in curves)
 
 
 def test_verdicts_differ_in_the_16_colours():
