@@ -16,6 +16,7 @@ from fa_core.formats.table import AuditTable, Bits, Floats, Mask, having
 from fa_core.report.diagnostics import CONTROL, LETTERS, common_judgement
 from fa_core.report.gamma import CREDIT
 from fa_core.report.numbers import listed
+from fa_core.report.provenance import BASELINE_RULE
 from fa_core.report.quantities import named
 from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 
@@ -205,6 +206,10 @@ def stat_of(values: Floats, geometric: bool, marked: Mask | bool = False) -> Sta
 
 def _notes(runs: AuditTable) -> tuple[str, ...]:
     notes = list(filter(None, [uneven_layers(runs)]))
+    known = (row.report.provenance for row in runs.rows())
+    rules = {str(facts[BASELINE_RULE]) for facts in known if BASELINE_RULE in facts}
+    if rules:
+        notes.append(f"(d) over frozen blocks trained by {listed(sorted(rules))}")
     counts = Counter(runs.seed)
     counts.pop(None, None)
     repeated = sorted(seed for seed, count in counts.items() if count > 1)

@@ -20,6 +20,7 @@ from fa_core.formats.table import AuditTable
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.gamma import CREDIT, credit_numbers
 from fa_core.report.numbers import or_none
+from fa_core.report.provenance import BASELINE_RULE
 from fa_core.report.quantities import named
 from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 from fa_core.sanitize import in_json, one_line
@@ -93,7 +94,8 @@ def known_ending(path: Path, known: Sequence[str]) -> str:
 def record(row: AuditRow, report: DiagnosticReport) -> Json:
     """A run as a flat dict; None if not measured. The names of `CREDIT` are its credit.
 
-    ``frozen_baseline_acc`` is the recorded baseline, ``assumed_baseline_acc`` an assumed one; (d)
+    ``frozen_baseline_acc`` is the recorded baseline, ``baseline_rule`` the rule that trained its
+    frozen blocks where it is another than the run's, ``assumed_baseline_acc`` an assumed one; (d)
     by the latter is in ``flags`` if it fires, but not in ``coverage``. ``evidence`` lists inexact
     numbers, as ``a=bound b=proxy d=assumed``. A number's name with ``_low`` and ``_high`` is its
     95 % interval; ``undecided`` lists the letters that neither fire nor pass.
@@ -104,6 +106,7 @@ def record(row: AuditRow, report: DiagnosticReport) -> Json:
         "residual_norms": list(report.residual_norms),
         "bp_grad_norms": list(report.bp_grad_norms),
         "assumed_baseline_acc": report.assumed_baseline_acc,
+        "baseline_rule": report.provenance.get(BASELINE_RULE),
         "evidence": " ".join(inexact) or None,
     }
     intervals = report.judged_intervals
