@@ -188,7 +188,7 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
 
     Attributes:
         read: all runs as recorded, in reading order.
-        frozen: the frozen runs that judge them (`at_hand`); None: they are judged already.
+        frozen: the frozen runs that judge those without a baseline (`at_hand`).
         thresholds: judge the runs.
         baseline: assumed frozen-baseline accuracies.
         log: what logs do not say.
@@ -207,7 +207,7 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
     """
 
     read: Sequence[AuditRow] = ()
-    frozen: Sequence[AuditRow] | None = None
+    frozen: Sequence[AuditRow] = []
     thresholds: DiagnosticThresholds = DiagnosticThresholds()
     baseline: FrozenBaseline = FrozenBaseline()
     log: Log | None = None
@@ -241,9 +241,7 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
     @cached_property
     def runs(self) -> Runs:
         """All runs with the given baselines and facts."""
-        rows = self.read
-        if self.frozen is not None:
-            rows = with_measured_baselines(rows, self.frozen)
+        rows = with_measured_baselines(self.read, self.frozen)
         if self.baseline:
             rows = [row.judged_by(self.baseline) for row in rows]
         if self.log:

@@ -276,7 +276,7 @@ def _with_baselines(
     frozen = [*rows]
     for row in at_hand(rows):
         if place_of(row) not in known:
-            why = row.report.changed or row.touched or _UNVERIFIED
+            why = row.report.changed or _UNVERIFIED
             frozen.append(replace(row, report=replace(row.report, changed=why)))
     judged = with_measured_baselines(rows, frozen)
     for (row, measured), other in zip(found, judged, strict=True):

@@ -205,6 +205,8 @@ def test_on_the_same_samples_the_margin_has_the_interval_of_paired_differences()
     assert found.margin_pp == pytest.approx(100 * 6 / 360)
     assert found.intervals["margin_pp"] == paired_margin(packed(right), packed(baseline))
     assert "margin_pp" not in found.with_frozen_baseline(0.5).intervals
+    alone = replace(frozen("bp", 303 / 360), source="accuracy alone", checkpoint="accuracy alone")
+    assert judged(ours, alone, theirs).intervals == found.intervals
 
 
 def test_nothing_is_taken_for_a_run_whose_network_or_seed_is_not_known():
