@@ -363,12 +363,12 @@ def _verdicts(recorded: DiagnosticReport, measured: DiagnosticReport) -> Iterato
     """The first of three verdicts that is not the recorded one: of the measured numbers, of the
     recorded numbers, and by the protocol's thresholds. Before it (d), unchecked, where a frozen run
     at hand fits and judges none."""
-    margin, unfit = recorded.margin_pp, measured.unmeasured.get("d", "")
+    unfit = measured.unmeasured.get("d", "")
     if unfit.startswith(OF_FROZEN):
         yield Difference(
             kind=UNCHECKED,
             name="margin_pp",
-            recorded=margin,
+            recorded=recorded.margin_pp,
             measured=None,
             decides=False,
             why=unfit,

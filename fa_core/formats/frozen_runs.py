@@ -120,17 +120,17 @@ def _frozen_in(folder: Path) -> Iterator[AuditRow]:
     these cannot be read; as their manifests say, with the numbers of their audits. One whose audit
     or manifest cannot be read judges none; of the latter no more is known."""
     for run in sorted({file.parent for of in (MANIFEST, AUDIT) for file in folder.glob(f"*/{of}")}):
-        name, audit = run.name, run / AUDIT
-        named = row_named(name, name)
+        place, audit = str(run), run / AUDIT
+        named = row_named(run.name, place)
         try:
-            row = row_of_manifest(read_manifest(run), name)
+            row = row_of_manifest(read_manifest(run), place)
         except (ValueError, FaError):
             row = replace(named, report=_UNREADABLE)
         called = (named.method, row.method)
         if exists(audit) and (row.report.changed or FROZEN in called):
             row = replace(row, report=_audited(row.report, audit))
         if FROZEN in (*called, control_of(row.report.method_name)[0]):
-            yield replace(row, method=FROZEN, source=str(run), checkpoint=str(run))
+            yield replace(row, method=FROZEN, checkpoint=place)
 
 
 def _audited(known: DiagnosticReport, audit: Path) -> DiagnosticReport:
