@@ -37,7 +37,7 @@ from fa_tui.follow import Following, Reading, news_of
 from fa_tui.jobs.control import JobControl
 from fa_tui.jobs.measuring import Setup
 from fa_tui.later import after
-from fa_tui.session import History, Session, merged, with_rows, with_work
+from fa_tui.session import History, News, Session, merged, with_rows, with_work
 from fa_tui.settings import NOTHING_SET, Loaded, keep_theme
 from fa_tui.terminal.abilities import Terminal, detect, forget_empty_no_color
 from fa_tui.terminal.keys import DIALOGS, KeyQueue
@@ -369,8 +369,11 @@ class ExplorerApp(App[int]):
 
     def folders_changed(self, readings: Sequence[Reading]) -> None:
         """Show the new contents of places."""
+        self.changed(*merged(self.session, readings))
+
+    def changed(self, now: Session, news: News) -> None:
+        """Show a later snapshot, and say what is new in it."""
         before = self.session
-        now, news = merged(before, readings)
         self.show(now)
         text = news_of(before, now, news)
         if text:

@@ -11,16 +11,15 @@ import asyncio
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
-from msgspec.structs import replace
 
 from fa_core.files.opening import real_path
 from fa_core.formats import Trace, scan_again
-from fa_core.formats.frozen_runs import with_baselines
+from fa_core.formats.frozen_runs import at_hand
 from fa_core.formats.log_columns import Given
 from fa_core.formats.rows import AuditRow, Identity, Problem
 from fa_core.formats.run_folder import RunProgress, look_at, sniff
@@ -142,9 +141,6 @@ class Folders:
                 del self._stamps[place]
                 readings.append(Reading(place, gone=True))
         self._since = None
-        # together: the frozen runs of a folder are read once
-        rows = iter(with_baselines([row for each in readings for row in each.rows]))
-        readings = [replace(each, rows=[*islice(rows, len(each.rows))]) for each in readings]
         return readings, work
 
     def _places(self) -> Iterator[str]:
@@ -246,12 +242,24 @@ class Following:
                     columns=session.log.given if session.log else None,
                 )
             readings, work = await asyncio.to_thread(self._folders.look)
-            self._took = time.monotonic() - began
             if readings and app.is_running:
                 app.folders_changed(readings)
             if work and app.is_running:
                 app.work_changed(work)
-            return bool(readings)
+            judged = await self.judge()
+            self._took = time.monotonic() - began
+            return judged or bool(readings)
+
+    async def judge(self) -> bool:
+        """Judge the runs by the frozen runs that are at hand now; whether these are others."""
+        before = self._app.session
+        there = [row for place, row in enumerate(before.read) if place not in before.gone]
+        frozen = await asyncio.to_thread(at_hand, there)
+        if frozen == before.frozen or not self._app.is_running:
+            return False
+        now = self._app.session.but(frozen=frozen, since=None)
+        self._app.changed(now, News([], [*range(len(before))], [], []))
+        return True
 
     async def run(self) -> None:
         """Look whenever the system reports a change, and now and then."""

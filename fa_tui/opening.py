@@ -83,7 +83,8 @@ def open_explorer(
         return again.traces
 
     session = Session(
-        found.rows,
+        found.recorded,
+        found.frozen,
         thresholds=msgspec.structs.replace(loaded.settings.thresholds, **given),
         baseline=baseline,
         log=log,

@@ -187,7 +187,8 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
     it, on first use.
 
     Attributes:
-        read: all runs as read, in reading order.
+        read: all runs as recorded, in reading order.
+        frozen: the frozen runs that judge those without a baseline (`at_hand`).
         thresholds: judge the runs.
         baseline: assumed frozen-baseline accuracies.
         log: what logs do not say.
@@ -206,6 +207,7 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
     """
 
     read: Sequence[AuditRow] = ()
+    frozen: Sequence[AuditRow] = []
     thresholds: DiagnosticThresholds = DiagnosticThresholds()
     baseline: FrozenBaseline = FrozenBaseline()
     log: Log | None = None
@@ -227,7 +229,7 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
         }
         later = replace(self, **changes)
         shared = vars(later)
-        if changes.keys().isdisjoint(("read", "baseline", "log")):
+        if changes.keys().isdisjoint(("read", "frozen", "baseline", "log")):
             shared["runs"] = self.runs
             if "thresholds" not in changes:
                 shared["_judged"] = self._judged
@@ -239,7 +241,7 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
     @cached_property
     def runs(self) -> Runs:
         """All runs with the given baselines and facts."""
-        rows: Sequence[AuditRow] = with_measured_baselines(self.read)
+        rows = with_measured_baselines(self.read, self.frozen)
         if self.baseline:
             rows = [row.judged_by(self.baseline) for row in rows]
         if self.log:

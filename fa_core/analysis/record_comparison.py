@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from fa_core.files.decode import Json, table_beside
+from fa_core.report.baseline import OF_FROZEN
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.intervals import unlike
 from fa_core.report.numbers import brief, count_text, is_number
@@ -360,7 +361,18 @@ def _judged(name: str, was: object, now: object, rule: Rule, relative: float) ->
 
 def _verdicts(recorded: DiagnosticReport, measured: DiagnosticReport) -> Iterator[Difference]:
     """The first of three verdicts that is not the recorded one: of the measured numbers, of the
-    recorded numbers, and by the protocol's thresholds."""
+    recorded numbers, and by the protocol's thresholds. Before it (d), unchecked, where a frozen run
+    at hand fits and judges none."""
+    unfit = measured.unmeasured.get("d", "")
+    if unfit.startswith(OF_FROZEN):
+        yield Difference(
+            kind=UNCHECKED,
+            name="margin_pp",
+            recorded=recorded.margin_pp,
+            measured=None,
+            decides=False,
+            why=unfit,
+        )
     was = recorded.recorded_verdict
     if was is None:
         yield Difference(kind=LACKING, name="verdict", recorded=None, measured=recorded.verdict)

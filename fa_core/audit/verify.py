@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from itertools import chain, groupby
-from operator import attrgetter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -21,20 +19,18 @@ from fa_core.formats import scan
 from fa_core.formats.audit_table import stored_report, summary_row
 from fa_core.formats.checkpoint_file import run_of
 from fa_core.formats.frozen_runs import (
-    folders_beside,
-    with_baselines,
+    at_hand,
+    judges_of,
+    place_of,
     with_measured_baselines,
 )
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.option_values import DATA_SETS, is_callable_name
-from fa_core.report.baseline import OF_FROZEN
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.gamma import null_draws
 from fa_core.report.manifest import is_run, read_manifest
-from fa_core.report.method_style import FROZEN
 from fa_core.report.names import control_of
 from fa_core.report.numbers import count_text
-from fa_core.report.provenance import BASELINE_FROM
 
 DRAWS_AT_MOST = 200
 """Draws of a recorded null that are repeated; a limit, so that no file decides the run time."""
@@ -50,7 +46,7 @@ CODE = {
 
 NO_CHECKPOINT = "no checkpoint; only what this project measured can be verified"
 
-ACCURACY_ALONE = "of this frozen run the accuracy alone is known; `fa-tui audit` measures it"
+_UNVERIFIED = "its accuracy is not measured again"
 
 _AS_RECORDED = MeasureOptions()
 
@@ -118,13 +114,7 @@ def verify(
     records = [row for row in records if row.checkpoint is not None]
     if not records:
         raise UnreadableInput(skipped[0].message)
-    beside, unfit = frozen_beside(records)
-    skipped += unfit
-    for row in beside:
-        if says_nothing(row.report):
-            skipped.append(Problem(row.source, f"{row.source}: {ACCURACY_ALONE}"))
-        else:
-            records.append(row)
+    records += frozen_beside(records)
     how.check()
     jobs: list[tuple[AuditRow, Job]] = []
     failures: list[Problem] = []
@@ -159,27 +149,19 @@ def says_nothing(report: DiagnosticReport) -> bool:
 _NO_NUMBERS = ("method_name", "seed", "axes", "notes", "thresholds", "unmeasured", "provenance")
 
 
-def frozen_beside(rows: Iterable[AuditRow]) -> tuple[list[AuditRow], list[Problem]]:
-    """The frozen runs that judge recorded runs and are not among them, found as `audit` does, as
-    recorded: (d) is checked where they are measured again; and runs of which the frozen run judges
-    none as it is, with the reason. A baseline given by hand is judged by none."""
-    own = {real_path(row.checkpoint or "") for row in rows}
+def frozen_beside(rows: Sequence[AuditRow]) -> list[AuditRow]:
+    """The records of the frozen runs beside recorded runs that fit these by the rule that judges
+    them, and are not among them: (d) is checked where all of them are measured again. A baseline
+    given by hand is judged by none."""
     bare = [
         replace(row, report=replace(row.report, frozen_baseline_acc=None))
         for row in rows
         if "d" not in row.report.kinds
     ]
-    found: set[Path] = set()
-    unfit = []
-    for row in with_baselines(bare):
-        why = row.report.unmeasured.get("d", "")
-        if why.startswith(OF_FROZEN):
-            unfit.append(Problem(row.source, f"{_place_of(row)}: {why}"))
-        else:
-            name = Path(str(row.report.provenance.get(BASELINE_FROM))).name
-            found |= {folder / name for folder in folders_beside(row)}
-    places = [place for place in sorted(found - own) if is_run(place)]
-    return scan(places, as_recorded=True).rows, unfit
+    known = set(map(place_of, rows))
+    judges = [row for row in judges_of(bare, at_hand(bare)) if place_of(row) not in known]
+    found = scan([row.source for row in judges if is_run(Path(row.source))], as_recorded=True).rows
+    return [row for row in found if not says_nothing(row.report)]
 
 
 def find_checkpoint(row: AuditRow) -> Path:
@@ -275,25 +257,21 @@ def verifications(pairs: Iterable[tuple[AuditRow, DiagnosticReport]]) -> list[Ve
 def _with_baselines(
     pairs: Iterable[tuple[AuditRow, DiagnosticReport]],
 ) -> Iterator[tuple[AuditRow, DiagnosticReport]]:
-    """(d)'s baseline from its original source: frozen runs of the same file, or sibling run
-    folders; only of those measured here, since an accuracy in a file proves nothing."""
+    """The pairs with (d) by the frozen runs that were measured here, since an accuracy in a file
+    proves nothing: those at hand that were not judge none."""
     found = list(pairs)
     # a measurement is called as its job, by the record's key
     rows = [
         replace(row, report=replace(measured, method_name=row.report.method_name))
         for row, measured in found
     ]
-    frozen = [row for row in rows if row.method == FROZEN]
-    judged: list[AuditRow] = []
-    for source, of_file in groupby(rows, attrgetter("source")):
-        own = list(of_file)
-        folders = {*chain.from_iterable(map(folders_beside, own))}
-        beside = [
-            row
-            for row in frozen
-            if row.source != source and folders.intersection(folders_beside(row))
-        ]
-        judged += with_measured_baselines(own, beside)
+    known = set(map(place_of, rows))
+    frozen = [*rows]
+    for row in at_hand(rows):
+        if place_of(row) not in known:
+            why = row.report.changed or _UNVERIFIED
+            frozen.append(replace(row, report=replace(row.report, changed=why)))
+    judged = with_measured_baselines(rows, frozen)
     for (row, measured), other in zip(found, judged, strict=True):
         # a baseline that was given by hand is judged by none
         yield row, measured if "d" in row.report.kinds else other.report

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -28,17 +27,37 @@ _UNREADABLE = DiagnosticReport(changed="its manifest cannot be read")
 
 
 def with_measured_baselines(
-    rows: Sequence[AuditRow], beside: Iterable[AuditRow] = ()
+    rows: Sequence[AuditRow], frozen: Iterable[AuditRow]
 ) -> Sequence[AuditRow]:
-    """The rows that lack a baseline with that of a frozen run among them (`FrozenRuns.judge`).
+    """The rows that lack a baseline with that of one of the frozen runs (`FrozenRuns.judge`).
 
     Args:
         rows: the rows.
-        beside: further frozen runs.
+        frozen: holds the frozen runs.
     """
-    frozen = FrozenRuns(
-        FrozenRun(
-            row.checkpoint or row.source,
+    runs = FrozenRuns(_frozen_runs(frozen))
+    return [
+        replace(row, report=runs.judge(row.report, _rule(row), _facts(row)))
+        if _lacks_one(row)
+        else row
+        for row in rows
+    ]
+
+
+def judges_of(rows: Iterable[AuditRow], frozen: Sequence[AuditRow]) -> list[AuditRow]:
+    """Those of the frozen runs that fit any of the rows by the rule that judges it."""
+    runs = FrozenRuns(_frozen_runs(frozen))
+    best = [runs.best(_rule(row), _facts(row)) for row in rows]
+    known = {(one.rule, one.fits) for one in best if one}
+    return [row for row in frozen for one in _frozen_runs([row]) if (one.rule, one.fits) in known]
+
+
+def _frozen_runs(rows: Iterable[AuditRow]) -> Iterator[FrozenRun]:
+    for row in rows:
+        if row.method != FROZEN or not (_facts(row) or row.report.changed):
+            continue
+        yield FrozenRun(
+            row.source if _is_itself(row) else f"{row.source}: {row.key}",
             _rule(row) if _facts(row) and row.is_control else UNKNOWN,
             _facts(row),
             row.report.headline_acc or 0.0,
@@ -48,42 +67,45 @@ def with_measured_baselines(
             or _UNSAID * (not row.is_control)
             or _UNMEASURED * (row.report.headline_acc is None),
         )
-        for row in chain(rows, beside)
-        if row.method == FROZEN and (_facts(row) or row.report.changed)
-    )
-    return [
-        replace(row, report=frozen.judge(row.report, _rule(row), _facts(row)))
-        if _lacks_one(row)
-        else row
-        for row in rows
-    ]
 
 
 def with_baselines(rows: Sequence[AuditRow]) -> Sequence[AuditRow]:
-    """The rows that lack a baseline with that of a frozen run among them, or next to their run
-    folder (`folders_beside`). What is read and what is measured is judged alike, whichever run was
-    trained first.
+    """The rows that lack a baseline with that of a frozen run at hand. What is read and what is
+    measured is judged alike, whichever run was trained first."""
+    return with_measured_baselines(rows, at_hand(rows))
 
-    A frozen run judges none if its files changed since its audit, or were touched since and are
-    more than `HASHED` (`marked_changed`).
-    """
+
+def at_hand(rows: Sequence[AuditRow]) -> list[AuditRow]:
+    """The frozen runs that may judge those of the rows that lack a baseline: those among them, and
+    next to their run folders (`folders_beside`); with what of their files changed since, or was
+    touched and is more than `HASHED` (`marked_changed`)."""
     lacking = [row for row in rows if _lacks_one(row)]
     if not lacking:
-        return rows
+        return []
     folders = sorted({each for row in lacking if row.checkpoint for each in folders_beside(row)})
     own = [row for row in rows if row.method == FROZEN]
-    marked = marked_changed([*own, *chain.from_iterable(map(_frozen_in, folders))], HASHED)
-    rows = [next(marked) if row.method == FROZEN else row for row in rows]
-    known = {row.checkpoint for row in own if row.is_control}
-    beside = [replace(row, checkpoint=None) for row in marked if row.checkpoint not in known]
-    return with_measured_baselines(rows, beside)
+    known = {place_of(row) for row in own if row.is_control and row.checkpoint}
+    beside = (row for folder in folders for row in _frozen_in(folder))
+    own += (row for row in beside if place_of(row) not in known)
+    return [*marked_changed(own, HASHED)]
+
+
+def place_of(row: AuditRow) -> Path:
+    """The run folder or file of a row, without links."""
+    path = Path(row.checkpoint or "")
+    return real_path(run_of(path) or path)
+
+
+def _is_itself(row: AuditRow) -> bool:
+    """Whether a row was read from its run, not from a record elsewhere."""
+    return row.checkpoint is not None and real_path(row.source) == place_of(row)
 
 
 def folders_beside(row: AuditRow) -> set[Path]:
     """The folders in which a run or a bare file lies: as its path is given, and where that leads
     to."""
-    given = Path(row.checkpoint or "").absolute()
-    return {real_path((run_of(path) or path).parent) for path in (given, real_path(given))}
+    path = Path(row.source if _is_itself(row) else row.checkpoint or "").absolute()
+    return {real_path((run_of(path) or path).parent), place_of(row).parent}
 
 
 def _lacks_one(row: AuditRow) -> bool:
@@ -95,21 +117,20 @@ def _lacks_one(row: AuditRow) -> bool:
 
 def _frozen_in(folder: Path) -> Iterator[AuditRow]:
     """The runs in a folder that are frozen by their names or manifests, or by their audits where
-    these cannot be read; as their manifests say, with the numbers of their audits. Their sources
-    are their names. One whose audit or manifest cannot be read judges none; of the latter no more
-    is known."""
+    these cannot be read; as their manifests say, with the numbers of their audits. One whose audit
+    or manifest cannot be read judges none; of the latter no more is known."""
     for run in sorted({file.parent for of in (MANIFEST, AUDIT) for file in folder.glob(f"*/{of}")}):
-        name, audit = run.name, run / AUDIT
-        named = row_named(name, name)
+        place, audit = str(run), run / AUDIT
+        named = row_named(run.name, place)
         try:
-            row = row_of_manifest(read_manifest(run), name)
+            row = row_of_manifest(read_manifest(run), place)
         except (ValueError, FaError):
             row = replace(named, report=_UNREADABLE)
         called = (named.method, row.method)
         if exists(audit) and (row.report.changed or FROZEN in called):
             row = replace(row, report=_audited(row.report, audit))
         if FROZEN in (*called, control_of(row.report.method_name)[0]):
-            yield replace(row, method=FROZEN, checkpoint=str(run))
+            yield replace(row, method=FROZEN, checkpoint=place)
 
 
 def _audited(known: DiagnosticReport, audit: Path) -> DiagnosticReport:

@@ -28,7 +28,7 @@ from fa_core.files.opening import (
 )
 from fa_core.formats import checkpoint_file, log_files, run_folder
 from fa_core.formats.checkpoint_file import HASHED, marked_changed, with_places
-from fa_core.formats.frozen_runs import with_baselines
+from fa_core.formats.frozen_runs import at_hand, with_baselines, with_measured_baselines
 from fa_core.formats.json_document import Finding, open_document
 from fa_core.formats.log_columns import Given, is_log, may_be_log, no_known_column
 from fa_core.formats.readers import HEAD, KNOWN, format_of, may_be_known, plugin_readers
@@ -66,12 +66,16 @@ class Scan(msgspec.Struct, frozen=True):
         traces: runs over epochs.
         problems: paths that could not be read, with the reason.
         twins: place in `rows` → the same measurement as other files record it.
+        recorded: the rows with (d) as their files have it.
+        frozen: the frozen runs `at_hand`, which judge the others.
     """
 
     rows: list[AuditRow] = []
     traces: list[Trace] = []
     problems: list[Problem] = []
     twins: dict[int, list[AuditRow]] = {}
+    recorded: Sequence[AuditRow] = ()
+    frozen: Sequence[AuditRow] = ()
 
 
 def scan(
@@ -122,11 +126,15 @@ def scan(
         return found
     # a run folder and an audit made of it hold the same measurement
     same: dict[object, list[AuditRow]] = {}
-    for place, row in enumerate(with_baselines(found.rows)):
-        same.setdefault(_measurement(row) or place, []).append(row)
-    rows = [recorded.pop() for recorded in same.values()]
+    last: dict[object, AuditRow] = {}
+    frozen = at_hand(found.rows)
+    for place, row in enumerate(with_measured_baselines(found.rows, frozen)):
+        name = _measurement(row) or place
+        same.setdefault(name, []).append(row)
+        last[name] = found.rows[place]
+    rows = [records.pop() for records in same.values()]
     twins = {place: others for place, others in enumerate(same.values()) if others}
-    return Scan(rows, found.traces, found.problems, twins)
+    return Scan(rows, found.traces, found.problems, twins, [*last.values()], frozen)
 
 
 def _measurement(row: AuditRow) -> tuple[object, ...]:

@@ -116,7 +116,7 @@ class FrozenRun(msgspec.Struct, frozen=True):
     """A run with frozen blocks and known accuracy.
 
     Attributes:
-        source: its folder or file.
+        source: its folder or file, or the file and the key of its record.
         rule: see `rule_of`; or `UNKNOWN`, of a run that judges none.
         facts: see `facts_of`; empty of a run of which nothing is known, nor the rule.
         acc: its accuracy, a fraction.
@@ -130,6 +130,11 @@ class FrozenRun(msgspec.Struct, frozen=True):
     acc: float
     right: str | None = None
     unfit: str = ""
+
+    @property
+    def fits(self) -> bytes:
+        """Its facts as one value, equal for all runs that have them."""
+        return _ORDERED.encode(self.facts)
 
 
 def facts_of(known: Mapping[str, object], seed: int | None) -> Json:
@@ -169,7 +174,8 @@ _AT_MOST = 16
 
 
 class FrozenRuns:
-    """The available frozen runs.
+    """The frozen runs at hand. Of all that fit a run by one rule the accuracies have to be equal,
+    whatever they are called and whichever record says it; else none of them judges.
 
     Args:
         runs: in order of preference.
@@ -178,36 +184,39 @@ class FrozenRuns:
     def __init__(self, runs: Iterable[FrozenRun]) -> None:
         self._alike: defaultdict[bytes, dict[str, FrozenRun]] = defaultdict(dict)
         self._same_net: defaultdict[tuple[object, object], list[FrozenRun]] = defaultdict(list)
-        for run in sorted(runs, key=lambda run: run.unfit):
-            facts, alike = run.facts, self._alike[_ORDERED.encode(run.facts)]
+        for run in sorted(runs, key=lambda run: (run.unfit, not run.right)):
+            alike = self._alike[run.fits]
             first = alike.setdefault(run.rule, run)
-            differs = run.unfit or run.acc != first.acc
-            # a second record of the same run says nothing against it
-            if differs and run.source != first.source and not first.unfit:
+            if not first.unfit and (run.unfit or run.acc != first.acc):
                 twin = f"and of {first.source}, which fits as well, the accuracies differ"
                 alike[run.rule] = replace(run, unfit=run.unfit or twin)
-            self._same_net[facts.get("seed"), facts.get("arch")].append(run)
+            self._same_net[run.facts.get("seed"), run.facts.get("arch")].append(run)
 
-    def judge(self, report: Facts, rule: str, facts: Mapping[str, object]) -> Facts:
-        """A run's report with its baseline: among matching frozen runs, the one trained by the same
-        rule.
-
-        Else one of another rule is, noted in `BASELINE_RULE`; the others are kept as
-        `OTHER_BASELINES`. One of another recipe, network or data is never used. One that fits and
-        judges none comes before all of other rules; so does one that may fit (`UNKNOWN`). Why (d)
-        was not measured names it; else those that do not fit (its own rule's first), or what was
-        looked for.
+    def best(self, rule: str, facts: Mapping[str, object]) -> FrozenRun | None:
+        """The frozen run that judges a run: of its own rule, else of another one; None if none
+        fits. Where several fit alike, or one of them judges none, it says so (`FrozenRun.unfit`):
+        then none of another rule is taken, either; nor is it where one may fit (`UNKNOWN`).
         """
-        if not facts:
-            return report
         alike = self._alike.get(_ORDERED.encode(facts), {})
-        best = min(
+        return min(
             {**self._alike.get(b"{}", {}), **alike}.values(),
             key=lambda run: (run.rule != rule, run.rule != UNKNOWN, run.unfit),
             default=None,
         )
+
+    def judge(self, report: Facts, rule: str, facts: Mapping[str, object]) -> Facts:
+        """A run's report with its baseline, of the frozen run that judges it (`best`).
+
+        Another rule than its own is noted in `BASELINE_RULE`; the others are kept as
+        `OTHER_BASELINES`. One of another recipe, network or data is never used. Why (d) was not
+        measured names the one that fits and judges none; else those that do not fit (its own
+        rule's first), or what was looked for.
+        """
+        if not facts:
+            return report
+        best = self.best(rule, facts)
         if best and not best.unfit:
-            return _judged_by(best, report, rule, alike)
+            return _judged_by(best, report, rule, self._alike[best.fits])
         same = self._same_net.get((facts["seed"], facts["arch"]), ())
         near = sorted(same, key=lambda run: run.rule != rule)[:_AT_MOST]
         differing = ((run.rule != rule, *_difference(run, facts)) for run in near)

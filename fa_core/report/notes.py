@@ -88,13 +88,14 @@ def basis_text(run: JudgedRun, letter: str) -> str:
         return kind
     rule = run.provenance.get(BASELINE_RULE)
     source = run.provenance.get(BASELINE_FROM)
+    words = []
     if source and "network" in run.provenance and "arch" not in run.provenance:
-        return "baseline that was paired by its file's name"
-    if rule:
-        return f"baseline {baseline_text(run)} of frozen blocks trained by {rule}"
+        words.append("baseline that was paired by its file's name")
+    elif rule:
+        words.append(f"baseline {baseline_text(run)} of frozen blocks trained by {rule}")
     if source and "acc" in run.intervals and "margin_pp" not in run.intervals:
-        return _UNPAIRED
-    return ""
+        words.append(_UNPAIRED)
+    return "; ".join(words)
 
 
 def other_margins_text(run: JudgedRun) -> str:
@@ -216,7 +217,7 @@ def why_inexact(run: JudgedRun, letter: str) -> str:
     """
     if letter not in run.coverage:
         return why_unmeasured(run, letter)
-    unpaired = basis_text(run, letter) == _UNPAIRED
+    unpaired = basis_text(run, letter).endswith(_UNPAIRED)
     return BY.get(run.kinds.get(letter, ""), f"by a {_UNPAIRED}" if unpaired else "")
 
 

@@ -38,6 +38,7 @@ from fa_core.option_values import check_known
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import AUDIT, RESUME, TRACE, Manifest, is_run, read_manifest
 from fa_core.report.method_style import FROZEN
+from fa_core.report.provenance import BASELINE_FROM
 from fa_core.training.plan import Order, Recipe, RunPlan, stopping_letters, there_already
 from fa_core.training.run_files import ResumeState, RunWriter, load_state, save_state
 from fa_core.zoo.data import DataSet, eval_batches
@@ -416,6 +417,8 @@ def audit_run(folder: Path, device: torch.device, samples: Evaluation) -> Diagno
     RunWriter(folder).manifest(manifest)
     now = {"hashes": input_hashes(folder), STAMP: stamp(folder)}
     provenance = {**report.provenance, "checkpoint": folder.name, **now}
+    if BASELINE_FROM in provenance:
+        provenance[BASELINE_FROM] = Path(provenance[BASELINE_FROM]).name  # folders are moved
     report = replace(report, provenance=provenance)
     write_json(folder / AUDIT, printable_drift(report))
     return report

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from fa_core.errors import FaError
 from fa_core.files.opening import real_path
+from fa_core.formats.frozen_runs import judges_of
 from fa_core.report.numbers import listed
-from fa_core.report.provenance import BASELINE_FROM
 from fa_tui.jobs.listing import Listed
 from fa_tui.jobs.measuring import Measured, Measuring, Setup
 from fa_tui.jobs.writing import Writings
@@ -25,6 +24,7 @@ from fa_tui.views.words import disambiguate, run_name, runs_words
 if TYPE_CHECKING:
     from fa_core.analysis.record_comparison import Comparison
     from fa_core.audit.verify import Verification
+    from fa_core.formats.rows import AuditRow
     from fa_tui.app import ExplorerApp
     from fa_tui.settings import MeasureAnswer
     from fa_tui.views.glyphs import Glyphs
@@ -52,6 +52,10 @@ def _state(compared: Comparison) -> str:
     if not compared.agrees:
         return "deviates"
     return "unchecked" if compared.unchecked else "agrees"
+
+
+def _is_audited(row: AuditRow) -> bool:
+    return bool(row.report.coverage) and not row.report.changed
 
 
 class JobControl:
@@ -190,16 +194,13 @@ class JobControl:
         app.say(f"{message} {self.measuring.where()}", "dim")
 
     def _frozen_beside(self, chosen: Sequence[int]) -> list[int]:
-        """The frozen runs that judge audited ones and are not chosen: else (d) is not checked."""
+        """The open frozen runs that judge audited ones (`judges_of`) and are not chosen: else (d)
+        is not checked."""
         session = self._app.session
-        named = {
-            f"{Path(row.checkpoint or '').parent / str(row.report.provenance.get(BASELINE_FROM))}"
-            for row in (session.rows[index] for index in chosen)
-            if row.report.coverage and not row.report.changed
-        }
-        rows = enumerate(session.rows)
-        found = [at for at, row in rows if row.checkpoint in named and at not in chosen]
-        return session.measurable(found)
+        own = [session.rows[index] for index in chosen]
+        judges = judges_of(filter(_is_audited, own), [*filter(_is_audited, session.rows)])
+        found = {session.runs.places[row.source][row.key] for row in judges}
+        return session.measurable(sorted(found.difference(chosen)))
 
     def _why_none(self, indices: Sequence[int]) -> str:
         """Why none of these runs can be measured."""
@@ -258,6 +259,7 @@ class JobControl:
         rows = {measured.index: measured.row for measured in arrived}
         session = with_rows(app.session, rows)
         app.show(session)
+        app.run_worker(app.following.judge())
         for saved in {real_path(measured.saved) for measured in arrived if measured.saved}:
             if not any(saved.is_relative_to(real_path(path)) for path in app.paths):
                 # commands on what is shown read it, too

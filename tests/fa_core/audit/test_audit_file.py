@@ -75,7 +75,7 @@ def test_a_journal_judges_by_its_own_frozen_runs(tmp_path):
         for method, acc in (("frozen", 0.25), ("bp", 0.75))
     ]
     Journal(tmp_path / "out.json", lambda: runs)
-    write_audit_table(tmp_path / "table.json", with_measured_baselines(runs))
+    write_audit_table(tmp_path / "table.json", with_measured_baselines(runs, runs))
     found = [{row.method: row.report.margin_pp for row in scan([tmp_path / name]).rows} for name in
              ("out.json", "table.json")]  # fmt: skip
     assert found[0] == found[1]

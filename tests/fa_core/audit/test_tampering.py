@@ -62,7 +62,7 @@ def is_found(table, path, again):
         found = scan([path], as_recorded=True)
         for row in found.rows:
             recorded_options(row)
-        rows = [*found.rows, *frozen_beside(found.rows)[0]]
+        rows = [*found.rows, *frozen_beside(found.rows)]
         pairs = [(row, again[str(find_checkpoint(row))]) for row in rows]
     except FaError:
         return True

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from msgspec.structs import replace
+from safetensors.torch import save_file
 
 from fa_core.audit.audit import Measuring, audit
 from fa_core.audit.devices import Execution
@@ -22,7 +23,7 @@ from fa_core.report.provenance import BASELINE_FROM, GIVEN
 from fa_core.training.train import audit_run
 from tests.fa_core.rows import row_of
 
-from .runs_for_tests import make_run
+from .runs_for_tests import make_run, small_net
 
 HOW = Measuring(Execution(device="cpu"))
 HERE = Path(__file__).parent
@@ -117,18 +118,19 @@ def test_the_frozen_run_beside_a_run_is_measured_too_else_d_is_not_checked(tmp_p
     assert scan([dfa]).rows[0].report.margin_pp == rows[0].report.margin_pp is not None
     (frozen / AUDIT).write_text("{")
     bare = replace(rows[0], report=replace(rows[0].report, frozen_baseline_acc=None))
-    (said,) = verify([bare], Here()).skipped
-    assert "of the frozen run frozen_s42 its audit cannot be read: mend, measure" in said.message
+    (run,) = verify([bare], Here()).runs
+    said = f"of the frozen run {frozen} its {{}} cannot be read: mend, measure"
+    assert said.format("audit") in "".join(run.comparison.lines())
     facts = {**bare.report.provenance, BASELINE_FROM: GIVEN}
     by_hand = replace(bare, report=replace(rows[0].report, provenance=facts))
-    result = verify([by_hand], Here())
-    assert result.skipped == []
-    assert "frozen_baseline_acc" in result.runs[0].comparison.lines()[0]
+    (run,) = verify([by_hand], Here()).runs
+    assert "frozen_baseline_acc" in run.comparison.lines()[0]
+    assert "of the frozen run" not in "".join(run.comparison.lines())
     manifest = (frozen / MANIFEST).read_text()
     (frozen / MANIFEST).write_text(manifest.replace('"seed": 42', '"seed": "4x"'))
     (frozen / AUDIT).unlink()
-    (said,) = verify([bare], Here()).skipped
-    assert "of the frozen run frozen_s42 its manifest cannot be read: mend, measure" in said.message
+    (run,) = verify([bare], Here()).runs
+    assert said.format("manifest") in "".join(run.comparison.lines())
     (frozen / MANIFEST).write_text(manifest)
     (frozen / AUDIT).write_text(json.dumps(audits[frozen]))
     # as a link to a folder elsewhere
@@ -139,8 +141,30 @@ def test_the_frozen_run_beside_a_run_is_measured_too_else_d_is_not_checked(tmp_p
     (frozen / WEIGHTS).unlink()
     result = verify(rows, Here())
     (run,) = result.runs
-    assert (run.comparison.agrees, run.comparison.unchecked) == (True, 3)
+    assert (run.comparison.agrees, run.comparison.unchecked) == (True, 4)
     assert "the weights are not there" in result.failures[0].message
+
+
+@pytest.mark.parametrize("is_row", [False, True])
+def test_all_frozen_runs_beside_a_run_that_fit_are_measured_and_have_to_agree(tmp_path, is_row):
+    cpu = torch.device("cpu")
+    data = audit_run(make_run(tmp_path / "any", "bp"), cpu, None).provenance["data_hash"]
+    elsewhere = tmp_path / ("elsewhere" if is_row else "runs")
+    places = [elsewhere / "a_frozen", tmp_path / "runs/frozen", tmp_path / "runs/dfa"]
+    other, frozen, dfa = (make_run(run, run.name[-6:].strip("_"), data_hash=data) for run in places)
+    save_file(small_net(7).state_dict(), other / WEIGHTS)
+    for run in (frozen, other):
+        report = audit_run(run, cpu, None)
+    # its record alone agrees with the other one
+    record = json.loads((frozen / AUDIT).read_text())
+    assert record["headline_acc"] != report.headline_acc
+    (frozen / AUDIT).write_text(json.dumps(record | {"headline_acc": report.headline_acc}))
+    assert audit_run(dfa, cpu, None).frozen_baseline_acc == report.headline_acc
+    found = verify(scan([dfa, other][: 1 + is_row], as_recorded=True).rows, Here())
+    states = {run.row.key: run.comparison for run in found.runs}
+    assert not states["frozen"].agrees and states["a_frozen"].agrees
+    assert f"of the frozen run {frozen} and of" in "".join(states["dfa"].lines()) or is_row
+    assert not (states["dfa"].agrees and not states["dfa"].unchecked)
 
 
 def test_a_run_that_only_its_key_calls_frozen_is_no_baseline_when_it_is_measured_again(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from fa_core.errors import UnreadableInput
 from fa_core.formats import load_audits, scan
 from fa_core.formats.audit_table import write_audit_table
 from fa_core.formats.checkpoint_file import with_places
+from fa_core.formats.frozen_runs import with_baselines
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import RESULTS
 from fa_core.report.verdict_text import recorded_text
@@ -280,13 +282,13 @@ def of_another_network(runs):
         (linked, ""),
         (linked_from_elsewhere, ""),
         (by_its_weights, ""),
-        (without_an_accuracy, "of the frozen run frozen its accuracy is not measured"),
-        (unmeasured, "of the frozen run frozen its accuracy is not measured"),
-        (with_an_audit_of_nothing, "of the frozen run frozen its audit cannot be read"),
-        (unreadable, "of the frozen run frozen its manifest cannot be read"),
-        (unreadable_and_renamed, "of the frozen run x7 its manifest cannot be read"),
-        (without_a_manifest, "of the frozen run frozen its manifest cannot be read"),
-        (called_otherwise_by_its_manifest, "of the frozen run frozen its record or manifest"),
+        (without_an_accuracy, "of the frozen run {}/frozen its accuracy is not measured"),
+        (unmeasured, "of the frozen run {}/frozen its accuracy is not measured"),
+        (with_an_audit_of_nothing, "of the frozen run {}/frozen its audit cannot be read"),
+        (unreadable, "of the frozen run {}/frozen its manifest cannot be read"),
+        (unreadable_and_renamed, "of the frozen run {}/x7 its manifest cannot be read"),
+        (without_a_manifest, "of the frozen run {}/frozen its manifest cannot be read"),
+        (called_otherwise_by_its_manifest, "of the frozen run {}/frozen its record or manifest"),
         (of_another_seed, "no frozen run"),
         (of_another_network, "no frozen run"),
     ],
@@ -303,5 +305,33 @@ def test_a_frozen_run_beside_a_run_judges_it_or_is_named_unless_it_is_of_another
     forge(tmp_path)
     place = tmp_path / ("dfa.json" if forge is by_its_weights else "dfa")
     report = scan([place]).rows[0].report
-    assert report.unmeasured.get("d", "").startswith(says)
+    assert report.unmeasured.get("d", "").startswith(says.format(tmp_path))
     assert (report.frozen_baseline_acc is None) is bool(says)
+
+
+@pytest.mark.parametrize("is_link", [True, False])
+def test_frozen_runs_of_one_name_beside_the_runs_or_a_link_judge_none_where_they_differ(
+    tmp_path, is_link
+):
+    accuracies = {"new": 0.05, "old": 0.6}
+    for folder, acc in accuracies.items():
+        for method in ("dfa", "frozen"):
+            place = tmp_path / folder / method
+            run = manifest(place, method=method, headline_acc=acc, arch_args={}, recipe={})
+            facts = json_of(run / "manifest.json")
+            report = DiagnosticReport(method, residual_norms=[1.0], headline_acc=acc)
+            replace(report, provenance=facts).save(run / "audit.json")
+    runs = [tmp_path / folder / "dfa" for folder in accuracies]
+    for run, acc in zip(runs, accuracies.values(), strict=True):
+        assert scan([run]).rows[0].report.frozen_baseline_acc == acc
+    real = str(runs[-1])
+    if is_link:
+        shutil.rmtree(runs[0])
+        runs[0].symlink_to(runs.pop())
+    recorded = scan(runs, as_recorded=True).rows
+    # an audit names the checkpoint without links
+    audited = with_baselines([replace(recorded[0], checkpoint=real)] if is_link else recorded)
+    for row in [*scan(runs).rows, *audited]:
+        why = row.report.unmeasured["d"]
+        assert why.startswith("of the frozen run ") and "accuracies differ" in why
+        assert all(str(tmp_path / folder / "frozen") in why for folder in accuracies)

@@ -36,7 +36,7 @@ def frozen(of, acc, **facts):
 
 def judged(*rows):
     """The report of the first of the rows that were measured together."""
-    return with_measured_baselines(rows)[0].report
+    return with_measured_baselines(rows, rows)[0].report
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -52,14 +52,24 @@ def test_the_baseline_is_the_frozen_net_of_the_same_rule_and_the_other_margin_is
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_two_of_one_rule_whose_accuracies_differ_judge_nothing_and_are_both_named(order):
-    other = replace(frozen("dfa", 0.05), source="evil/frozen", checkpoint="evil/frozen")
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"source": "evil/frozen", "checkpoint": "evil/frozen"}, "evil/frozen"),
+        ({"source": "t.json", "key": "b", "checkpoint": "runs/frozen_s42"}, "t.json: b"),
+        ({"source": "runs/frozen_s42", "key": "b", "checkpoint": None}, "runs/frozen_s42: b"),
+    ],
+)
+def test_two_of_one_rule_whose_accuracies_differ_judge_nothing_and_are_both_named(
+    fields, named, order
+):
+    other = replace(frozen("dfa", 0.05), **fields)
     found = judged(row("dfa"), *[frozen("dfa", 0.557), other][::order])
     assert found.frozen_baseline_acc is None
-    why = found.unmeasured["d"]
-    assert why.startswith("of the frozen run ") and "runs/frozen_s42" in why
-    assert "evil/frozen" in why and "accuracies differ" in why and "--frozen-baseline" in why
-    alike = replace(frozen("dfa", 0.557), source="copy", checkpoint="copy")
+    why, pair = found.unmeasured["d"], ["runs/frozen_s42", named][::-order]
+    assert why.startswith(f"of the frozen run {pair[0]} and of {pair[1]}, which fits as well, ")
+    assert "accuracies differ" in why and "--frozen-baseline" in why
+    alike = replace(frozen("dfa", 0.557), **fields)
     assert judged(row("dfa"), frozen("dfa", 0.557), alike).frozen_baseline_acc == 0.557
 
 
@@ -89,7 +99,7 @@ UNREADABLE = at("unreadable", frozen("dfa", None), provenance={}, changed="its m
         ([OWN, UNREADABLE], ""),
         ([OWN, at("of-bp", OF_BP, headline_acc=None)], ""),
         ([OWN, at("s7", frozen("dfa", None, data_hash="sha256:2"))], ""),
-        ([OWN, at("own", CHANGED)], ""),
+        ([OWN, at("own", CHANGED)], "own"),
     ],
 )
 def test_one_that_cannot_judge_is_named_before_others_judge_unless_it_is_of_another_run(
@@ -179,7 +189,7 @@ def test_one_that_is_unfinished_or_was_trained_on_other_data_is_not_taken(own, o
 
 def test_controls_get_none():
     rows = [frozen("dfa", 0.5), frozen("bp", 0.4), row("shallow"), row("random_init")]
-    assert with_measured_baselines(rows) == rows
+    assert with_measured_baselines(rows, rows) == rows
 
 
 def test_on_the_same_samples_the_margin_has_the_interval_of_paired_differences():
@@ -195,6 +205,8 @@ def test_on_the_same_samples_the_margin_has_the_interval_of_paired_differences()
     assert found.margin_pp == pytest.approx(100 * 6 / 360)
     assert found.intervals["margin_pp"] == paired_margin(packed(right), packed(baseline))
     assert "margin_pp" not in found.with_frozen_baseline(0.5).intervals
+    alone = replace(frozen("bp", 303 / 360), source="accuracy alone", checkpoint="accuracy alone")
+    assert judged(ours, alone, theirs).intervals == found.intervals
 
 
 def test_nothing_is_taken_for_a_run_whose_network_or_seed_is_not_known():

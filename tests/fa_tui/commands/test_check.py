@@ -73,11 +73,18 @@ def written(folder, **reports):
             4,
             "(d) by an assumed baseline [ab measured, d by a baseline of 0.3 given by hand]",
         ),
-        (
-            {"bp": DEEP | {"intervals": {"acc": [0.3, 0.5]}, "provenance": FROM_A_RUN}},
-            "--require d",
-            4,
-            "(d) by a baseline without its samples, so not paired by them: measure the frozen run",
+        *(
+            (
+                {"bp": DEEP | {"intervals": {"acc": [0.3, 0.5]}, "provenance": other}},
+                "--require d",
+                4,
+                "(d) by a baseline without its samples, so not paired by them: measure the frozen",
+            )
+            for other in (
+                FROM_A_RUN,
+                FROM_A_RUN | {"frozen_baseline_rule": "bp"},
+                {"frozen_baseline_from": "f.pt", "network": "mine"},
+            )
         ),
         ({"bp": ALL | DEEP}, "--require ab --protocol v2", 0, "1 run: 1 PASS"),
         (

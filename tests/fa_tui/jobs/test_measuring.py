@@ -163,7 +163,10 @@ async def test_the_frozen_run_of_a_recorded_margin_is_measured_again_with_it(
     sample_runs, monkeypatch
 ):
     names = ("bp_s42", "frozen_of-bp_s42", "bp_s123")
-    app = ExplorerApp(Session(scan([sample_runs / "main" / name for name in names]).rows))
+    rows = scan([sample_runs / "main" / name for name in names]).rows
+    facts = {**rows[0].report.provenance, "frozen_baseline_from": "of another name"}
+    rows[0] = replace(rows[0], report=replace(rows[0].report, provenance=facts))
+    app = ExplorerApp(Session(rows))
     chosen = []
     async with app.run_test():
         monkeypatch.setattr(app.jobs.measuring, "start", lambda rows, _: chosen.extend(rows) or [])

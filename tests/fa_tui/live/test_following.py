@@ -13,7 +13,7 @@ import watchfiles
 from fa_core.formats import scan
 from fa_core.formats.rows import Problem
 from fa_core.report.baseline import FrozenBaseline
-from fa_core.report.manifest import WEIGHTS
+from fa_core.report.manifest import AUDIT, WEIGHTS
 from fa_tui import follow
 from fa_tui.app import ExplorerApp
 from fa_tui.follow import Reading, news_of
@@ -24,7 +24,7 @@ from tests.fa_core.rows import row_of
 from tests.fa_tui.conftest import COLOURFUL
 from tests.fa_tui.looks import on_page, running, says
 from tests.fa_tui.waiting import until
-from tests.json_files import put_json
+from tests.json_files import json_of, put_json
 
 
 @pytest.fixture
@@ -35,9 +35,9 @@ def runs(sample_runs, tmp_path):
 
 
 def following(folder, **settings):
-    session = Session(
-        scan([folder], run_traces=False).rows, traces=UnreadTraces(lambda: scan([folder]).traces)
-    )
+    found = scan([folder], run_traces=False)
+    traces = UnreadTraces(lambda: scan([folder]).traces)
+    session = Session(found.recorded, found.frozen, traces=traces)
     return ExplorerApp(
         session,
         title="runs",
@@ -116,6 +116,41 @@ async def test_live_off_looks_at_the_weights_once_and_else_when_asked(runs, monk
         shutil.copytree(runs / "dfa_s42", runs / "new")
         await pilot.press("r")
         await until(pilot, lambda: len(app.session) == 3)
+
+
+@pytest.mark.parametrize("opened", ["", "dfa_s42"])
+async def test_runs_are_judged_as_check_does_whenever_a_frozen_run_at_hand_changes(
+    runs, sample_runs, opened
+):
+    dfa, frozen = runs / "dfa_s42", runs / "frozen_s42"
+    shutil.copytree(sample_runs / "main" / "frozen_s42", frozen)
+    audits = [run / AUDIT for run in (dfa, frozen)]
+    put_json(audits[0], json_of(audits[0]) | {"frozen_baseline_acc": None})
+    whole = json_of(audits[1])
+    app = following(runs / opened, live="off")
+
+    def another_accuracy():
+        put_json(audits[1], whole | {"headline_acc": 0.3})
+
+    def another_record_beside():
+        shutil.copytree(frozen, runs / "zeroth")
+        put_json(audits[1], whole)
+
+    def other_weights():
+        shutil.rmtree(runs / "zeroth")
+        (frozen / WEIGHTS).write_bytes(b"others")
+
+    async with running(app) as pilot:
+        for change in (another_accuracy, another_record_beside, other_weights):
+            before = app.session.rows[0].report
+            change()
+            await pilot.press("r")
+            await until(pilot, lambda seen=before: app.session.rows[0].report is not seen)
+            await says(pilot, "changed: ")
+            at_hand = scan([runs / opened]).rows[0].report
+            now = app.session.rows[0].report
+            assert (now.margin_pp, now.unmeasured) == (at_hand.margin_pp, at_hand.unmeasured)
+            assert (now.margin_pp, now.unmeasured) != (before.margin_pp, before.unmeasured)
 
 
 async def test_news_are_told_on_every_page(runs):

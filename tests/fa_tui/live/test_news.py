@@ -5,16 +5,16 @@ import math
 import shutil
 from pathlib import Path
 
-from fa_core.formats import frozen_runs, scan, scan_again
+from fa_core.formats import scan, scan_again
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.manifest import RESULTS, read_manifest
+from fa_core.report.manifest import RESULTS
 from fa_tui import follow
 from fa_tui.follow import Folders
 from fa_tui.session import Session, changed_cells, merged
 from fa_tui.views.glyphs import UNICODE
 from fa_tui.widgets.run_cells import mark_of
 from tests.fa_core.rows import row_of
-from tests.json_files import json_of, put_json
+from tests.json_files import put_json
 
 
 def report(growth=2.0):
@@ -157,23 +157,6 @@ def test_a_run_whose_weights_changed_is_marked_and_says_so(tmp_path, sample_runs
     )
     assert now.cell(0) == "?" + before.cell(0)[1:]
     assert changed_cells(before, now) == {0}
-
-
-def test_runs_that_change_are_judged_by_the_frozen_run_beside_them_which_is_read_once(
-    tmp_path, sample_runs, monkeypatch
-):
-    for name in ("dfa_s42", "frozen_s42"):
-        shutil.copytree(sample_runs / "main" / name, tmp_path / name)
-    shutil.copytree(tmp_path / "dfa_s42", tmp_path / "dfa_s42_again")
-    open_now, read = folders(tmp_path), []
-    for run in tmp_path.glob("dfa*"):
-        record = json_of(run / "audit.json") | {"frozen_baseline_acc": None}
-        put_json(run / "audit.json", record)
-    monkeypatch.setattr(
-        frozen_runs, "read_manifest", lambda run: read.append(run.name) or read_manifest(run)
-    )
-    assert [each.rows[0].report.margin_pp is not None for each in news(open_now)] == [True, True]
-    assert read.count("frozen_s42") == 1
 
 
 def test_what_a_person_named_by_a_link_or_relatively_keeps_its_name(tmp_path, monkeypatch):
