@@ -14,6 +14,7 @@ import pickle
 import struct
 import tarfile
 import zipfile
+from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
@@ -52,7 +53,11 @@ CHANGED = "a tensor that is changed after it was made"
 
 TOO_MANY_OBJECTS = "its pickle makes more objects than are read from a file of this size"
 
-_SETS = {"builtins.set", "builtins.frozenset", "__builtin__.set", "__builtin__.frozenset"}
+_WITH_STATE = ("_rebuild_parameter_with_state", "_rebuild_from_type_v2")
+"""Functions of torch whose fourth argument is set on the tensor, or on the one that it shares."""
+
+_DICTS = {"collections.OrderedDict", "collections.Counter", "collections.defaultdict"}
+_SETS = {"builtins.set", "builtins.frozenset"}
 _BIG_ENDIAN = "written on a big-endian machine"
 _NOT_PLAIN = (
     "a zip archive that torch.save did not write: its entries are not data.pkl and others, "
@@ -366,6 +371,16 @@ def args_of(value: object) -> tuple[Any, ...]:
     return value
 
 
+def _sets_parts(state: object) -> bool:
+    """Whether torch would set a part of a tensor, such as its ``data``, besides attributes of the
+    user's own."""
+    parts = state if isinstance(state, tuple) else (state,)
+    given = [part for part in parts if part is not None]
+    return any(type(part) is not SafeDict for part in given) or any(
+        hasattr(Tensor, str(name)) for part in given for name in part
+    )
+
+
 def _encoded(text: str) -> bytes:
     return _text(text).encode("latin1")
 
@@ -384,6 +399,10 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         self._made_of: dict[int, tuple[object, object]] = {}
 
     def find_class(self, module: str, name: str) -> Placeholder:
+        if self.proto < 3:
+            # as other readers: names of Python 2
+            module, name = NAME_MAPPING.get((module, name), (module, name))
+            module = IMPORT_MAPPING.get(module, module)
         length = len(module) + len(name)
         if length > LONGEST_NAME:
             raise pickle.UnpicklingError("a name of more characters than any has")
@@ -415,9 +434,11 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
             made = self._once(args[0], _encoded)
         elif func.name == "torch.storage._load_from_bytes":
             made = self._once(args[0], partial(NestedFile, budget=self._budget))
-        elif func.name == "collections.OrderedDict":
+        elif func.name in _DICTS:
             made = self._ordered(args)
         else:
+            if func.name.endswith(_WITH_STATE) and _sets_parts(args[3]):
+                raise ValueError(CHANGED)
             made = Placeholder(func.name, args)
         self.append(made)
 
@@ -428,9 +449,10 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         _, made = self._made_of[id(value)]
         return made
 
-    def _ordered(self, args: Sequence[Sequence[tuple[object, object]]]) -> SafeDict:
+    def _ordered(self, args: Sequence[Any]) -> SafeDict:
         made = SafeDict()
-        for pairs in args:
+        for given in args:
+            pairs = given.items() if isinstance(given, dict) else given
             self._budget.spend(len(pairs))
             for name, value in pairs:
                 made[name] = value
@@ -451,12 +473,12 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
     def _build(self) -> None:
         state = self.stack.pop()
         made = self.stack[-1]
-        if isinstance(made, Placeholder):
-            if made.state is not None or "_rebuild_" in made.name:
-                raise ValueError(CHANGED)
+        if isinstance(made, Placeholder) and made.state is None and "_rebuild_" not in made.name:
             made.state = state
-        elif isinstance(made, SafeDict) and isinstance(state, dict):
+        elif type(made) is SafeDict and isinstance(state, dict):
             made.versions = state.get("_metadata")
+        else:
+            raise ValueError(CHANGED)
 
     def _empty_dict(self) -> None:
         self.append(SafeDict())

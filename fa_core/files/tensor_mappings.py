@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 from torch import Tensor
 
 from fa_core.files.inert import (
-    CHANGED,
     DTYPES,
     LONGEST_NAME,
     TOO_MANY_OBJECTS,
@@ -144,8 +143,6 @@ def _rebuilt(value: object) -> Tensor | OtherKind | None:
         kind = match[1] or match[2]
         args = value.args
         kind, args = match[1] or match[2], value.args
-        if kind in ("parameter_with_state", "from_type_v2") and _sets_parts(args[3]):
-            raise ValueError(CHANGED)
         if kind in ("parameter", "parameter_with_state"):
             value = args[0]
         elif kind == "from_type_v2":
@@ -153,16 +150,6 @@ def _rebuilt(value: object) -> Tensor | OtherKind | None:
         else:
             return _dense_tensor(kind, args)
     raise ValueError("a parameter within parameters")
-
-
-def _sets_parts(state: object) -> bool:
-    """Whether torch would set a part of a tensor, such as its ``data``, besides attributes of the
-    user's own."""
-    parts = state if isinstance(state, tuple) else (state,)
-    given = [part for part in parts if part is not None]
-    return any(type(part) is not SafeDict for part in given) or any(
-        hasattr(Tensor, str(name)) for part in given for name in part
-    )
 
 
 _PARTS = {"tensor": 4, "tensor_v2": 6, "tensor_v3": 7}
@@ -353,14 +340,15 @@ def contents_of(value: object) -> Contents:
     if not isinstance(args, (list, tuple)):
         args = ()
     held: Contents = dict(enumerate([*args, *value.members]))
-    held.update(value)
-    states = (value.state,)
     # pickle's own state of a class with slots is a pair
-    if isinstance(value.state, tuple):
-        states = value.state[:2]
-    for state in states:
-        if isinstance(state, dict):
-            held.update(state)
+    states = value.state[:2] if isinstance(value.state, tuple) else (value.state,)
+    for part in (value, *states):
+        if isinstance(part, dict):
+            pairs = ((held[name], part[name]) for name in held.keys() & part.keys())
+            others = (one for pair in pairs if pair[0] is not pair[1] for one in pair)
+            if any(isinstance(one, (dict, list, tuple)) for one in others):
+                raise ValueError("an object with two values of one name")
+            held.update(part)
     return held
 
 

@@ -201,12 +201,11 @@ def _read_shards(path: Path) -> Checkpoint:
     for shard in dict.fromkeys(places.values()):
         with reading(shard, _DAMAGED, COPY_AGAIN):
             held = _read(shard).mappings.get("", State()).tensors
-        astray = [name for name in held if places.get(name, shard) != shard]
+        astray = [name for name in held if places.get(name) != shard]
         if astray:
-            what = f"holds {astray[0]}, too, which its index has in {places[astray[0]].name}"
+            what = f"holds {astray[0]}, which its index does not have there"
             raise UnreadableInput(what, where=shard, hint="save the weights again")
-        own = {name: tensor for name, tensor in held.items() if name in places}
-        tensors.update(own)
+        tensors.update(held)
     missing = [name for name in places if name not in tensors]
     if missing:
         raise UnreadableInput(

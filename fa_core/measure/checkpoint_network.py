@@ -235,7 +235,13 @@ def load_state(network: nn.Module, state: State) -> str:
         for name, one in state.items()
         if name not in state.others and (name in own or not name.endswith(EXTRA_STATE))
     }
-    tied = {id(own[name]): one for name, one in held.items() if name in own}
+    tied: dict[int, Any] = {}
+    for name in held.keys() & own.keys():
+        pair = tied.setdefault(id(own[name]), held[name]), held[name]
+        if pair[0] is not pair[1] and not pair[0].is_meta:
+            first, one = (tensor.float().nan_to_num() for tensor in pair)
+            if not torch.equal(first, one):
+                return f"{name} and a parameter that is tied to it have two values"
     for name, one in own.items():
         if id(one) in tied:
             held.setdefault(name, tied[id(one)])

@@ -502,6 +502,22 @@ ALTERED = {
         b"(%st" % b"".join(PARTS),
         mapped("data", OTHER_TENSOR),
     ),
+    "by a part of another tensor of its storage": tensor()
+    + b"K\7"
+    + call(
+        "torch._tensor._rebuild_from_type_v2",
+        b"ctorch._utils\n_rebuild_tensor_v2\nctorch\nTensor\n",
+        b"(%st" % b"".join(PARTS),
+        mapped("real", OTHER_TENSOR),
+    ),
+    "by the data of what is the same tensor": tensor()
+    + b"q\x05K\7"
+    + call(
+        "torch._tensor._rebuild_from_type_v2",
+        b"ctorch._utils\n_rebuild_device_tensor_from_cpu_tensor\nctorch\nTensor\n",
+        b"(h\x05%s%s\x89t" % (FLOAT, text("cpu")),
+        mapped("data", OTHER_TENSOR),
+    ),
     "by its sign": call(f"{REBUILD}tensor_v3", *PARTS, FLOAT, NEGATED),
     "by its sign, counted": call(
         f"{REBUILD}tensor_v2", *PARTS, call("collections.Counter", NEGATED)
@@ -513,6 +529,22 @@ ALTERED = {
     + text("v")
     + b"h\x05K\0K\1sK\1K\2s",
 }
+
+
+@pytest.mark.parametrize("kind", ["UserList\nOrderedDict", "collections\nCounter"])
+@pytest.mark.parametrize("at_first", [True, False])
+def test_what_a_mapping_holds_are_its_items_as_torch_has_them(kind, at_first, tmp_path):
+    good = mapped("w", tensor())
+    items = b"(" + text("w") + OTHER_TENSOR + b"u"
+    data = b"c%s\n%sR%s" % (kind.encode(), good + b"\x85" if at_first else b")", items)
+    data += b"" if at_first else good + b"b"
+    path = tmp_path / "a.pt"
+    storages = {f"x/data/{key}": (torch.arange(6.0) + 9 * key).numpy().tobytes() for key in (0, 1)}
+    pickled = {"x/data.pkl": b"\x80\x02" + data + b"."}
+    path.write_bytes(zipped(pickled, storages, {"x/version": b"3\n"}))
+    of_torch = torch.load(path)["w"]
+    assert torch.equal(of_torch, torch.arange(6.0).view(2, 3) + 9)
+    assert torch.equal(load_checkpoint(path).tensors["w"], of_torch)
 
 
 @pytest.mark.parametrize("kind", ALTERED)

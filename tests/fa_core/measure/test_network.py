@@ -395,6 +395,12 @@ def test_integers_of_a_network_stay_so_and_tied_weights_may_be_missing(load):
 
     net, _ = load({"a.weight": torch.ones(2, 2), "table": torch.tensor([2, 3])}, Tied)
     assert torch.equal(net.c.weight, torch.ones(2, 2)) and net.table.tolist() == [2, 3]
+    diverged = {name: torch.full((2, 2), torch.nan) for name in ("a.weight", "b.weight")}
+    net, _ = load({**diverged, "table": torch.tensor([2, 3])}, Tied)
+    assert net.b.weight.isnan().all()
+    apart = {"a.weight": torch.ones(2, 2), "b.weight": torch.zeros(2, 2)}
+    with pytest.raises(UnreadableInput, match="a parameter that is tied to it have two values"):
+        load({**apart, "table": torch.tensor([2, 3])}, Tied)
 
 
 class TestTheUsersOwnNetwork:
