@@ -56,7 +56,12 @@ TOO_MANY_OBJECTS = "its pickle makes more objects than are read from a file of t
 _WITH_STATE = ("_rebuild_parameter_with_state", "_rebuild_from_type_v2")
 """Functions of torch whose fourth argument is set on the tensor, or on the one that it shares."""
 
-_DICTS = {"collections.OrderedDict", "collections.Counter", "collections.defaultdict"}
+_DICTS = {
+    "builtins.dict",
+    "collections.Counter",
+    "collections.OrderedDict",
+    "collections.defaultdict",
+}
 _SETS = {"builtins.set", "builtins.frozenset"}
 _BIG_ENDIAN = "written on a big-endian machine"
 _NOT_PLAIN = (
@@ -377,7 +382,7 @@ def _sets_parts(state: object) -> bool:
     parts = state if isinstance(state, tuple) else (state,)
     given = [part for part in parts if part is not None]
     return any(type(part) is not SafeDict for part in given) or any(
-        hasattr(Tensor, str(name)) for part in given for name in part
+        hasattr(getattr(Tensor, str(name), None), "__set__") for part in given for name in part
     )
 
 
@@ -463,6 +468,12 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         func = self.stack.pop()
         self._instantiate(func, args)
 
+    def _new(self) -> None:
+        args = args_of(self.stack.pop())
+        func = self.stack.pop()
+        # without __init__, a mapping takes nothing
+        self._instantiate(func, () if getattr(func, "name", "") in _DICTS else args)
+
     def _reduce_ex(self) -> None:
         keywords = self.stack.pop()
         args = args_of(self.stack.pop())
@@ -490,7 +501,7 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
     _kept = _PurePython.dispatch
     dispatch = _kept | {
         pickle.REDUCE[0]: _reduce,
-        pickle.NEWOBJ[0]: _reduce,
+        pickle.NEWOBJ[0]: _new,
         pickle.NEWOBJ_EX[0]: _reduce_ex,
         pickle.BUILD[0]: _build,
         pickle.EMPTY_DICT[0]: _empty_dict,

@@ -4,9 +4,9 @@ and rule."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -91,7 +91,13 @@ class FrozenBaseline(msgspec.Struct, frozen=True):
         return report if acc is None else report.with_assumed_baseline(acc)
 
 
-_ORDERED = msgspec.json.Encoder(order="deterministic")
+def _as_one(value: Any) -> Hashable:
+    """A value of JSON that can be looked up; 1 is 1.0, as in a manifest of another writer."""
+    if isinstance(value, Mapping):
+        return frozenset((name, _as_one(one)) for name, one in value.items())
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_as_one, value))
+    return cast(Hashable, value)
 
 
 def rule_of(method: str, args: Mapping[str, object]) -> str:
@@ -132,9 +138,9 @@ class FrozenRun(msgspec.Struct, frozen=True):
     unfit: str = ""
 
     @property
-    def fits(self) -> bytes:
+    def fits(self) -> Hashable:
         """Its facts as one value, equal for all runs that have them."""
-        return _ORDERED.encode(self.facts)
+        return _as_one(self.facts)
 
 
 def facts_of(known: Mapping[str, object], seed: int | None) -> Json:
@@ -182,7 +188,7 @@ class FrozenRuns:
     """
 
     def __init__(self, runs: Iterable[FrozenRun]) -> None:
-        self._alike: defaultdict[bytes, dict[str, FrozenRun]] = defaultdict(dict)
+        self._alike: defaultdict[Hashable, dict[str, FrozenRun]] = defaultdict(dict)
         self._same_net: defaultdict[tuple[object, object], list[FrozenRun]] = defaultdict(list)
         for run in sorted(runs, key=lambda run: (run.unfit, not run.right)):
             alike = self._alike[run.fits]
@@ -197,9 +203,9 @@ class FrozenRuns:
         fits. Where several fit alike, or one of them judges none, it says so (`FrozenRun.unfit`):
         then none of another rule is taken, either; nor is it where one may fit (`UNKNOWN`).
         """
-        alike = self._alike.get(_ORDERED.encode(facts), {})
+        alike = self._alike.get(_as_one(facts), {})
         return min(
-            {**self._alike.get(b"{}", {}), **alike}.values(),
+            {**self._alike.get(frozenset(), {}), **alike}.values(),
             key=lambda run: (run.rule != rule, run.rule != UNKNOWN, run.unfit),
             default=None,
         )

@@ -13,7 +13,6 @@ import json
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -38,6 +37,7 @@ from fa_core.files.children import OFFLINE, temporary_folder
 from fa_core.files.decode import loads, reading
 from fa_core.files.opening import (
     COPIES,
+    SLACK,
     TIMES,
     check_room,
     is_file,
@@ -195,11 +195,14 @@ def _from_folder(name: str, weights: Weights | None) -> object:
     with temporary_folder() as own:
         try:
             Path(own, CONFIG).write_text(handed_on)
-            config = transformers.AutoConfig.from_pretrained(
-                own, local_files_only=True, trust_remote_code=False
-            )
-            check_alone(config.to_dict())
+            with _limits(weights):
+                config = transformers.AutoConfig.from_pretrained(
+                    own, local_files_only=True, trust_remote_code=False
+                )
+                check_alone(config.to_dict())
             networks = [getattr(transformers, arch, None) for arch in config.architectures or ()]
+        except FaError:
+            raise
         except Exception as error:
             if "torchvision" in _first_line(error):
                 raise _unusable("transformers", error) from error
@@ -257,52 +260,51 @@ def _built(build: Callable[[], object], weights: Weights | None) -> object:
     """
     if weights is None:
         return build()
-    with _time_limit(weights), _size_limit(weights), torch.device("meta"):
+    with _limits(weights), _size_limit(weights), torch.device("meta"):
         try:
             build()
-        except FaError:
-            raise
+        except (FaError, MemoryError):
+            raise  # of the limits
         except Exception:  # it reads tensor values, which the meta device does not have
             pass
-    with _time_limit(weights), _size_limit(weights):
+    with _limits(weights), _size_limit(weights):
         return build()
 
 
 @contextmanager
-def _time_limit(weights: Weights) -> Iterator[None]:
-    """Stop the construction of a network that takes far more time or memory than its checkpoint
-    accounts for, in the main thread of systems with timers: tables in Python are no tensors.
+def _limits(weights: Weights | None) -> Iterator[None]:
+    """Stop what takes far more time or memory than a checkpoint accounts for: lists and tables in
+    Python are no tensors. Time is limited in the main thread, memory under Linux.
 
     Raises:
-        UnreadableInput: says the time or the memory.
+        UnreadableInput: says which.
     """
-    if not hasattr(signal, "setitimer") or current_thread() is not main_thread():
+    if weights is None or sys.platform != "linux" or current_thread() is not main_thread():
         yield
         return
-    most = SECONDS + weights.tensors / 1000 + weights.size / 1e6
-    start, held = time.process_time(), _peak()
-
-    def look(*_: object) -> None:
-        check_room(_peak() - held, weights.size, _OTHER_SIZES, weights.path)
-        if time.process_time() - start > most:
-            what = f"its network takes more than {most:.1f} s of a processor to build"
-            raise UnreadableInput(what, where=weights.path, hint=_OTHER_SIZES)
-
-    before = signal.signal(signal.SIGVTALRM, look)
-    signal.setitimer(signal.ITIMER_VIRTUAL, 0.1, 0.1)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
-
-
-def _peak() -> int:
-    """The most memory that this process ever took, in bytes."""
     import resource  # not on Windows
 
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak << 10
+    seconds = SECONDS + weights.tensors / 1000 + weights.size / 1e6
+    pages = int(Path("/proc/self/statm").read_text().split()[5])
+    room = pages * resource.getpagesize() + TIMES * weights.size + SLACK
+    of_user = resource.getrlimit(resource.RLIMIT_DATA)
+
+    def stop(*_: object) -> None:
+        what = f"its network takes more than {seconds:.1f} s of a processor to build"
+        raise UnreadableInput(what, where=weights.path, hint=_OTHER_SIZES)
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    resource.setrlimit(resource.RLIMIT_DATA, (room, of_user[1]))
+    try:
+        yield
+    except MemoryError:
+        what = "its network takes far more memory to build than its weights account for"
+        raise UnreadableInput(what, where=weights.path, hint=_OTHER_SIZES) from None
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, of_user)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 @contextmanager

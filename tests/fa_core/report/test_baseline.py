@@ -162,6 +162,8 @@ def test_the_penalty_makes_no_difference_and_the_seed_does():
     penalised = row("dfa", recipe={**RECIPE, "lam": 0.01})
     assert judged(penalised, frozen("dfa", 0.5)).frozen_baseline_acc == 0.5
     assert judged(row("dfa", seed=1), frozen("dfa", 0.5)).frozen_baseline_acc is None
+    written_otherwise = frozen("dfa", 0.5, arch_args={"L": 2.0, "d": 8.0})
+    assert judged(row("dfa"), written_otherwise).frozen_baseline_acc == 0.5
 
 
 def test_a_recorded_baseline_is_kept_and_one_that_was_cut_out_is_that_of_the_frozen_run():

@@ -273,7 +273,7 @@ def test_sizes_far_beyond_the_weights_are_refused_before_anything_is_built(hub, 
     ("work", "said"),
     [
         ("while True: pass", "takes more than 0.1 s of a processor to build"),
-        ("kept = []\nwhile True: kept.append(bytes(1 << 24))", "MiB of memory, for"),
+        ("kept = []\nwhile True: kept.append(bytes(1 << 24))", "takes far more memory to build"),
     ],
 )
 def test_work_in_python_far_beyond_the_weights_is_stopped(hub, monkeypatch, work, said):
