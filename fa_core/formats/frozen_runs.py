@@ -84,9 +84,8 @@ def at_hand(rows: Sequence[AuditRow]) -> list[AuditRow]:
         return []
     folders = sorted({each for row in lacking if row.checkpoint for each in folders_beside(row)})
     own = [row for row in rows if row.method == FROZEN]
-    known = {place_of(row) for row in own if row.is_control and row.checkpoint}
-    beside = (row for folder in folders for row in _frozen_in(folder))
-    own += (row for row in beside if place_of(row) not in known)
+    # also one that is open: of one beside its manifest decides which runs it fits
+    own += (row for folder in folders for row in _frozen_in(folder))
     return [*marked_changed(own, HASHED)]
 
 
@@ -142,7 +141,8 @@ def _audited(known: DiagnosticReport, audit: Path) -> DiagnosticReport:
     if known.changed:
         return replace(known, method_name=found.method_name)
     # it was trained on its manifest's data
-    facts = {**without(found.provenance, TRAINED_ON), **known.provenance}
+    own = {name: value for name, value in known.provenance.items() if value is not None}
+    facts = {**without(found.provenance, TRAINED_ON), **own}
     return replace(found, method_name=known.method_name, provenance=facts)
 
 
