@@ -141,8 +141,6 @@ def _rebuilt(value: object) -> Tensor | OtherKind | None:
         match = _REBUILDS.fullmatch(value.name)
         if match is None:
             return None
-        kind = match[1] or match[2]
-        args = value.args
         kind, args = match[1] or match[2], value.args
         if kind in ("parameter_with_state", "from_type_v2") and _sets_parts(args[3]):
             raise ValueError(CHANGED)
