@@ -6,7 +6,6 @@ import json
 
 import torch
 
-
 if __name__ == "__main__":
     names = map(torch.cuda.get_device_name, range(torch.cuda.device_count()))
     gpus = {f"cuda:{index}": name for index, name in enumerate(names)}

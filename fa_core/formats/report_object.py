@@ -201,8 +201,7 @@ def keyed(
     found = [attempt(path, read, what) for read in parts]
     yield from (one for one in found if isinstance(one, Problem))
     rows = [one for one in found if isinstance(one, AuditRow)]
-    keyed_rows = zip(rows, keys(rows), strict=True)
-    yield [replace(row, key=key) for row, key in keyed_rows]
+    yield [replace(row, key=key) for row, key in zip(rows, keys(rows), strict=True)]
 
 
 def _entry_row(node: Node, source: str, where: str) -> AuditRow:
@@ -267,12 +266,10 @@ def _report(fields: Json, axes: Json, where: str) -> DiagnosticReport:
         note = f"in the list, not used: {listed(sorted(unused), 6)}"
         found["notes"] = joined(str(found.get("notes", "")), note)
     report = DiagnosticReport.from_dict({"layers": layers, **found, "axes": axes}, where)
-    for name, field in _LAST.items():
-        given, norms = fields.get(name), getattr(report, field)
-        if given is not None and not _is_rounded(given, norms[-1]):
-            raise InvalidReport(
-                f"{name} is {given!s:.60}, its norms end in {norms[-1]:g}", where=where
-            )
+    for name in _LAST:
+        given, own = fields.get(name), getattr(report, name)
+        if given is not None and not _is_rounded(given, own):
+            raise InvalidReport(f"{name} is {given!s:.60}, its norms end in {own:g}", where=where)
     return report
 
 
