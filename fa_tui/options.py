@@ -324,8 +324,6 @@ class Log:
         Raises:
             UsageError: a malformed item, or an unknown number.
         """
-        if not self.columns:
-            return {}
         return given_columns(split_list(self.columns))
 
     def apply(self, rows: Iterable[AuditRow]) -> list[AuditRow]:

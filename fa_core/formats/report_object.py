@@ -53,10 +53,9 @@ def decode_report(node: Node, where: str) -> DiagnosticReport:
         UnreadableInput: a field of the wrong type.
         InvalidReport: no field of a report at all, or numbers that contradict each other.
     """
-    if not isinstance(node, dict):
-        convert(node, Json, where)  # the error names the actual type
-    report = DiagnosticReport.from_dict(node, where)
-    if not report.residual_norms and MEASURED.isdisjoint(node):
+    fields = convert(node, Json, where)
+    report = DiagnosticReport.from_dict(fields, where)
+    if not report.residual_norms and MEASURED.isdisjoint(fields):
         raise InvalidReport(
             "none of a report's fields",
             where=where,
@@ -138,11 +137,7 @@ def check_run(report: DiagnosticReport, said: Json, by: str, where: str) -> None
 def sniff(document: Document) -> bool:
     """Whether the object has a measured field of a report, and is neither an epoch nor a
     manifest."""
-    if (
-        document.kind != "object"
-        or MEASURED.isdisjoint(document.members)
-        or "epoch" in document.members
-    ):
+    if MEASURED.isdisjoint(document.members) or "epoch" in document.members:
         return False
     return not str(document.members.get("format", "")).startswith("fa-run/")
 
