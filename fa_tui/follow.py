@@ -225,23 +225,22 @@ class Following:
     """
 
     def __init__(self, app: ExplorerApp, since: float) -> None:
-        self._app, self._since = app, since
-        self._folders: Folders | None = None
+        self._app = app
+        session = app.session
+        self._folders = Folders(
+            app.paths,  # grows as paths are opened beside others
+            [row.source for row in session.read],
+            since=since,
+            columns=session.log.given if session.log else None,
+        )
         self._looks = asyncio.Lock()
         self._took = 0.0
 
     async def look(self) -> bool:
         """Look at everything once; returns whether something changed."""
-        app, session = self._app, self._app.session
+        app = self._app
         async with self._looks:
             began = time.monotonic()
-            if self._folders is None:
-                self._folders = Folders(
-                    app.paths,  # grows as paths are opened beside others
-                    [row.source for row in session.rows],
-                    since=self._since,
-                    columns=session.log.given if session.log else None,
-                )
             readings, work = await asyncio.to_thread(self._folders.look)
             if readings and app.is_running:
                 app.folders_changed(readings)
