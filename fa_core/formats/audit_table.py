@@ -71,8 +71,7 @@ def read(document: Document) -> Iterator[Finding]:
         UnreadableInput: ``reports`` is not an object.
     """
     members = document.members
-    known = next((name for name in ("reports", "summary") if name in members), "")
-    if known and not isinstance(members[known], dict) and (listed := _listed(document, known)):
+    if listed := _listed(document, "reports" if "reports" in members else "summary"):
         yield from read_list(listed)
         return
     reports = members.get("reports", members)
@@ -112,7 +111,7 @@ def read_journal(document: Document) -> Iterator[Finding]:
 
 
 def _line_row(path: str, node: Node, where: str) -> AuditRow:
-    fields = node if isinstance(node, dict) else {}
+    fields = convert(node, Json, where)
     report = decode_report(fields.get("report"), where)
     key = "" if report.method_name else str(fields.get("key", ""))
     return row_of(path, key, report, where)

@@ -166,9 +166,12 @@ def _facts(row: AuditRow) -> Json:
     network = provenance.get("network")
     if facts or row.seed is None or network is None:
         return facts
-    settings = provenance.get("settings")
-    facts = {"seed": row.seed, "arch": network, "data_hash": provenance.get("data_hash")}
-    if isinstance(settings, Mapping):
+    return {
+        "seed": row.seed,
+        "arch": network,
+        "data_hash": provenance.get("data_hash"),
         # the network with its arguments
-        facts["model"] = settings.get("model")
-    return {**facts, **without(row.axes, "of", "lam"), "rule": _rule(row)}
+        "model": provenance.get("settings", {}).get("model"),
+        **without(row.axes, "of", "lam"),
+        "rule": _rule(row),
+    }
