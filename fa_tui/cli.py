@@ -169,16 +169,10 @@ def _check_lists(args: Sequence[str], parameters: Iterable[object]) -> None:
         if isinstance(one, TyperOption) and one.multiple:
             lists.update(one.opts)
     for place, arg in enumerate(args, start=1):
-        name, equals, value = arg.partition("=")
-        if name not in lists:
-            continue
-        if equals:
-            items, rest = [value], args[place:]
-        else:
-            items, rest = [*args[place : place + 1]], args[place + 1 :]
-        items += itertools.takewhile(_is_item, rest)
-        if len(items) > 1:
-            raise UsageError("lists take commas", hint=f"write {name} {','.join(items)}")
+        further = [*itertools.takewhile(_is_item, args[place + 1 :])] if arg in lists else []
+        if further:
+            items = ",".join([args[place], *further])
+            raise UsageError("lists take commas", hint=f"write {arg} {items}")
 
 
 def _is_item(word: str) -> bool:

@@ -11,6 +11,7 @@ import asyncio
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -111,7 +112,6 @@ class Folders:
         self._paths, self._columns = paths, columns
         self._since: float | None = since - _CLOCKS_SECONDS
         self._stamps: dict[str, _Stamp] = dict.fromkeys(known, ())
-        self._manifests: dict[str, tuple[tuple[int, float], bool]] = {}
         self._work: dict[str, RunProgress] = {}
 
     def look(self) -> tuple[list[Reading], dict[str, RunProgress | None]]:
@@ -152,24 +152,11 @@ class Folders:
                     continue
                 if not place.is_folder:
                     yield place.path
-                elif self._is_run(place.path):
+                elif _is_run(place.path):
                     place.skip = RUN_FILES
                     yield str(Path(place.path))
                 else:
                     place.skip = frozenset({CREDIT})
-
-    def _is_run(self, folder: str) -> bool:
-        """Whether a folder is a run; its manifest is read again where it changed."""
-        try:
-            status = Path(folder, MANIFEST).stat()
-        except OSError:
-            return sniff(Path(folder))
-        stamp = status.st_size, status.st_mtime
-        before, is_run = self._manifests.get(folder, (None, False))
-        if stamp != before:
-            is_run = sniff(Path(folder))
-            self._manifests[folder] = stamp, is_run
-        return is_run
 
     def _is_as_read(self, place: str, stamp: _Stamp) -> bool:
         """Whether a place is as it was when it was read last."""
@@ -198,6 +185,20 @@ class Folders:
         return changed
 
 
+def _is_run(folder: str) -> bool:
+    """Whether a folder is a run; its manifest is read again where it changed."""
+    try:
+        status = Path(folder, MANIFEST).stat()
+    except OSError:
+        return sniff(Path(folder))
+    return _sniffed(folder, status.st_size, status.st_mtime)
+
+
+@lru_cache(maxsize=1 << 14)
+def _sniffed(folder: str, _size: int, _written: float) -> bool:
+    return sniff(Path(folder))
+
+
 def _stamp(place: str) -> _Stamp:
     """The stamp of a file, or of a run folder's own files."""
     try:
@@ -224,23 +225,22 @@ class Following:
     """
 
     def __init__(self, app: ExplorerApp, since: float) -> None:
-        self._app, self._since = app, since
-        self._folders: Folders | None = None
+        self._app = app
+        session = app.session
+        self._folders = Folders(
+            app.paths,  # grows as paths are opened beside others
+            [row.source for row in session.read],
+            since=since,
+            columns=session.log.given if session.log else None,
+        )
         self._looks = asyncio.Lock()
         self._took = 0.0
 
     async def look(self) -> bool:
         """Look at everything once; returns whether something changed."""
-        app, session = self._app, self._app.session
+        app = self._app
         async with self._looks:
             began = time.monotonic()
-            if self._folders is None:
-                self._folders = Folders(
-                    app.paths,  # grows as paths are opened beside others
-                    [row.source for row in session.rows],
-                    since=self._since,
-                    columns=session.log.given if session.log else None,
-                )
             readings, work = await asyncio.to_thread(self._folders.look)
             if readings and app.is_running:
                 app.folders_changed(readings)

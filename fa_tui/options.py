@@ -172,11 +172,10 @@ def parse_frozen_baseline(values: Sequence[str] | None) -> FrozenBaseline:
                 f"--frozen-baseline {item!r} is not an accuracy", hint="write 0.349 or METHOD=0.349"
             )
         if not 0.0 <= acc <= 1.0:
-            if acc > 1:
-                hint = "accuracies are fractions: divide by 100"
-            else:
-                hint = "write a fraction such as 0.349"
-            raise UsageError(f"--frozen-baseline {item!r} lies outside [0, 1]", hint=hint)
+            raise UsageError(
+                f"--frozen-baseline {item!r} lies outside [0, 1]",
+                hint="accuracies are fractions: write 34.9 % as 0.349",
+            )
         if name:
             by_method[canonical_method(name)] = acc
         else:
@@ -324,8 +323,6 @@ class Log:
         Raises:
             UsageError: a malformed item, or an unknown number.
         """
-        if not self.columns:
-            return {}
         return given_columns(split_list(self.columns))
 
     def apply(self, rows: Iterable[AuditRow]) -> list[AuditRow]:

@@ -16,7 +16,7 @@ import platformdirs
 
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.files.atomic import followed, write_bytes
-from fa_core.files.decode import read_toml
+from fa_core.files.decode import Json, read_toml
 from fa_core.files.opening import exists, real_path
 from fa_core.formats.rows import Problem
 from fa_core.option_values import nearest
@@ -95,8 +95,8 @@ def load_settings(path: Path | None = None) -> Loaded:
     """
     path = path or settings_file()
     try:
-        file = TomlFile(path)
-        return Loaded(file.read_as(Settings, file.tables))
+        _, tables = _read(path)
+        return Loaded(_converted(Settings, tables, path))
     except FaError as error:
         return Loaded(Settings(), [Problem(str(path), str(error))])
 
@@ -138,7 +138,8 @@ _ANSWERS = "measuring.toml"
 def _kept(file: str, name: str, kind: type[K]) -> K:
     """What a file of the config folder keeps under a name; empty without one that can be read."""
     with suppress(FaError, KeyError, msgspec.ValidationError):
-        return msgspec.convert(TomlFile(config_folder() / file).tables[name], kind)
+        _, tables = _read(config_folder() / file)
+        return msgspec.convert(tables[name], kind)
     return kind()
 
 
@@ -182,7 +183,8 @@ def _rewrite(path: Path, name: str, value: object) -> None:
     """
     import tomlkit  # after the first paint
 
-    document = tomlkit.parse(TomlFile(path).text)
+    text, _ = _read(path)
+    document = tomlkit.parse(text)
     if value is None:
         del document[name]
     else:
@@ -194,60 +196,45 @@ def _rewrite(path: Path, name: str, value: object) -> None:
     write_bytes(followed(path), content)  # configurations are often links to one folder
 
 
-class TomlFile:
-    """A TOML file of the user; a missing file is empty.
-
-    Attributes:
-        text: of the file.
-        tables: its contents.
+def _read(path: Path) -> tuple[str, Json]:
+    """The text of a TOML file of the user, and its tables; a missing file is empty.
 
     Raises:
         UnreadableInput: not readable, or not TOML (with the line).
     """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        hint = f'write name = value, and text in "quotes"; {DEFAULTS}'
-        self.text, self.tables = read_toml(path, hint) if exists(path) else ("", {})
-
-    def read_as(self, kind: type[T], table: object, *keys: str) -> T:
-        """A table of the file as a struct of fields with defaults.
-
-        Raises:
-            UnreadableInput: something in it does not fit (with its name).
-        """
-        try:
-            return converted(kind, table, keys)
-        except ValueError as wrong:
-            raise UnreadableInput(str(wrong), where=self._path, hint=DEFAULTS) from wrong
+    if not exists(path):
+        return "", {}
+    return read_toml(path, f'write name = value, and text in "quotes"; {DEFAULTS}')
 
 
-def converted(kind: type[T], table: object, keys: Sequence[str] = ()) -> T:
-    """A table as a struct.
+def _converted(kind: type[T], table: object, path: Path, *keys: str) -> T:
+    """A table of a file as a struct of fields with defaults.
 
     Args:
         kind: the struct.
         table: the table.
+        path: the file.
         keys: lead to the table.
 
     Raises:
-        ValueError: an unknown name, or a value that does not fit.
+        UnreadableInput: an unknown name, or a value that does not fit.
     """
     if isinstance(table, Mapping):
         fields = {field.name: field.type for field in msgspec.structs.fields(kind)}
         for name, value in table.items():
             if name not in fields:
                 place = ".".join([*keys, name])
-                raise ValueError(f"{place}: unknown setting; {nearest(name, fields)}")
+                what = f"{place}: unknown setting; {nearest(name, fields)}"
+                raise UnreadableInput(what, where=path, hint=DEFAULTS)
             if fields[name] is DiagnosticThresholds:
-                converted(DiagnosticThresholds, value, [*keys, name])
+                _converted(DiagnosticThresholds, value, path, *keys, name)
     try:
         return msgspec.convert(table, kind)
     except ValueError as error:
         what, _, inside = str(error).replace("`", "").partition(" - at $")
         place = ".".join(filter(None, [*keys, inside.strip(".")]))
-        what = what.replace("Invalid enum value", "there is no")
-        raise ValueError(f"{place}: {what.replace('Expected', 'expected')}") from error
+        what = what.replace("Invalid enum value", "there is no").replace("Expected", "expected")
+        raise UnreadableInput(f"{place}: {what}", where=path, hint=DEFAULTS) from error
 
 
 PROTOCOL = "protocol"
@@ -273,10 +260,10 @@ class Presets:
         presets = {PROTOCOL: DiagnosticThresholds()}
         self.problems = []
         try:
-            file = TomlFile(self.path)
-            for name, table in file.tables.items():
+            _, tables = _read(self.path)
+            for name, table in tables.items():
                 if name != PROTOCOL:
-                    presets[name] = file.read_as(DiagnosticThresholds, table, name)
+                    presets[name] = _converted(DiagnosticThresholds, table, self.path, name)
         except FaError as error:
             self.problems = [Problem(str(self.path), str(error))]
         return presets

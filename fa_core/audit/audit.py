@@ -289,11 +289,11 @@ def measurable(rows: Iterable[AuditRow]) -> list[AuditRow]:
         if row.checkpoint is None:
             continue
         path = real_path(row.checkpoint)
-        if row.source != row.checkpoint and not exists(path):
+        is_itself = row.source == row.checkpoint
+        if not (is_itself or exists(path)):
             continue
         path = run_of(path) or path
         known = found.get(str(path))
-        is_itself = row.source == row.checkpoint
         if known is None or (is_itself and known.source != known.checkpoint):
             found[str(path)] = replace(row, checkpoint=str(path))
     return list(found.values())
@@ -303,7 +303,7 @@ class AuditFile:
     """Collects the measured runs of an audit in a file: a journal, and the table at the end.
 
     Args:
-        out: the file; None = none.
+        out: the file.
         order: the rows to measure, in the order of the table.
         adjust: see `Adjust`.
         before: rows that precede them in the file.

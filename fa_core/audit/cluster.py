@@ -127,8 +127,8 @@ def measure_by(resource: str, cwd: str) -> Measure:
     """A `Measure` that has a node of the cluster do it."""
     import ray
 
-    options = {"num_cpus": 1, "num_gpus": int(resource == "GPU"), "max_retries": RETRIES}
-    remote = ray.remote(**options)(measure_there)
+    of_a_task = ray.remote(num_cpus=1, num_gpus=int(resource == "GPU"), max_retries=RETRIES)
+    remote = of_a_task(measure_there)
     # the nodes have no environment of ours
     named = os.environ.get(MEASURE, "")
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import importlib.util
 import os
 import socket
-import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
+from subprocess import PIPE, TimeoutExpired
 
 import msgspec
 
@@ -29,6 +30,10 @@ MOST = 1_000_000
 
 MOST_CPU_WORKERS = 8
 """Workers on a CPU at most: each holds torch and the data set, some hundred MB."""
+
+
+IMPORT_SECONDS = 120
+"""Timeout for the import of torch."""
 
 
 def list_devices() -> dict[str, str]:
@@ -79,18 +84,13 @@ class TorchAnswer(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=1)
 def ask_torch() -> TorchAnswer:
-    """torch's version and GPUs, cached: its import takes seconds."""
-    return _answer("fa_core.audit.torch_probe")
-
-
-def _answer(module: str, seconds: float = 120) -> TorchAnswer:
-    """What a module that asks torch prints."""
-    with start_python(module, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+    """torch's version and GPUs, by a process of its own, cached: its import takes seconds."""
+    with start_python("fa_core.audit.torch_probe", stdout=PIPE, stderr=PIPE) as child:
         try:
-            printed, wrong = child.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
+            printed, wrong = child.communicate(timeout=IMPORT_SECONDS)
+        except TimeoutExpired:
             child.kill()
-            return TorchAnswer(error=f"does not import within {seconds:g} s")
+            return TorchAnswer(error=f"does not import within {IMPORT_SECONDS} s")
     try:
         return msgspec.json.decode(printed.strip().rpartition(b"\n")[2], type=TorchAnswer)
     except ValueError:
@@ -123,9 +123,8 @@ def resolve_devices(spec: str, jobs: int | None = None) -> list[str]:
         UsageError: an unknown device, one that is not there, or fewer than one job.
     """
     check_counts(jobs=jobs)
-    names: list[str] = []
-    for part in (part.strip().lower() for part in spec.split(",") if part.strip()):
-        names.extend(name for name in _named(part) if name not in names)
+    parts = filter(None, map(str.strip, spec.lower().split(",")))
+    names = [*dict.fromkeys(chain.from_iterable(map(_named, parts)))]
     if not names:
         raise UsageError(f"--device {spec!r} names no device", hint=_known())
     return [names[worker % len(names)] for worker in range(jobs or len(names))]

@@ -26,6 +26,9 @@ from fa_core.files.decode import Json, loads
 LOG_TAIL_BYTES = 4096
 """Bytes of a worker's log read for its last lines."""
 
+GRACE = 5.0
+"""Seconds before the worker of a cancelled job, or of a closed pool, is killed."""
+
 EXIT_TIMEOUT = 10.0
 """Timeout in seconds for the exit of a worker that closed its pipe."""
 
@@ -206,15 +209,15 @@ class ChildProcess:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._popen.pid, signal.SIGKILL)
 
-    def kill_later(self, seconds: float, still: Callable[[], bool] | None = None) -> None:
-        """Kill the child after a delay, if it is alive and the condition holds then."""
+    def kill_later(self, still: Callable[[], bool] = lambda: True) -> None:
+        """Kill the child after `GRACE`, if it is alive and the condition holds then."""
 
         def kill() -> None:
-            if self.alive and (still is None or still()):
+            if self.alive and still():
                 self.killed = True
                 self.kill()
 
-        timer = threading.Timer(seconds, kill)
+        timer = threading.Timer(GRACE, kill)
         timer.daemon = True
         with contextlib.suppress(RuntimeError):  # no further thread may be started
             timer.start()
@@ -224,10 +227,10 @@ class ChildProcess:
         with self._write_lock, contextlib.suppress(OSError):
             self._stdin.close()
 
-    def close(self, grace: float) -> None:
-        """Hang up and wait for its exit; kills it after ``grace`` seconds."""
+    def close(self) -> None:
+        """Hang up and wait for its exit; kills it after `GRACE`."""
         self.hang_up()
-        self._wait(grace)
+        self._wait(GRACE)
         self._stdout.close()
 
     def autopsy(self) -> tuple[str, list[str]]:

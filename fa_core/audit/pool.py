@@ -25,9 +25,6 @@ from fa_core.errors import FaError, InvalidReport, MeasureError
 from fa_core.files.decode import Json
 from fa_core.report.diagnostic_report import DiagnosticReport
 
-GRACE = 5.0
-"""Seconds before the worker of a cancelled job, or of a closed pool, is killed."""
-
 STRIKES = 3
 """Failures of a device in a row, in jobs or worker starts, before its work goes to other
 devices."""
@@ -336,14 +333,14 @@ class WorkerThread(threading.Thread):
         doing = self._doing
         worker = self._worker
         if worker is not None:
-            worker.kill_later(GRACE, lambda: self._doing is doing and [*doing] == [job_id])
+            worker.kill_later(lambda: self._doing is doing and [*doing] == [job_id])
             worker.send(messages.Cancel(job_id))
 
     def end(self) -> None:
         """End the worker; the pool is closed, so its jobs count as cancelled."""
         worker = self._worker
         if worker is not None:
-            worker.kill_later(GRACE)
+            worker.kill_later()
             worker.hang_up()
 
     def _ready_worker(self) -> ChildProcess:
@@ -432,7 +429,7 @@ class WorkerThread(threading.Thread):
         worker = self._worker
         self._worker = None
         if worker is not None:
-            worker.close(GRACE)
+            worker.close()
 
     def _reap(self, worker: ChildProcess) -> tuple[str, str]:
         """Close a worker that is gone; returns how it ended, and hints at the cause."""

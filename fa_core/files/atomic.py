@@ -10,6 +10,7 @@ import stat
 import tempfile
 from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 from fa_core.errors import FaError, UsageError
@@ -113,13 +114,12 @@ def keep_old(path: Path) -> Path | None:
             descriptor = os.open(path.name, _READ, dir_fd=folder)
             with open(descriptor, "rb") as file:  # noqa: PTH123
                 parts, mode = iter(partial(file.read, _PART), b""), os.fstat(descriptor).st_mode
-                number = 1
-                while True:
+                for number in count(1):
                     kept = path.with_name(f"{path.name}.~{number}~")
                     with contextlib.suppress(FileExistsError):
                         _fill(kept.name, parts, folder, mode)
-                        return kept
-                    number += 1
+                        break
+                return kept
     except FileNotFoundError:
         return None
     except OSError as error:

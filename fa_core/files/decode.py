@@ -10,6 +10,7 @@ import codecs
 import gc
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -153,11 +154,8 @@ def _members(pairs: list[tuple[str, object]]) -> Json:
     """The members of a JSON object as they are decoded, with whatever spelling of their keys."""
     members = dict(pairs)
     if len(members) < len(pairs):
-        seen: set[str] = set()
-        for name, _ in pairs:
-            if name in seen:
-                raise RepeatedKey(f"the key {name!r} stands more than once")
-            seen.add(name)
+        ((name, _),) = Counter(name for name, _ in pairs).most_common(1)
+        raise RepeatedKey(f"the key {name!r} stands more than once")
     return members
 
 

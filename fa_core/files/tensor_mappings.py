@@ -140,8 +140,6 @@ def _rebuilt(value: object) -> Tensor | OtherKind | None:
         match = _REBUILDS.fullmatch(value.name)
         if match is None:
             return None
-        kind = match[1] or match[2]
-        args = value.args
         kind, args = match[1] or match[2], value.args
         if kind in ("parameter", "parameter_with_state"):
             value = args[0]

@@ -50,9 +50,7 @@ _OF_A_REPORT = frozenset(
 def sniff(document: Document) -> bool:
     """Whether the object has ``reports`` or a ``summary`` list of runs, or its members are
     reports."""
-    if document.kind != "object" or "reports" in document.members:
-        return document.kind == "object"
-    if "summary" in document.members and _listed(document, "summary"):
+    if "reports" in document.members or _listed(document, "summary"):
         return True
     first = next(iter(document.members.values()), None)
     return isinstance(first, dict) and len(_OF_A_REPORT & first.keys()) > 1
@@ -73,13 +71,11 @@ def read(document: Document) -> Iterator[Finding]:
         UnreadableInput: ``reports`` is not an object.
     """
     members = document.members
-    known = next((name for name in ("reports", "summary") if name in members), "")
-    if known and not isinstance(members[known], dict) and (listed := _listed(document, known)):
+    if listed := _listed(document, "reports" if "reports" in members else "summary"):
         yield from read_list(listed)
         return
     reports = members.get("reports", members)
-    if not isinstance(reports, dict):
-        convert(reports, Json, f"{document.path}: $.reports")  # the error names the actual type
+    reports = convert(reports, Json, f"{document.path}: $.reports")
     lines = members.get("summary")
     if isinstance(lines, list) and len(lines) == len(reports):
         lines = [line or {} for line in lines]
@@ -97,12 +93,8 @@ def _row(path: str, key: str, node: Node, line: object) -> AuditRow:
 
 
 def sniff_journal(document: Document) -> bool:
-    """Whether the first line is the header of a `Journal`."""
-    if document.kind == "object":
-        first = document.members
-    else:
-        first = next((fields for _, fields in document.objects(1)), {})
-    return document.kind != "list" and "journal" in first and "pid" in first
+    """Whether a file begins as a `Journal`."""
+    return document.data.startswith(JOURNAL)
 
 
 def read_journal(document: Document) -> Iterator[Finding]:
@@ -119,7 +111,7 @@ def read_journal(document: Document) -> Iterator[Finding]:
 
 
 def _line_row(path: str, node: Node, where: str) -> AuditRow:
-    fields = node if isinstance(node, dict) else {}
+    fields = convert(node, Json, where)
     report = decode_report(fields.get("report"), where)
     key = "" if report.method_name else str(fields.get("key", ""))
     return row_of(path, key, report, where)

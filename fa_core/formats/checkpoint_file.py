@@ -398,12 +398,15 @@ def marked_changed(rows: Iterable[AuditRow], most: float = math.inf) -> Iterator
             path = Path(row.checkpoint)
             path = places.setdefault(_meant(path), path)
             now = stamps(path)
-        changed, how = sorted(before.keys() ^ inputs(path)) if now else [], "changed since"
+        changed, how = list[str](), "changed since"
         # not of a shard that is gone; older records have the stamp of the weights alone, or none
         pairs = zip_longest(now, then, fillvalue=list[int]())
         differ = [(own, old) for own, old in pairs if any(own) and own != old]
-        changed = changed or ["files" for own, old in differ if old and own[:1] != old[:1]][:1]
-        if differ and not changed:
+        if now and (kinds := before.keys() ^ inputs(path)):
+            changed = sorted(kinds)
+        elif any(old and own[0] != old[0] for own, old in differ):
+            changed = ["files"]
+        elif differ:
             size = sum(size for size, _ in now)
             if size > most:
                 row = replace(row, touched="its audit has another time of its files, or none")

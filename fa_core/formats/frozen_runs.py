@@ -54,18 +54,19 @@ def judges_of(rows: Iterable[AuditRow], frozen: Sequence[AuditRow]) -> list[Audi
 
 def _frozen_runs(rows: Iterable[AuditRow]) -> Iterator[FrozenRun]:
     for row in rows:
-        if row.method != FROZEN or not (_facts(row) or row.report.changed):
+        report, facts = row.report, _facts(row)
+        if row.method != FROZEN or not (facts or report.changed):
             continue
         yield FrozenRun(
             row.source if _is_itself(row) else f"{row.source}: {row.key}",
-            _rule(row) if _facts(row) and row.is_control else UNKNOWN,
-            _facts(row),
-            row.report.headline_acc or 0.0,
-            row.report.right,
-            row.report.changed
+            _rule(row) if facts and row.is_control else UNKNOWN,
+            facts,
+            report.headline_acc or 0.0,
+            report.right,
+            report.changed
             or row.touched
             or _UNSAID * (not row.is_control)
-            or _UNMEASURED * (row.report.headline_acc is None),
+            or _UNMEASURED * (report.headline_acc is None),
         )
 
 
@@ -165,9 +166,12 @@ def _facts(row: AuditRow) -> Json:
     network = provenance.get("network")
     if facts or row.seed is None or network is None:
         return facts
-    settings = provenance.get("settings")
-    facts = {"seed": row.seed, "arch": network, "data_hash": provenance.get("data_hash")}
-    if isinstance(settings, Mapping):
+    return {
+        "seed": row.seed,
+        "arch": network,
+        "data_hash": provenance.get("data_hash"),
         # the network with its arguments
-        facts["model"] = settings.get("model")
-    return {**facts, **without(row.axes, "of", "lam"), "rule": _rule(row)}
+        "model": provenance.get("settings", {}).get("model"),
+        **without(row.axes, "of", "lam"),
+        "rule": _rule(row),
+    }

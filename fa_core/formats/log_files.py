@@ -91,12 +91,10 @@ _OF_THE_HEADER = frozenset({*AXES, "axes", "log", *_Header.__struct_fields__})
 
 def sniff_penalty(document: Document) -> bool:
     """Whether an object has a ``log`` of epochs, or describes its run."""
-    log = document.members.get("log")
     if not {"final_test_acc", "lam"}.isdisjoint(document.members):
-        return log is not None
-    if not isinstance(log, list):
-        return False
-    return any(isinstance(one, dict) and "epoch" in one for one in log)
+        return document.members.get("log") is not None
+    log = document.listed("log")
+    return log is not None and any("epoch" in one for _, one in log.objects())
 
 
 def read_penalty(document: Document) -> Iterator[Finding]:

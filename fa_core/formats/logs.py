@@ -339,8 +339,10 @@ def _stream(listed: object, norms: Mapping[int, object], last: object) -> tuple[
         norms: layer → norm.
         last: norm of layer L, or None.
     """
-    if listed is not None or (last is None and not norms):
-        return [] if listed is None else listed, ""
+    if listed is not None:
+        return listed, ""
+    if last is None and not norms:
+        return [], ""
     deepest = max(norms, default=0)
     has_all = 0 < deepest == len(norms) - 1
     if has_all and last in (None, norms[deepest]):

@@ -53,10 +53,9 @@ def decode_report(node: Node, where: str) -> DiagnosticReport:
         UnreadableInput: a field of the wrong type.
         InvalidReport: no field of a report at all, or numbers that contradict each other.
     """
-    if not isinstance(node, dict):
-        convert(node, Json, where)  # the error names the actual type
-    report = DiagnosticReport.from_dict(node, where)
-    if not report.residual_norms and MEASURED.isdisjoint(node):
+    fields = convert(node, Json, where)
+    report = DiagnosticReport.from_dict(fields, where)
+    if not report.residual_norms and MEASURED.isdisjoint(fields):
         raise InvalidReport(
             "none of a report's fields",
             where=where,
@@ -138,11 +137,7 @@ def check_run(report: DiagnosticReport, said: Json, by: str, where: str) -> None
 def sniff(document: Document) -> bool:
     """Whether the object has a measured field of a report, and is neither an epoch nor a
     manifest."""
-    if (
-        document.kind != "object"
-        or MEASURED.isdisjoint(document.members)
-        or "epoch" in document.members
-    ):
+    if MEASURED.isdisjoint(document.members) or "epoch" in document.members:
         return False
     return not str(document.members.get("format", "")).startswith("fa-run/")
 
@@ -201,8 +196,7 @@ def keyed(
     found = [attempt(path, read, what) for read in parts]
     yield from (one for one in found if isinstance(one, Problem))
     rows = [one for one in found if isinstance(one, AuditRow)]
-    keyed_rows = zip(rows, keys(rows), strict=True)
-    yield [replace(row, key=key) for row, key in keyed_rows]
+    yield [replace(row, key=key) for row, key in zip(rows, keys(rows), strict=True)]
 
 
 def _entry_row(node: Node, source: str, where: str) -> AuditRow:
@@ -267,12 +261,10 @@ def _report(fields: Json, axes: Json, where: str) -> DiagnosticReport:
         note = f"in the list, not used: {listed(sorted(unused), 6)}"
         found["notes"] = joined(str(found.get("notes", "")), note)
     report = DiagnosticReport.from_dict({"layers": layers, **found, "axes": axes}, where)
-    for name, field in _LAST.items():
-        given, norms = fields.get(name), getattr(report, field)
-        if given is not None and not _is_rounded(given, norms[-1]):
-            raise InvalidReport(
-                f"{name} is {given!s:.60}, its norms end in {norms[-1]:g}", where=where
-            )
+    for name in _LAST:
+        given, own = fields.get(name), getattr(report, name)
+        if given is not None and not _is_rounded(given, own):
+            raise InvalidReport(f"{name} is {given!s:.60}, its norms end in {own:g}", where=where)
     return report
 
 

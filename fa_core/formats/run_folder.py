@@ -353,11 +353,8 @@ class ProgressFiles:
         self.begin(folder, "training")
         try:
             yield
-        except Exception as error:
-            self.end(folder, f"failed: {error}")
-            raise
-        except BaseException:
-            self.end(folder, "stopped")
+        except BaseException as error:
+            self.end(folder, f"failed: {error}" if isinstance(error, Exception) else "stopped")
             raise
         self.end(folder)
 

@@ -196,7 +196,7 @@ def scan_again(path: str, root: str = "", columns: Given | None = None) -> Scan:
 
 def _collected(found: Iterable[Finding]) -> Scan:
     """Findings by kind."""
-    result = Scan([], [], [])
+    result = Scan()
     for finding in found:
         if isinstance(finding, AuditRow):
             result.rows.append(finding)

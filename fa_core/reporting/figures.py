@@ -156,12 +156,9 @@ def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCO
     drawn = [what for what in every if having(table.coverage, what.letter).any()] or [*every][:1]
     signs: Signs = {**panels.FACES, "line: mean over seeds": _MEAN}
     columns = min(len(drawn), 2)
-    shape = math.ceil(len(drawn) / columns), columns
-    figure, axes = page("Diagnostics of methods", {}, *shape, signs, len(styles))
+    figure, axes = page("Diagnostics of methods", {}, len(drawn), columns, signs, len(styles))
     markers = Markers(table, thresholds, names, styles, xs, np.arange(len(table)))
-    for panel in axes[len(drawn) :]:
-        panel.set_visible(False)
-    for panel, what in zip(axes, drawn, strict=False):
+    for panel, what in zip(axes, drawn, strict=True):
         for (_, rows), name in zip(groups, named, strict=True):
             mean = _mean(table, what, rows)
             place = places.index(name)
@@ -201,7 +198,7 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCOL
     xs[rows] = [places.index(levels[i]) for i in names]
     markers = Markers(table, thresholds, names, styles, xs, rows)
     signs: Signs = {**panels.FACES, **panels.BASELINES, "mean over seeds": {"linestyle": "-"}}
-    figure, axes = page("Penalty rescue", styles, 1, 3, signs)
+    figure, axes = page("Penalty rescue", styles, 3, 3, signs)
     for panel, what in zip(axes, COURSES, strict=True):
         markers.draw(panel, what)
         panel.set_xlabel("penalty λ")
@@ -224,7 +221,7 @@ def timeline_figure(timelines: Sequence[Timeline], thresholds: DiagnosticThresho
     for one in timelines:
         kinds |= one.evidence
     signs: Signs = {"first fires": {"linestyle": ":"}}
-    figure, axes = page(f"Diagnostics over {_unit(timelines)}s", styles, 2, 2, signs)
+    figure, axes = page(f"Diagnostics over {_unit(timelines)}s", styles, 4, 2, signs)
     for panel, what in zip(axes, named("acc", "h_L", "growth", "g_L"), strict=True):
         curves = [_numbers(map(attrgetter(what.column), one.points)) for one in timelines]
         prepare(panel, what, kinds)
@@ -255,11 +252,8 @@ def gamma_figure(timelines: Sequence[Timeline]) -> Figure:
     signs: Signs = {}
     if any(one.null or one.null_gamma for one in drawn):
         signs["under random feedback"] = {"linestyle": ":"}
-    title = f"Γ over {_unit(drawn)}s"
-    figure, axes = page(title, styles, math.ceil(len(shown) / 3), 3, signs)
-    for panel in axes[len(shown) :]:
-        panel.set_visible(False)
-    for panel, place in zip(axes, shown, strict=False):
+    figure, axes = page(f"Γ over {_unit(drawn)}s", styles, len(shown), 3, signs)
+    for panel, place in zip(axes, shown, strict=True):
         curves = []
         for one in drawn:
             gammas = ((point.deep_gamma, *point.gamma) for point in one.points)

@@ -126,12 +126,12 @@ BASELINES: Signs = {
 def page(
     title: str,
     styles: Mapping[str, MethodStyle],
-    rows: int,
+    count: int,
     columns: int,
     signs: Signs,
     places: int = 0,
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of rows and columns of panels with a legend of styles and signs below them; wider
+    """A figure of so many panels in columns, with a legend of styles and signs below them; wider
     for many named places below a panel."""
     from fa_core.reporting.plotting import Figure
 
@@ -139,9 +139,12 @@ def page(
     longest = max((len(handle.get_label()) for handle in handles), default=1)
     across = max(1, min(len(handles), _LETTERS_ACROSS // (longest + 7)))
     lines = math.ceil(len(handles) / across)
+    rows = math.ceil(count / columns)
     size = _WIDTH * max(1.0, places / _PLACES), _HEIGHT * rows + 0.1 + _LEGEND_LINE * lines
     figure = Figure(figsize=size, layout="constrained", label=title)
-    panels = figure.subplots(rows, columns, squeeze=False)
+    panels = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
+    for surplus in panels[count:]:
+        surplus.set_visible(False)
     if handles:
         figure.legend(
             handles=handles,
@@ -150,7 +153,7 @@ def page(
             columnspacing=1.6,
             handlelength=2.2,
         )
-    return figure, panels.ravel().tolist()
+    return figure, panels[:count]
 
 
 def _legend(styles: Mapping[str, MethodStyle], signs: Signs) -> list[Any]:

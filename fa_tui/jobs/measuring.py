@@ -14,7 +14,6 @@ from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -215,7 +214,7 @@ class Measuring:
     def start(
         self,
         rows: Iterable[tuple[int, AuditRow]],
-        answers: Mapping[int, MeasureAnswer] = MappingProxyType({}),
+        answers: Mapping[int, MeasureAnswer],
     ) -> list[str]:
         """Queue rows (index, row) that have a checkpoint; the ids of the new jobs.
 

@@ -21,20 +21,20 @@ def beside_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterato
 
     Source: docs/protocol.md §8.
     """
-    rows: list[tuple[str, ...]] = []
+    records = []
     for name, report in shown_runs(table, thresholds):
         for record in records_of(report):
             texts = [*record.remarks, *record.beside]
             if texts and record.letter in report.flags | report.undecided:
-                rows.append((f"{name} ({record.letter})", record.state, "; ".join(texts)))
-    if rows:
-        yield Grid(
-            headings=("run", "state", "measured beside it"),
-            rows=tuple(rows),
-            caption="What was measured beside the diagnostics that fire or are undecided "
-            "(docs/protocol.md §8). It changes no verdict.",
-            words=3,
+                run = f"{name} ({record.letter})"
+                beside = "; ".join(texts)
+                records.append({"run": run, "state": record.state, "measured beside it": beside})
+    if records:
+        caption = (
+            "What was measured beside the diagnostics that fire or are undecided "
+            "(docs/protocol.md §8). It changes no verdict."
         )
+        yield Grid.of(records, caption, words=3)
 
 
 _SYMBOLS = {

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fa_core.audit import pool
+from fa_core.audit import messages
 from fa_core.audit.pool import Pool
 from fa_core.audit.worker import MEASURE
 
@@ -61,11 +61,11 @@ def make_pool(monkeypatch, told, tmp_path):
     def make(
         devices=("cpu",),
         *,
-        grace=pool.GRACE,
+        grace=messages.GRACE,
         measure="faults:measure",
         **options,
     ):
-        monkeypatch.setattr(pool, "GRACE", grace)
+        monkeypatch.setattr(messages, "GRACE", grace)
         monkeypatch.setenv(MEASURE, measure)
         pools.append(Pool(devices, told, **options))
         return pools[-1]

@@ -113,4 +113,7 @@ def test_a_gpu_that_is_not_used_is_said_before_anything_is_measured(monkeypatch)
 def test_torch_is_asked_in_a_process_of_its_own(tmp_path, monkeypatch, code, expected):
     (tmp_path / "probe_of_test.py").write_text(code)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    assert devices._answer("probe_of_test", 2) == expected
+    start = devices.start_python
+    monkeypatch.setattr(devices, "start_python", lambda _, **how: start("probe_of_test", **how))
+    monkeypatch.setattr(devices, "IMPORT_SECONDS", 2)
+    assert devices.ask_torch.__wrapped__() == expected

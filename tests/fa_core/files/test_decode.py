@@ -75,7 +75,7 @@ NORMS = '"residual_norms": [1.0, 2.0], "residual_norm\\u0073": [1.0, 9.0]'
 FORMS = {
     "audit.json": f'{{"reports": {{"bp_s1": {{"method_name": "BP", {NORMS}}}}}}}',
     "trace.jsonl": '{"epoch": 1, "test_acc": 0.1}\n{"epoch": 2, "test_acc": 0.1, "test_acc": 0.2}',
-    "journal.jsonl": f'{{"journal": "1", "pid": 1}}\n{{"report": {{{NORMS}}}}}\n',
+    "journal.jsonl": f'{{"journal": "fa-audit/1", "pid": 1}}\n{{"report": {{{NORMS}}}}}\n',
     "big.json": json.dumps(
         {"reports": {f"bp_s{n}": {"headline_acc": 0.5} for n in range(30_000)}}
     ).replace('bp_s7"', 'bp_s8"'),
