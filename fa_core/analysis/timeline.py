@@ -18,7 +18,7 @@ from fa_core.analysis.seeds import AVERAGED
 from fa_core.files.decode import Json
 from fa_core.formats.rows import AuditRow, axes_of_methods, values_on_axes
 from fa_core.formats.table import AuditTable, Bits, having
-from fa_core.formats.trace import EPOCH, Trace
+from fa_core.formats.trace import Trace
 from fa_core.report.baseline import FrozenBaseline, why_no_baseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import LETTERS, letters_of, mask_of
@@ -64,8 +64,8 @@ class EpochPoint(Result, frozen=True, kw_only=True):
     flags: str
     undecided: str
     coverage: str
-    gamma: tuple[float | None, ...] = ()
-    deep_gamma: float | None = None
+    gamma: tuple[float | None, ...]
+    deep_gamma: float | None
 
 
 class EarlyStop(Result, frozen=True, kw_only=True):
@@ -133,9 +133,9 @@ class Timeline(Result, frozen=True, kw_only=True):
     points: tuple[EpochPoint, ...]
     null: tuple[float, float] | None = None
     null_gamma: tuple[float | None, ...] = ()
-    unfinished: bool = False
-    skipped: tuple[str, ...] = ()
-    unit: str = EPOCH
+    unfinished: bool
+    skipped: tuple[str, ...]
+    unit: str
 
     @property
     def gamma_per_layer(self) -> bool:
@@ -422,8 +422,8 @@ class MethodTimeline(Result, frozen=True, kw_only=True):
     stopped: int
     acc_at_stop: float | None
     final_acc: float | None
-    evidence: dict[str, str] = {}
-    collection: str = ""
+    evidence: dict[str, str]
+    collection: str
 
 
 def by_method(timelines: Sequence[Timeline]) -> tuple[MethodTimeline, ...]:

@@ -292,10 +292,7 @@ def _quality(
 
 
 def own_credit_quality(
-    net: nn.Module,
-    batch: object,
-    how: PassOptions = DEFAULTS,
-    directions: int = DIRECTIONS,
+    net: nn.Module, batch: object, how: PassOptions, directions: int
 ) -> Json:
     """`credit_quality` of a network's own backward pass, in the arithmetic of `diagnose`.
 

@@ -58,9 +58,9 @@ class Diagnosis:
 
     numbers: DiagnosticReport
     right: Sequence[Tensor]
-    notes: Sequence[str] = ()
-    first_batch: object = None
-    loss: Loss = CE
+    notes: Sequence[str]
+    first_batch: object
+    loss: Loss
 
     def report(self, headline_acc: float | None = None, notes: str = "") -> DiagnosticReport:
         """The report: the measured numbers with an accuracy and notes, as for `diagnose`."""
