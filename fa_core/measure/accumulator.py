@@ -251,7 +251,9 @@ class Accumulator:
         found = self._drift()
         notes = [*self._notes(norms), found.note]
         if self._holds_ceiling(found):
-            notes.append(self._stopped())
+            k = len(self._means)
+            limit = "the most that are taken" if k == LOOKS[-1] else "all there are"
+            notes.append(f"(c) is undecided after {k} batches, {limit}")
         return self._report(norms, found), list(filter(None, notes))
 
     def _drift(self) -> Drift:
@@ -269,12 +271,6 @@ class Accumulator:
             return False
         low, high = found.interval
         return low <= self._how.decide_at < high
-
-    def _stopped(self) -> str:
-        """A note on a K that was not fixed and did not decide."""
-        k = len(self._means)
-        limit = "the most that are taken" if k == LOOKS[-1] else "all there are"
-        return f"(c) is undecided after {k} batches, {limit}"
 
     def _report(self, norms: _Norms, found: Drift) -> DiagnosticReport:
         h_norms = lower_median(norms.h).tolist()
