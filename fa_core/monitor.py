@@ -31,8 +31,7 @@ from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import DIAGNOSTICS
 from fa_core.report.quantities import QUANTITIES
 
-Numbers: TypeAlias = Mapping[str, float]
-Send: TypeAlias = Callable[[Numbers, int], object]
+Send: TypeAlias = Callable[[Mapping[str, float], int], object]
 """Called with numbers by name, and their step."""
 
 
