@@ -381,25 +381,28 @@ def _verdicts(recorded: DiagnosticReport, measured: DiagnosticReport) -> Iterato
 
 
 def _values(report: DiagnosticReport, summary: object) -> dict[str, object]:
-    """Name → value of all numbers and texts of a report, but for its verdict, and of a summary.
+    """Name → value of all numbers and texts of a report, but for its verdict, and of a summary."""
+    data = msgspec.to_builtins(report.as_recorded()) | {"verdict": None, SUMMARY: summary}
+    found: dict[str, object] = {}
+    for name, value in data.items():
+        found.update(_values_in(name, value))
+    return found
+
+
+def _values_in(name: str, value: object) -> Iterator[tuple[str, object]]:
+    """The numbers and texts of a value, by their places in it.
 
     A key that is no plain word is quoted, so that none reads as a place within another.
     """
-    data = msgspec.to_builtins(report.as_recorded()) | {"verdict": None, SUMMARY: summary}
-    found: dict[str, object] = {}
-    waiting: list[tuple[str, object]] = [*reversed(data.items())]
-    while waiting:
-        name, value = waiting.pop()
-        if isinstance(value, Mapping):
-            for key in reversed(value):
-                place = f".{key}" if key.isidentifier() else f"[{key!r}]"
-                waiting.append((name + place, value[key]))
-        elif isinstance(value, (list, tuple)):
-            for number in reversed(range(len(value))):
-                waiting.append((f"{name}[{number}]", value[number]))
-        elif value is not None and value != "":
-            found[name] = value
-    return found
+    if isinstance(value, Mapping):
+        for key, member in value.items():
+            place = f".{key}" if key.isidentifier() else f"[{key!r}]"
+            yield from _values_in(name + place, member)
+    elif isinstance(value, (list, tuple)):
+        for number, member in enumerate(value):
+            yield from _values_in(f"{name}[{number}]", member)
+    elif value is not None and value != "":
+        yield name, value
 
 
 def _changed(before: Json, now: Json, facts: Sequence[str]) -> list[str]:
