@@ -142,8 +142,7 @@ class DataSet:
             if y.ndim != 1 or len(x) != len(y):
                 problem = f"{part} samples {tuple(x.shape)} and labels {tuple(y.shape)} do not fit"
             elif len(y):
-                least = int(y.min())
-                most = int(y.max())
+                least, most = map(int, y.aminmax())
                 if least < 0 or most >= self.num_classes:
                     labels = f"run from {least} to {most}"
                     problem = f"{part} labels {labels}, with {self.num_classes} classes"
