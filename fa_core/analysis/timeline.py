@@ -439,14 +439,12 @@ def by_condition(timelines: Sequence[Timeline]) -> list[tuple[str, list[Timeline
 
     Files and folders are told apart, and named, only if the same run is in two of them.
     """
-    axes = (repr(sorted(one.axes.items(), key=str)) for one in timelines)
-    names = [(one.method, own) for one, own in zip(timelines, axes, strict=True)]
+    names = [(one.method, repr(sorted(one.axes.items(), key=str))) for one in timelines]
     seeds = [one.seed for one in timelines]
     sources = [one.source for one in timelines]
     places = collections(names, seeds, sources)
     members: dict[tuple[str, tuple[str, str]], list[Timeline]] = defaultdict(list)
-    runs = zip(places, names, timelines, strict=True)
-    for place, name, one in runs:
+    for place, name, one in zip(places, names, timelines, strict=True):
         members[place, name].append(one)
     for group in members.values():
         group.sort(key=lambda one: (one.seed is None, one.seed or 0))

@@ -94,19 +94,18 @@ class Drift:
     note: str = ""
 
 
-def drift(means: Tensor, least: int = MIN_BATCHES, z: float = Z_OF_ONE) -> Drift:
+def drift(means: Tensor, z: float = Z_OF_ONE) -> Drift:
     """(c) of a network.
 
     Args:
         means: (K, D) float64, the batch-mean gradients, each up to a factor.
-        least: with fewer batches, (c) is not measured.
         z: level of the interval, see `drift_interval`.
     """
     if not torch.isfinite(means).all():
         # of too few batches, too
         return Drift(math.nan)
-    if len(means) < least:
-        return Drift(None, f"only {len(means)} eval batches, drift needs at least {least}")
+    if len(means) < MIN_BATCHES:
+        return Drift(None, f"only {len(means)} eval batches, drift needs at least {MIN_BATCHES}")
     zero = (means == 0).all(dim=1).tolist()
     if any(zero):
         return Drift(None, f"the mean gradient of eval batch {zero.index(True)} is zero")
