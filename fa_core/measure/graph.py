@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable
 from types import FrameType, GetSetDescriptorType
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -33,9 +33,6 @@ _SELECTIONS = re.compile(
 
 _OPERATOR = "GeneratedBackwardFor_"
 """Prefix of torch's name for a derivative registered with `torch.library`."""
-
-Operation: TypeAlias = Callable[..., object]
-"""A function or method of torch, as a mode receives it."""
 
 _LEAVING = {"__array__", "__dlpack__", "numpy", "tolist"}
 """Functions that read a tensor outside of torch by no operation; ``item`` is one."""
@@ -173,7 +170,11 @@ class HookRecorder(TorchFunctionMode):
         self.read: dict[str, bool] = {}
 
     def __torch_function__(
-        self, func: Operation, types: object, args: Args = (), kwargs: Kwargs | None = None
+        self,
+        func: Callable[..., object],
+        types: object,
+        args: Args = (),
+        kwargs: Kwargs | None = None,
     ) -> object:
         if (kept := _saving(True)) and kept[1].__module__.split(".")[0] not in ("torch", "fa_core"):
             self.hooks["saved tensors hook"] = None
