@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 
 import msgspec
 from msgspec.structs import replace
@@ -143,7 +142,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
         return text
 
 
-class Comparison(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """Differences between a record and a new measurement of a run.
 
     Attributes:
@@ -160,12 +159,12 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     elsewhere: list[str]
     not_compared: list[str]
 
-    @cached_property
+    @property
     def agrees(self) -> bool:
         """Whether the verification passes."""
         return not any(difference.decides for difference in self.differences)
 
-    @cached_property
+    @property
     def unchecked(self) -> int:
         """Number of recorded quantities that could not be compared."""
         return sum(difference.kind == UNCHECKED for difference in self.differences)
