@@ -47,7 +47,7 @@ class StreamNet(nn.Module):
         self,
         arch_args: Mapping[str, object],
         input_shape: Shape,
-        state_shapes: list[Shape],
+        state_shapes: Sequence[Shape],
     ) -> None:
         super().__init__()
         self.arch_args = dict(arch_args)
