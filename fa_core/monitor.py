@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from torch import nn
 
@@ -30,10 +30,6 @@ from fa_core.option_values import check_known
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import DIAGNOSTICS
 from fa_core.report.quantities import QUANTITIES
-
-Numbers: TypeAlias = Mapping[str, float]
-Send: TypeAlias = Callable[[Numbers, int], object]
-"""Called with numbers by name, and their step."""
 
 
 def scalars(report: DiagnosticReport) -> dict[str, float]:
@@ -104,7 +100,7 @@ class ProtocolMonitor:
         *,
         every: int = 1,
         on_fire: Callable[[Firing], object] | None = None,
-        to: Send | None = None,
+        to: Callable[[Mapping[str, float], int], object] | None = None,
         trace: str | Path | None = None,
         unit: str = STEP,
         **measure: Any,

@@ -54,6 +54,9 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         at_most: it is this or less.
         seeds: only these; empty = all.
         axes: further coordinates that the runs must have.
+
+    Raises:
+        ValueError: a claim that cannot be meant.
     """
 
     method: str
@@ -63,6 +66,13 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     at_most: float | None = None
     seeds: list[int] = []
     axes: dict[str, Axis] = {}
+
+    def __post_init__(self) -> None:
+        if self.metric not in BY_NAME:
+            raise ValueError(str(unknown_name("metric", self.metric, BY_NAME)))
+        given = [limit for limit in (self.at_least, self.at_most) if limit is not None]
+        if len(given) != 1 or not math.isfinite(given[0]):
+            raise ValueError("needs one finite number: at_least or at_most")
 
     @property
     def limit(self) -> float:
@@ -169,19 +179,7 @@ def _claim_of(fields: object, where: str) -> Claim:
         claim = msgspec.convert(fields, Claim)
     except msgspec.ValidationError as error:
         raise UnreadableInput(str(error), where=where, hint=_HINT) from error
-    if fault := _fault(claim):
-        raise UnreadableInput(fault, where=where)
     return msgspec.structs.replace(claim, method=canonical_method(claim.method))
-
-
-def _fault(claim: Claim) -> str:
-    """Why a claim cannot be meant; ``""`` if it can."""
-    if claim.metric not in BY_NAME:
-        return str(unknown_name("metric", claim.metric, BY_NAME))
-    given = [limit for limit in (claim.at_least, claim.at_most) if limit is not None]
-    if len(given) != 1 or not math.isfinite(given[0]):
-        return "needs one finite number: at_least or at_most"
-    return ""
 
 
 def refuse_unknown_names(claims: Sequence[Claim], rows: Sequence[AuditRow], where: Path) -> None:

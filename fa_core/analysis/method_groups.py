@@ -10,9 +10,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from fa_core.errors import UsageError
-from fa_core.files.decode import Json, table_beside
+from fa_core.files.decode import Json, table_beside, without
 from fa_core.formats.rows import AuditRow, recipe_of
-from fa_core.formats.table import AuditTable, Mask
+from fa_core.formats.table import AuditTable, Mask, objects
 from fa_core.option_values import nearest
 from fa_core.report.diagnostics import ASSUMED
 from fa_core.report.method_style import CONTROLS
@@ -62,25 +62,13 @@ def split_groups(
     both = set(good or ()).intersection(bad or ())
     if both:
         raise UsageError(f"{', '.join(sorted(both))} in both groups", hint="name a method once")
-    published = published_groups(table)
-    return (
-        _group_mask(table, HEALTHY, good, bad, published),
-        _group_mask(table, DEGENERATE, bad, good, published),
-    )
-
-
-def _group_mask(
-    table: AuditTable,
-    group: str,
-    chosen: Members,
-    others: Members,
-    published: Mapping[str, str],
-) -> Mask:
-    """Mask of a group's runs: the chosen methods, or the published ones outside the other group."""
-    if chosen is None:
-        members = [name for name in published if published[name] == group]
-        chosen = [name for name in members if name not in (others or ())]
-    return np.isin(table.method, chosen)
+    groups = published_groups(table)
+    for group, chosen in ((HEALTHY, good), (DEGENERATE, bad)):
+        if chosen is not None:
+            others = {name: own for name, own in groups.items() if own != group}
+            groups = others | dict.fromkeys(chosen, group)
+    of_run = objects([groups.get(name) for name in table.method])
+    return of_run == HEALTHY, of_run == DEGENERATE
 
 
 def _known(table: AuditTable, names: Members) -> list[str] | None:
@@ -143,9 +131,7 @@ def conditions(table: AuditTable, but: str = "") -> list[tuple[Condition, list[i
     names = list(zip(methods, *columns.values(), strict=True))
     places = collections(names, table.seed.tolist(), table.source.tolist())
     columns.pop(but, None)
-    facts = [_setup(row) | row.axes for row in table.rows()]
-    for own in facts:
-        own.pop(but, None)
+    facts = [without(_setup(row) | row.axes, but) for row in table.rows()]
     keys = list(zip(methods, places, *columns.values(), strict=True))
     groups, parting = _grouped(keys, facts)
     axes = dict.fromkeys([*columns, *parting])

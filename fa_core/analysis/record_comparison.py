@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 
 import msgspec
 from msgspec.structs import replace
@@ -144,7 +143,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
         return text
 
 
-class Comparison(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """Differences between a record and a new measurement of a run.
 
     Attributes:
@@ -161,12 +160,12 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     elsewhere: list[str]
     not_compared: list[str]
 
-    @cached_property
+    @property
     def agrees(self) -> bool:
         """Whether the verification passes."""
         return not any(difference.decides for difference in self.differences)
 
-    @cached_property
+    @property
     def unchecked(self) -> int:
         """Number of recorded quantities that could not be compared."""
         return sum(difference.kind == UNCHECKED for difference in self.differences)
@@ -393,25 +392,28 @@ def _verdicts(recorded: DiagnosticReport, measured: DiagnosticReport) -> Iterato
 
 
 def _values(report: DiagnosticReport, summary: object) -> dict[str, object]:
-    """Name → value of all numbers and texts of a report, but for its verdict, and of a summary.
+    """Name → value of all numbers and texts of a report, but for its verdict, and of a summary."""
+    data = msgspec.to_builtins(report.as_recorded()) | {"verdict": None, SUMMARY: summary}
+    found: dict[str, object] = {}
+    for name, value in data.items():
+        found.update(_values_in(name, value))
+    return found
+
+
+def _values_in(name: str, value: object) -> Iterator[tuple[str, object]]:
+    """The numbers and texts of a value, by their places in it.
 
     A key that is no plain word is quoted, so that none reads as a place within another.
     """
-    data = msgspec.to_builtins(report.as_recorded()) | {"verdict": None, SUMMARY: summary}
-    found: dict[str, object] = {}
-    waiting: list[tuple[str, object]] = [*reversed(data.items())]
-    while waiting:
-        name, value = waiting.pop()
-        if isinstance(value, Mapping):
-            for key in reversed(value):
-                place = f".{key}" if key.isidentifier() else f"[{key!r}]"
-                waiting.append((name + place, value[key]))
-        elif isinstance(value, (list, tuple)):
-            for number in reversed(range(len(value))):
-                waiting.append((f"{name}[{number}]", value[number]))
-        elif value is not None and value != "":
-            found[name] = value
-    return found
+    if isinstance(value, Mapping):
+        for key, member in value.items():
+            place = f".{key}" if key.isidentifier() else f"[{key!r}]"
+            yield from _values_in(name + place, member)
+    elif isinstance(value, (list, tuple)):
+        for number, member in enumerate(value):
+            yield from _values_in(f"{name}[{number}]", member)
+    elif value is not None and value != "":
+        yield name, value
 
 
 def _changed(before: Json, now: Json, facts: Sequence[str]) -> list[str]:

@@ -40,7 +40,7 @@ class Stat(Result, frozen=True, kw_only=True):
     """
 
     n: int
-    nonfinite: int = 0
+    nonfinite: int
     mean: float | None = None
     std: float | None = None
     min: float | None = None
@@ -81,8 +81,8 @@ class SeedGroup(Result, frozen=True, kw_only=True):
     undecided: dict[str, int]
     verdict: str
     disagree: str
-    evidence: dict[str, str] = {}
-    notes: tuple[str, ...] = ()
+    evidence: dict[str, str]
+    notes: tuple[str, ...]
 
 
 class SeedTable(Result, frozen=True, kw_only=True):
@@ -96,7 +96,7 @@ class SeedTable(Result, frozen=True, kw_only=True):
 
     groups: tuple[SeedGroup, ...]
     thresholds: DiagnosticThresholds
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...]
 
 
 def over_seeds(

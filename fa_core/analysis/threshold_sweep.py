@@ -62,11 +62,11 @@ class Spread(Result, frozen=True, kw_only=True):
     runs: int
     measured: int
     nonfinite: int
-    min: float | None = None
-    median: float | None = None
-    max: float | None = None
-    fired: int = 0
-    undecided: int = 0
+    min: float | None
+    median: float | None
+    max: float | None
+    fired: int
+    undecided: int
 
 
 class Sensitivity(Result, frozen=True, kw_only=True):
@@ -99,13 +99,13 @@ class Sensitivity(Result, frozen=True, kw_only=True):
     healthy: Spread
     degenerate: Spread
     every: Spread
-    neither: tuple[str, ...] = ()
-    separable: bool | None = None
-    gap: float | None = None
-    gap_interval: Interval | None = None
-    plateau: tuple[float | None, float | None] | None = None
-    points: list[float] = []
-    skipped: tuple[str, ...] = ()
+    neither: tuple[str, ...]
+    separable: bool | None
+    gap: float | None
+    gap_interval: Interval | None
+    plateau: tuple[float | None, float | None] | None
+    points: list[float]
+    skipped: tuple[str, ...]
 
     @property
     def grouped(self) -> bool:

@@ -18,7 +18,7 @@ from fa_core.analysis.seeds import AVERAGED
 from fa_core.files.decode import Json
 from fa_core.formats.rows import AuditRow, axes_of_methods, values_on_axes
 from fa_core.formats.table import AuditTable, Bits, having
-from fa_core.formats.trace import EPOCH, Trace
+from fa_core.formats.trace import Trace
 from fa_core.report.baseline import FrozenBaseline, why_no_baseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import LETTERS, letters_of, mask_of
@@ -64,8 +64,8 @@ class EpochPoint(Result, frozen=True, kw_only=True):
     flags: str
     undecided: str
     coverage: str
-    gamma: tuple[float | None, ...] = ()
-    deep_gamma: float | None = None
+    gamma: tuple[float | None, ...]
+    deep_gamma: float | None
 
 
 class EarlyStop(Result, frozen=True, kw_only=True):
@@ -133,9 +133,9 @@ class Timeline(Result, frozen=True, kw_only=True):
     points: tuple[EpochPoint, ...]
     null: tuple[float, float] | None = None
     null_gamma: tuple[float | None, ...] = ()
-    unfinished: bool = False
-    skipped: tuple[str, ...] = ()
-    unit: str = EPOCH
+    unfinished: bool
+    skipped: tuple[str, ...]
+    unit: str
 
     @property
     def gamma_per_layer(self) -> bool:
@@ -422,8 +422,8 @@ class MethodTimeline(Result, frozen=True, kw_only=True):
     stopped: int
     acc_at_stop: float | None
     final_acc: float | None
-    evidence: dict[str, str] = {}
-    collection: str = ""
+    evidence: dict[str, str]
+    collection: str
 
 
 def by_method(timelines: Sequence[Timeline]) -> tuple[MethodTimeline, ...]:
@@ -439,14 +439,12 @@ def by_condition(timelines: Sequence[Timeline]) -> list[tuple[str, list[Timeline
 
     Files and folders are told apart, and named, only if the same run is in two of them.
     """
-    axes = (repr(sorted(one.axes.items(), key=str)) for one in timelines)
-    names = [(one.method, own) for one, own in zip(timelines, axes, strict=True)]
+    names = [(one.method, repr(sorted(one.axes.items(), key=str))) for one in timelines]
     seeds = [one.seed for one in timelines]
     sources = [one.source for one in timelines]
     places = collections(names, seeds, sources)
     members: dict[tuple[str, tuple[str, str]], list[Timeline]] = defaultdict(list)
-    runs = zip(places, names, timelines, strict=True)
-    for place, name, one in runs:
+    for place, name, one in zip(places, names, timelines, strict=True):
         members[place, name].append(one)
     for group in members.values():
         group.sort(key=lambda one: (one.seed is None, one.seed or 0))

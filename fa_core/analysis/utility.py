@@ -53,7 +53,7 @@ class Utility(Result, frozen=True, kw_only=True):
     runs: int
     chance: float | None
     strategies: tuple[Strategy, ...]
-    skipped: tuple[str, ...] = ()
+    skipped: tuple[str, ...]
 
 
 class _Rule(NamedTuple):

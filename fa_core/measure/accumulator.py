@@ -94,19 +94,18 @@ class Drift:
     note: str = ""
 
 
-def drift(means: Tensor, least: int = MIN_BATCHES, z: float = Z_OF_ONE) -> Drift:
+def drift(means: Tensor, z: float = Z_OF_ONE) -> Drift:
     """(c) of a network.
 
     Args:
         means: (K, D) float64, the batch-mean gradients, each up to a factor.
-        least: with fewer batches, (c) is not measured.
         z: level of the interval, see `drift_interval`.
     """
     if not torch.isfinite(means).all():
         # of too few batches, too
         return Drift(math.nan)
-    if len(means) < least:
-        return Drift(None, f"only {len(means)} eval batches, drift needs at least {least}")
+    if len(means) < MIN_BATCHES:
+        return Drift(None, f"only {len(means)} eval batches, drift needs at least {MIN_BATCHES}")
     zero = (means == 0).all(dim=1).tolist()
     if any(zero):
         return Drift(None, f"the mean gradient of eval batch {zero.index(True)} is zero")
@@ -251,7 +250,9 @@ class Accumulator:
         found = self._drift()
         notes = [*self._notes(norms), found.note]
         if self._holds_ceiling(found):
-            notes.append(self._stopped())
+            k = len(self._means)
+            limit = "the most that are taken" if k == LOOKS[-1] else "all there are"
+            notes.append(f"(c) is undecided after {k} batches, {limit}")
         return self._report(norms, found), list(filter(None, notes))
 
     def _drift(self) -> Drift:
@@ -269,12 +270,6 @@ class Accumulator:
             return False
         low, high = found.interval
         return low <= self._how.decide_at < high
-
-    def _stopped(self) -> str:
-        """A note on a K that was not fixed and did not decide."""
-        k = len(self._means)
-        limit = "the most that are taken" if k == LOOKS[-1] else "all there are"
-        return f"(c) is undecided after {k} batches, {limit}"
 
     def _report(self, norms: _Norms, found: Drift) -> DiagnosticReport:
         h_norms = lower_median(norms.h).tolist()

@@ -46,9 +46,6 @@ KEPT = "labels are a copy of a token input, and each is judged at its own positi
 """Note on labels that look as if they were to be shifted."""
 
 
-Labels: TypeAlias = NDArray[np.int64]
-"""Labels, (B,)."""
-
 SHUFFLE = "and (c) is of that class alone: draw them with shuffle=True"
 
 SORTED = (
@@ -131,7 +128,7 @@ def _check_different(batches: Sequence[Sequence[tuple[int, int]]]) -> None:
             )
 
 
-def sorted_by_class(labels: Sequence[Labels]) -> bool:
+def sorted_by_class(labels: Sequence[NDArray[np.int64]]) -> bool:
     """Whether the label counts of the batches differ by far more than after shuffling.
 
     With n_kc the samples of class c in batch k, and e_kc = n_k.·n_.c/n: χ² = Σ (n_kc − e_kc)²/e_kc
@@ -362,7 +359,7 @@ def label_note(batch: object, y: Tensor, model: nn.Module) -> str:
     if not isinstance(batch, Mapping):
         return ""
     labels = torch.as_tensor(batch["labels"]).to(y)
-    if labels.dim() != 2 or labels.shape != y.shape:
+    if labels.dim() != 2:
         return ""
     if not torch.equal(labels, y):
         return SHIFTED

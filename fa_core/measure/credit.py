@@ -291,12 +291,7 @@ def _quality(
     return found
 
 
-def own_credit_quality(
-    net: nn.Module,
-    batch: object,
-    how: PassOptions = DEFAULTS,
-    directions: int = DIRECTIONS,
-) -> Json:
+def own_credit_quality(net: nn.Module, batch: object, how: PassOptions, directions: int) -> Json:
     """`credit_quality` of a network's own backward pass, in the arithmetic of `diagnose`.
 
     Args:

@@ -58,9 +58,9 @@ class Diagnosis:
 
     numbers: DiagnosticReport
     right: Sequence[Tensor]
-    notes: Sequence[str] = ()
-    first_batch: object = None
-    loss: Loss = CE
+    notes: Sequence[str]
+    first_batch: object
+    loss: Loss
 
     def report(self, headline_acc: float | None = None, notes: str = "") -> DiagnosticReport:
         """The report: the measured numbers with an accuracy and notes, as for `diagnose`."""
@@ -202,20 +202,15 @@ def of_logits(loss: LossChoice, logits: LogitsChoice) -> LossChoice:
     return loss
 
 
-def needs_precision(report: DiagnosticReport) -> bool:
-    """Whether (b)'s finite number is below the floor, so that the reference is to be checked."""
-    norms = report.bp_grad_norms
-    if not norms or not all(map(math.isfinite, norms)):
-        return False
-    return DIAGNOSTICS["b"].fires(norms[-1], report.thresholds)
-
-
 def with_precision(
     report: DiagnosticReport, asked: bool | None, measure: Callable[[], ReferencePrecision]
 ) -> DiagnosticReport:
     """The report with its reference precision, or the reason why there is none, where that was
-    asked for; None: where it is needed (`needs_precision`)."""
-    if not (needs_precision(report) if asked is None else asked):
+    asked for; None: where (b)'s finite number is below the floor."""
+    norms = report.bp_grad_norms
+    if asked is None and norms and all(map(math.isfinite, norms)):
+        asked = DIAGNOSTICS["b"].fires(norms[-1], report.thresholds)
+    if not asked:
         return report
     try:
         found = measure()

@@ -67,13 +67,13 @@ class Pass:
     at_head: Tensor
     error: Tensor
     names: list[str]
+    of_mean_error: Tensor | None
+    label_mask: Tensor | None
     dtype: str = ""
     own_backward: Sequence[str] = ()
     credit: Signal = ()
     no_credit: str = ""
     gradient_unknown: str = ""
-    of_mean_error: Tensor | None = None
-    label_mask: Tensor | None = None
 
 
 def loss_terms(y: Tensor) -> int:

@@ -7,10 +7,11 @@ with `.detach()`: autograd then gives the method's credit signal, not ∂CE/∂h
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable
 from types import FrameType, GetSetDescriptorType
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -23,36 +24,15 @@ from fa_core.measure.flow import ROOT, recording
 from fa_core.measure.hooks import Args, Kwargs
 from fa_core.measure.isolate import dtype_name
 
-_SELECTIONS = {
-    "SqueezeBackward1",
-    "AliasBackward0",
-    "AsStridedBackward0",
-    "CloneBackward0",
-    "PermuteBackward0",
-    "ReshapeAliasBackward0",
-    "SelectBackward0",
-    "SliceBackward0",
-    "SplitBackward0",
-    "SplitWithSizesBackward0",
-    "SqueezeBackward0",
-    "TBackward0",
-    "ToCopyBackward0",
-    "TransposeBackward0",
-    "UnbindBackward0",
-    "UnsafeSplitBackward0",
-    "UnsafeViewBackward0",
-    "UnsqueezeBackward0",
-    "ViewAsComplexBackward0",
-    "ViewAsRealBackward0",
-    "ViewBackward0",
-}
-"""Autograd nodes that copy or select entries: rows of their Jacobian are rows of the identity."""
+_SELECTIONS = re.compile(
+    "(Alias|AsStrided|Clone|Permute|ReshapeAlias|Select|Slice|Split|SplitWithSizes|Squeeze|T|ToCopy|"
+    "Transpose|Unbind|UnsafeSplit|UnsafeView|Unsqueeze|ViewAsComplex|ViewAsReal|View)Backward0"
+    "(_copy)?|SqueezeBackward1(_copy)?"
+)
+"""Names of nodes that copy or select entries: rows of their Jacobian are rows of the identity."""
 
 _OPERATOR = "GeneratedBackwardFor_"
 """Prefix of torch's name for a derivative registered with `torch.library`."""
-
-Operation: TypeAlias = Callable[..., object]
-"""A function or method of torch, as a mode receives it."""
 
 _LEAVING = {"__array__", "__dlpack__", "numpy", "tolist"}
 """Functions that read a tensor outside of torch by no operation; ``item`` is one."""
@@ -69,7 +49,7 @@ _GRAD_FN = cast(GetSetDescriptorType, Tensor.grad_fn)
 
 def is_selection(node: Node) -> bool:
     """Whether a node copies or selects entries."""
-    return node.name().removesuffix("_copy") in _SELECTIONS
+    return bool(_SELECTIONS.fullmatch(node.name()))
 
 
 def reachable(start: Node | None, stop: Node | None = None) -> set[Node]:
@@ -190,7 +170,11 @@ class HookRecorder(TorchFunctionMode):
         self.read: dict[str, bool] = {}
 
     def __torch_function__(
-        self, func: Operation, types: object, args: Args = (), kwargs: Kwargs | None = None
+        self,
+        func: Callable[..., object],
+        types: object,
+        args: Args = (),
+        kwargs: Kwargs | None = None,
     ) -> object:
         if (kept := _saving(True)) and kept[1].__module__.split(".")[0] not in ("torch", "fa_core"):
             self.hooks["saved tensors hook"] = None

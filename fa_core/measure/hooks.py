@@ -262,7 +262,7 @@ def choosing_logits(model: nn.Module, choice: LogitsChoice) -> Iterator[None]:
         yield
 
 
-def chosen_logits(output: Any, choice: int | str | Callable[[Any], Tensor]) -> Tensor:
+def chosen_logits(output: Any, choice: LogitsChoice) -> Tensor:
     """The logits in a network's output, by the caller's choice.
 
     >>> chosen_logits({"y": torch.ones(2, 3)}, "y").shape, chosen_logits((0, torch.ones(1)), 1)

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, logsigmoid, one_hot
 
-from fa_core.errors import FaError, MeasureError
+from fa_core.errors import FaError, MeasureError, first_line
 from fa_core.measure.batch_input import IGNORED, move_batch
 from fa_core.measure.copies import copied
 from fa_core.measure.credit_metrics import ce_change
@@ -279,9 +279,8 @@ def _checked(name: str, function: LossFunction, outputs: Tensor, y: Tensor) -> T
     except torch.OutOfMemoryError:
         raise
     except Exception as error:
-        reason, *_ = (str(error).strip() or type(error).__name__).splitlines()
         raise MeasureError(
-            f"the loss {name} failed on {described(outputs)}: {reason}",
+            f"the loss {name} failed on {described(outputs)}: {first_line(error)}",
             hint="it is called with outputs (B, C) and labels (B,)",
         ) from error
     if not isinstance(losses, Tensor) or losses.shape != y.shape:

@@ -157,7 +157,7 @@ class PassRunner:
         drew: whether its own backward pass, seen apart from the others, drew random numbers.
     """
 
-    def __init__(self, taps: Tapped, model: nn.Module, loss: LossChoice = "ce") -> None:
+    def __init__(self, taps: Tapped, model: nn.Module, loss: LossChoice) -> None:
         self._tapped = taps
         self._asked: LossChoice = loss
         self.loss: Loss = CE

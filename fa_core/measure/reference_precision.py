@@ -62,15 +62,10 @@ def _compared(g: Tensor, exact_g: Tensor) -> dict[str, float | None]:
     nonzero = exact_norms != 0
     both = (norms != 0) & nonzero
     cosines = sample_cosines(g, exact_g)
+    median = float(lower_median(exact_norms))
     return {
         "cosine": mean_where(cosines, both),
         "worst": float(cosines[both].min()) if bool(both.any()) else None,
-        "norm_ratio": _ratio(lower_median(norms), lower_median(exact_norms)),
+        "norm_ratio": float(lower_median(norms)) / median if median else None,
         "lost": int((nonzero & ~both).sum()),
     }
-
-
-def _ratio(median: Tensor, reference: Tensor) -> float | None:
-    if reference == 0:
-        return None
-    return float(median) / float(reference)

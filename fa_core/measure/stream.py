@@ -78,7 +78,7 @@ class Proof:
     steps: Sequence[Sequence[str]]
     behind: Sequence[str]
     normed: Sequence[str]
-    side_inputs: Sequence[str] = ()
+    side_inputs: Sequence[str]
     left_out: str = ""
 
     @property
@@ -411,7 +411,6 @@ class _Pinned(Flow):  # type: ignore[no-untyped-call]
     def __init__(self, model: nn.Module, x: Inputs, places: Places) -> None:
         super().__init__(model, x)
         self._places = places
-        self._size = len(first_of(x))
         self.pinned: dict[int, bool] = {}
 
     def gave(self, node: int, given: Tensor) -> None:

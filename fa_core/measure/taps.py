@@ -474,7 +474,7 @@ def working_taps(model: nn.Module, x: Inputs) -> str:
         return error.hint
 
 
-def resolve_taps(model: nn.Module, taps: Taps = None) -> Tapped:
+def resolve_taps(model: nn.Module, taps: Taps) -> Tapped:
     """The taps of `model` for a caller's ``taps``.
 
     Args:

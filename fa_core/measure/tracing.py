@@ -43,9 +43,6 @@ _SUMS = re.compile(r"_?(add|sub|rsub)_?")
 
 _COPIES = (torch.ops.aten.clone.default, torch.ops.aten.alias.default)
 
-_SPOKEN = {"_to_copy": "integer cast"}
-"""Names of operations in a report, where they differ from torch's."""
-
 
 def agreeing(ours: Sequence[Tensor | None], gradients: Sequence[Tensor]) -> list[int]:
     """Layers where a network's own vector is the gradient, as no custom feedback comes after them.
@@ -319,7 +316,7 @@ def _steps(graph: fx.GraphModule) -> list[str]:
         if all(source in causes for source in read):
             causes[node] = joined
         elif _is_whole(node) and not all(map(_is_whole, read)):
-            causes[node] = [_SPOKEN.get(name, name)]
+            causes[node] = [name.replace("_to_copy", "integer cast")]
         elif _SUMS.fullmatch(name):
             found += joined
         if node in states:

@@ -168,35 +168,26 @@ def plan_runs(  # noqa: PLR0913 (the axes of a sweep)
             methods get ``of`` only, and methods get all but ``of``.
         axes: further axes of all runs.
     """
-    penalties = tuple(lams) or (recipe.lam,)
     plans = []
     for method, method_options in _methods_with_options(methods, dict(method_args)):
-        own_penalties = penalties
+        penalties = lams or (recipe.lam,)
         if method in UNPENALISED:
-            own_penalties = (0.0,)
-        combinations = itertools.product(
-            own_penalties,
-            widths or (None,),
-            depths or (None,),
-            seeds,
-        )
+            penalties = (0.0,)
+        combinations = itertools.product(penalties, widths or (None,), depths or (None,), seeds)
         for lam, d, L, seed in combinations:
             run_axes = dict(axes)
             if method in TRAINED_BY and "of" in method_options:
                 run_axes["of"] = method_options["of"]
             if arch != "resmlp":
                 run_axes["arch"] = arch
-            if lam or len(own_penalties) > 1:
+            if lam or len(penalties) > 1:
                 run_axes["lam"] = lam
-            if len(widths) > 1:
-                run_axes["d"] = d
-            if len(depths) > 1:
-                run_axes["L"] = L
             network = dict(arch_args)
-            if d is not None:
-                network["d"] = d
-            if L is not None:
-                network["L"] = L
+            for name, size, sizes in (("d", d, widths), ("L", L, depths)):
+                if size is not None:
+                    network[name] = size
+                if len(sizes) > 1:
+                    run_axes[name] = size
             plan = RunPlan(
                 method=method,
                 arch=arch,

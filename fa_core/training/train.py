@@ -199,11 +199,11 @@ class Training:
             device=torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
         )
 
-    def start_or_resume(self) -> Manifest | None:
+    def start_or_resume(self) -> bool:
         """Start the run, or resume after its last complete epoch.
 
         Returns:
-            The manifest of a run that is finished already, else None.
+            Whether the run was finished before.
 
         Raises:
             UsageError: the folder has a run that may be neither resumed nor overwritten.
@@ -217,12 +217,13 @@ class Training:
             complete = found.epochs_done >= self.recipe.epochs
             audited = not (folder / RESUME).exists()
             if found.stopped or (complete and audited):
-                return found
+                self.manifest = found
+                return True
             self._restore(found)
-            return None
-        self.writer.start()
-        self._save()
-        return None
+        else:
+            self.writer.start()
+            self._save()
+        return False
 
     def train(self, files: ProgressFiles, progress: JobProgress) -> None:
         """Train the remaining epochs.
@@ -454,10 +455,9 @@ def train_run(
     device = torch.device(device)
     with deterministic(order.plan.seed, device), memory_for(folder, str(device)):
         run = Training(order, data, folder, device)
-        finished = run.start_or_resume()
-        if finished is not None:
-            return Trained(folder=folder, manifest=finished, report=None)
-        with ProgressFiles() as files, files.of(folder):
-            run.train(files, progress)
-            report = run.audit()
+        report = None
+        if not run.start_or_resume():
+            with ProgressFiles() as files, files.of(folder):
+                run.train(files, progress)
+                report = run.audit()
         return Trained(folder=folder, manifest=run.manifest, report=report)

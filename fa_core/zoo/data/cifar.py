@@ -18,8 +18,7 @@ from fa_core.files.opening import is_file, is_folder, read_file
 from fa_core.zoo.data.dataset import Scaling
 
 PIXELS = 3 * 32 * 32
-Bytes = NDArray[np.uint8]
-Batch = tuple[Bytes, NDArray[np.int64]]
+Batch = tuple[NDArray[np.uint8], NDArray[np.int64]]
 """Pixels (N, `PIXELS`) and labels (N,)."""
 
 

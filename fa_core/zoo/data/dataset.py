@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from fa_core.errors import UnreadableInput, UsageError
-from fa_core.files.decode import reading
+from fa_core.files.decode import Json, reading
 from fa_core.files.opening import real_path, typed_path
 from fa_core.option_values import check_known, split_place
 
@@ -41,6 +41,7 @@ def parse_options(name: str, text: str, defaults: Options) -> Options:
     Scaling(mean=(0.0,), std=(0.5,))
     """
     known = defaults.__struct_fields__
+    values: Json = msgspec.to_builtins(defaults)
     for item in filter(None, text.split(",")):
         key, equals, value = map(str.strip, item.partition("="))
         if not equals:
@@ -48,16 +49,12 @@ def parse_options(name: str, text: str, defaults: Options) -> Options:
                 f"{item!r} is not key=value", where=name, hint=f"options: {', '.join(known)}"
             )
         check_known(f"option of {name}", key, known)
-        given: object = value
-        if key in _PER_CHANNEL:
-            given = value.split("/")
-        try:
-            read = msgspec.convert({key: given}, type(defaults), strict=False)
-        except ValueError as error:
-            what, _, _ = str(error).partition(" - at")
-            raise UsageError(f"{key}={value} cannot be used ({what})", where=name) from None
-        defaults = msgspec.structs.replace(defaults, **{key: getattr(read, key)})
-    return defaults
+        values[key] = value.split("/") if key in _PER_CHANNEL else value
+    try:
+        return msgspec.convert(values, type(defaults), strict=False)
+    except ValueError as error:
+        given = text.strip(",")
+        raise UsageError(f"{given} cannot be used ({error})", where=name) from None
 
 
 _PER_CHANNEL = ("mean", "std")
@@ -145,8 +142,7 @@ class DataSet:
             if y.ndim != 1 or len(x) != len(y):
                 problem = f"{part} samples {tuple(x.shape)} and labels {tuple(y.shape)} do not fit"
             elif len(y):
-                least = int(y.min())
-                most = int(y.max())
+                least, most = map(int, y.aminmax())
                 if least < 0 or most >= self.num_classes:
                     labels = f"run from {least} to {most}"
                     problem = f"{part} labels {labels}, with {self.num_classes} classes"

@@ -109,7 +109,7 @@ def _arrays(file: BinaryIO, entries: Sequence[zipfile.ZipInfo]) -> list[NDArray[
     return arrays
 
 
-DIGITS_TESTED = 360
+TESTED = 360
 """Test samples of ``digits``, of 1797."""
 
 
@@ -133,8 +133,7 @@ def load_digits(spec: str, text: str) -> DataSet:
     order = np.random.Generator(np.random.PCG64(0)).permutation(len(labels))
     x = (images[order] / 16.0).reshape(-1, 1, 8, 8)
     y = labels[order]
-    test = DIGITS_TESTED
-    return from_arrays(spec, x[test:], y[test:], x[:test], y[:test])
+    return from_arrays(spec, x[TESTED:], y[TESTED:], x[:TESTED], y[:TESTED])
 
 
 def load_cifar(kind: Cifar, spec: str, text: str) -> DataSet:

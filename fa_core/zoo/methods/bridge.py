@@ -171,7 +171,7 @@ class StateBridge(BridgeMethod):
         def loss(predicted: Tensor) -> Tensor:
             return summed_ce(net.head(net.out_ln(predicted)), y)
 
-        return list(predicted_gradients(partial(self.predictor, s=s), stream, loss))
+        return predicted_gradients(partial(self.predictor, s=s), stream, loss)
 
     def extra_targets(
         self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor
@@ -192,13 +192,13 @@ Value = Callable[[int, Tensor, Tensor], Tensor]
 
 def predicted_gradients(
     predict: Prediction, stream: Sequence[Tensor], loss: Callable[[Tensor], Tensor]
-) -> tuple[Tensor, ...]:
+) -> Credit:
     """∇_{h_l} loss(predict(l, h_l)), l = 0..L; `loss` sums over samples."""
     with torch.enable_grad():
         leaves = [h.detach().requires_grad_() for h in stream]
         losses = [loss(predict(l, h)) for l, h in enumerate(leaves)]
         total = torch.stack(losses).sum()
-        return torch.autograd.grad(total, leaves)
+        return list(torch.autograd.grad(total, leaves))
 
 
 def prediction_loss(predict: Prediction, stream: Sequence[Tensor], target: Tensor) -> Tensor:
@@ -277,7 +277,7 @@ class CreditBridge(BridgeMethod):
 
     def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
         value = partial(self.value, s=output_error(logits, y))
-        return list(predicted_gradients(value, stream, torch.sum))
+        return predicted_gradients(value, stream, torch.sum)
 
     def extra_targets(
         self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor

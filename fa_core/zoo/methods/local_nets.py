@@ -44,7 +44,7 @@ class LocalLoss(BridgeMethod):
                 return net.readout(h)
             return self.classify(l, h)
 
-        return list(predicted_gradients(readout, stream, partial(summed_ce, y=y)))
+        return predicted_gradients(readout, stream, partial(summed_ce, y=y))
 
     def classify(self, l: int, h: Tensor) -> Tensor:
         """C_l(h_l), (B, C)."""

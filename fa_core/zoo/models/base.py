@@ -46,13 +46,13 @@ class StreamNet(nn.Module):
     def __init__(
         self,
         arch_args: Mapping[str, object],
-        input_shape: Sequence[int],
+        input_shape: Shape,
         state_shapes: Sequence[Shape],
     ) -> None:
         super().__init__()
         self.arch_args = dict(arch_args)
-        self.input_shape = tuple(input_shape)
-        self.state_shapes = [tuple(shape) for shape in state_shapes]
+        self.input_shape = input_shape
+        self.state_shapes = state_shapes
 
     @classmethod
     def infer_args(cls, shapes: Shapes) -> dict[str, int]:

@@ -238,5 +238,5 @@ def test_own_credit_is_compared_with_the_gradient_of_the_loss():
     report = diagnose(net, DATA, loss="mse")
     of_mse = own_credit_quality(net, DATA[0], PassOptions(loss="mse"), 0)["gamma"]
     assert report.credit["gamma"] == pytest.approx(of_mse, abs=1e-6)
-    of_ce = own_credit_quality(net, DATA[0], directions=0)["gamma"]
+    of_ce = own_credit_quality(net, DATA[0], PassOptions(), 0)["gamma"]
     assert report.loss == "mse" and of_mse != of_ce
