@@ -85,8 +85,14 @@ def at_hand(rows: Sequence[AuditRow]) -> list[AuditRow]:
         return []
     folders = sorted({each for row in lacking if row.checkpoint for each in folders_beside(row)})
     own = [row for row in rows if row.method == FROZEN]
-    # also one that is open: of one beside its manifest decides which runs it fits
-    own += (row for folder in folders for row in _frozen_in(folder))
+    known = {(place_of(row), str(_facts(row))) for row in own if row.is_control and row.checkpoint}
+    # one that is open, too: of one beside its manifest decides which runs it fits
+    own += (
+        row
+        for folder in folders
+        for row in _frozen_in(folder)
+        if row.report.right or (place_of(row), str(_facts(row))) not in known
+    )
     return [*marked_changed(own, HASHED)]
 
 
