@@ -21,7 +21,7 @@ from fa_core.formats.checkpoint_file import run_of
 from fa_core.formats.frozen_runs import (
     at_hand,
     judges_of,
-    place_of,
+    measurement_of,
     with_measured_baselines,
 )
 from fa_core.formats.rows import AuditRow, Problem
@@ -158,8 +158,8 @@ def frozen_beside(rows: Sequence[AuditRow]) -> list[AuditRow]:
         for row in rows
         if "d" not in row.report.kinds
     ]
-    known = set(map(place_of, rows))
-    judges = [row for row in judges_of(bare, at_hand(bare)) if place_of(row) not in known]
+    known = set(map(measurement_of, rows))
+    judges = [row for row in judges_of(bare, at_hand(bare)) if measurement_of(row) not in known]
     found = scan([row.source for row in judges if is_run(Path(row.source))], as_recorded=True).rows
     return [row for row in found if not says_nothing(row.report)]
 
@@ -265,10 +265,10 @@ def _with_baselines(
         replace(row, report=replace(measured, method_name=row.report.method_name))
         for row, measured in found
     ]
-    known = set(map(place_of, rows))
+    known = set(map(measurement_of, rows))
     frozen = [*rows]
     for row in at_hand(rows):
-        if place_of(row) not in known:
+        if measurement_of(row) not in known:
             why = row.report.changed or _UNVERIFIED
             frozen.append(replace(row, report=replace(row.report, changed=why)))
     judged = with_measured_baselines(rows, frozen)

@@ -8,13 +8,14 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from fa_core.errors import FaError
-from fa_core.files.decode import Json, loads, without
-from fa_core.files.opening import exists, read_file, real_path
+from fa_core.files.decode import Json, without
+from fa_core.files.opening import real_path
 from fa_core.formats.checkpoint_file import HASHED, marked_changed, run_of
 from fa_core.formats.rows import AuditRow, row_named, row_of_manifest
+from fa_core.formats.run_folder import recorded_report
 from fa_core.report.baseline import UNKNOWN, FrozenRun, FrozenRuns, facts_of, rule_of
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.manifest import AUDIT, MANIFEST, read_manifest
+from fa_core.report.manifest import AUDIT, MANIFEST, Manifest, read_manifest
 from fa_core.report.method_style import FROZEN, WITHOUT_BASELINE
 from fa_core.report.names import control_of
 from fa_core.report.provenance import TRAINED_ON
@@ -85,15 +86,21 @@ def at_hand(rows: Sequence[AuditRow]) -> list[AuditRow]:
         return []
     folders = sorted({each for row in lacking if row.checkpoint for each in folders_beside(row)})
     own = [row for row in rows if row.method == FROZEN]
-    known = {(place_of(row), str(_facts(row))) for row in own if row.is_control and row.checkpoint}
+    known = {measurement_of(row) for row in own if row.is_control and row.checkpoint}
     # one that is open, too: of one beside its manifest decides which runs it fits
     own += (
         row
         for folder in folders
         for row in _frozen_in(folder)
-        if row.report.right or (place_of(row), str(_facts(row))) not in known
+        if row.report.right or measurement_of(row) not in known
     )
     return [*marked_changed(own, HASHED)]
+
+
+def measurement_of(row: AuditRow) -> tuple[Path, str]:
+    """A row's run, with what it has in common with those that it fits: a record of a run may say
+    that it is of other data."""
+    return place_of(row), str(_facts(row))
 
 
 def place_of(row: AuditRow) -> Path:
@@ -126,31 +133,42 @@ def _frozen_in(folder: Path) -> Iterator[AuditRow]:
     these cannot be read; as their manifests say, with the numbers of their audits. One whose audit
     or manifest cannot be read judges none; of the latter no more is known."""
     for run in sorted({file.parent for of in (MANIFEST, AUDIT) for file in folder.glob(f"*/{of}")}):
-        place, audit = str(run), run / AUDIT
-        named = row_named(run.name, place)
+        place, manifest = str(run), None
+        row = named = row_named(run.name, place)
         try:
-            row = row_of_manifest(read_manifest(run), place)
+            manifest = read_manifest(run)
+            row = row_of_manifest(manifest, place)
         except (ValueError, FaError):
             row = replace(named, report=_UNREADABLE)
         called = (named.method, row.method)
-        if exists(audit) and (row.report.changed or FROZEN in called):
-            row = replace(row, report=_audited(row.report, audit))
-        if FROZEN in (*called, control_of(row.report.method_name)[0]):
-            yield replace(row, method=FROZEN, checkpoint=place)
+        reports = [row.report]
+        if manifest is None or FROZEN in called:
+            reports = _audited(row.report, run / AUDIT, manifest)
+        for report in reports:
+            if FROZEN in (*called, control_of(report.method_name)[0]):
+                yield replace(row, method=FROZEN, checkpoint=place, report=report)
 
 
-def _audited(known: DiagnosticReport, audit: Path) -> DiagnosticReport:
-    """The audit of a run, with what its manifest says; of one without, the audit's name alone."""
+def _audited(
+    known: DiagnosticReport, audit: Path, manifest: Manifest | None
+) -> list[DiagnosticReport]:
+    """The audit of a run, with what its manifest says; of one without, the audit's name alone. A
+    measurement on other data is a second one: of the first the accuracy alone is known."""
     try:
-        found = DiagnosticReport.from_dict(loads(read_file(audit)))
+        found = recorded_report(audit, manifest)
     except (ValueError, FaError):
-        return replace(known, changed="its audit cannot be read")
-    if known.changed:
-        return replace(known, method_name=found.method_name)
-    # it was trained on its manifest's data
+        return [replace(known, changed="its audit cannot be read, or is of another run")]
+    if found is None:
+        return [known]
+    if manifest is None:
+        return [replace(known, method_name=found.method_name)]
     own = {name: value for name, value in known.provenance.items() if value is not None}
-    facts = {**without(found.provenance, TRAINED_ON), **own}
-    return replace(found, method_name=known.method_name, provenance=facts)
+    measured = found.provenance.get("data_hash")
+    facts, others = {**without(found.provenance, TRAINED_ON), **own}, []
+    if measured and manifest.data_hash and measured != manifest.data_hash:
+        facts = {**found.provenance, **without(own, "data", "data_hash")}
+        others = [known]
+    return [*others, replace(found, method_name=known.method_name, provenance=facts)]
 
 
 def _rule(row: AuditRow) -> str:

@@ -78,12 +78,7 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
         axes=manifest.axes,
     )
     try:
-        if (data := _bytes(audit)) is not None:
-            path = str(audit)
-            found = decode_report(open_document(path, data).members, f"{path}: $")
-            said = {**dict.fromkeys(found.axes, "nothing"), **manifest.axes}
-            said |= {"method": control_of(method)[0], "seed": manifest.seed}
-            check_run(found, said, "manifest", path)
+        if found := recorded_report(audit, manifest):
             report = found
         elif state := _training(folder, manifest):
             report = replace(report, unmeasured={TRAINING: state})
@@ -101,6 +96,23 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
         yield from _trace(folder / run_files.TRACE, row) if trace else ()
     except FaError as error:
         yield Problem(source, str(error))
+
+
+def recorded_report(audit: Path, manifest: run_files.Manifest | None) -> DiagnosticReport | None:
+    """The report in a run folder; None if there is none.
+
+    Raises:
+        UnreadableInput: it cannot be read, or names another run than the manifest.
+    """
+    path, data = str(audit), _bytes(audit)
+    if data is None:
+        return None
+    found = decode_report(open_document(path, data).members, f"{path}: $")
+    if manifest:
+        said = {**dict.fromkeys(found.axes, "nothing"), **manifest.axes}
+        method, _ = control_of(canonical_method(manifest.method))
+        check_run(found, said | {"method": method, "seed": manifest.seed}, "manifest", path)
+    return found
 
 
 def _manifest(folder: Path) -> run_files.Manifest | None:

@@ -166,8 +166,9 @@ def facts_of(known: Mapping[str, object], seed: int | None) -> Json:
     for name in ("arch_args", "recipe"):
         value = known.get(name)
         facts |= value if isinstance(value, Mapping) else {name: value}
-    if "epochs" in facts and known.get("epochs_done") is not None:
-        facts["epochs"] = known["epochs_done"]
+    done = known.get("epochs_done")
+    if "epochs" in facts and done not in (None, facts["epochs"]):
+        facts["epochs_done"] = done
     facts.pop("lam", None)
     return facts
 

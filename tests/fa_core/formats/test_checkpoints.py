@@ -218,6 +218,36 @@ def with_data_of_the_record(runs):
     edited(runs / "frozen/audit.json", provenance={**facts, "trained_on": "x", "arch": "vit"})
 
 
+def with_a_recipe_of_the_record(runs):
+    facts = json.loads((runs / "frozen/audit.json").read_text())["provenance"]
+    edited(runs / "frozen/audit.json", provenance={**facts, "recipe": {"lr": 1}})
+
+
+def measured_on_other_data(runs):
+    for run, measured in {"dfa": "sha256:own", "frozen": "sha256:other"}.items():
+        facts = json.loads((runs / run / "audit.json").read_text())["provenance"]
+        edited(runs / run / "audit.json", provenance={**facts, "data_hash": measured})
+        edited(runs / run / "manifest.json", data_hash="sha256:own")
+    edited(runs / "frozen/audit.json", headline_acc=0.9)
+
+
+def recorded_elsewhere_on_other_data(runs):
+    facts = json.loads((runs / "frozen/audit.json").read_text())
+    facts["provenance"] |= {"data_hash": "sha256:other", "checkpoint": str(runs / "frozen")}
+    (runs / "ood.json").write_text(json.dumps({"reports": {"frozen_s42": facts}}))
+
+
+def without_a_hash_of_its_data(runs):
+    for run in ("dfa", "frozen"):
+        facts = json.loads((runs / run / "audit.json").read_text())["provenance"]
+        edited(runs / run / "audit.json", provenance={**facts, "data_hash": "sha256:measured"})
+        edited(runs / run / "manifest.json", data_hash=None)
+
+
+def with_the_audit_of_another_seed(runs):
+    edited(runs / "frozen/audit.json", seed=43)
+
+
 def without_an_accuracy(runs):
     edited(runs / "frozen/audit.json", headline_acc=None)
 
@@ -279,6 +309,14 @@ def of_another_network(runs):
     ("forge", "says"),
     [
         (with_data_of_the_record, ""),
+        (with_a_recipe_of_the_record, ""),
+        (measured_on_other_data, ""),
+        (recorded_elsewhere_on_other_data, ""),
+        (without_a_hash_of_its_data, ""),
+        (
+            with_the_audit_of_another_seed,
+            "of the frozen run {}/frozen its audit cannot be read, or is of another",
+        ),
         (linked, ""),
         (linked_from_elsewhere, ""),
         (by_its_weights, ""),
@@ -288,7 +326,10 @@ def of_another_network(runs):
         (unreadable, "of the frozen run {}/frozen its manifest cannot be read"),
         (unreadable_and_renamed, "of the frozen run {}/x7 its manifest cannot be read"),
         (without_a_manifest, "of the frozen run {}/frozen its manifest cannot be read"),
-        (called_otherwise_by_its_manifest, "of the frozen run {}/frozen its record or manifest"),
+        (
+            called_otherwise_by_its_manifest,
+            "of the frozen run {}/frozen its audit cannot be read, or is of another",
+        ),
         (of_another_seed, "no frozen run"),
         (of_another_network, "no frozen run"),
     ],
@@ -304,9 +345,9 @@ def test_a_frozen_run_beside_a_run_judges_it_or_is_named_unless_it_is_of_another
         report.save(run / "audit.json")
     forge(tmp_path)
     place = tmp_path / ("dfa.json" if forge is by_its_weights else "dfa")
-    report = scan([place]).rows[0].report
+    report = scan([place, *tmp_path.glob("ood.json")]).rows[0].report
     assert report.unmeasured.get("d", "").startswith(says.format(tmp_path))
-    assert (report.frozen_baseline_acc is None) is bool(says)
+    assert report.frozen_baseline_acc == (None if says else 0.5), report.unmeasured
 
 
 @pytest.mark.parametrize("is_link", [True, False])

@@ -176,7 +176,12 @@ def test_a_recorded_baseline_is_kept_and_one_that_was_cut_out_is_that_of_the_fro
 @pytest.mark.parametrize(
     ("own", "other", "why"),
     [
-        ({"epochs_done": 8}, {"epochs_done": 3}, "epochs 3, not 8"),
+        ({"epochs_done": 8}, {"epochs_done": 3}, "epochs_done 3, not (none)"),
+        (
+            {"recipe": {**RECIPE, "epochs": 3}, "epochs_done": 3},
+            {"epochs_done": 3},
+            "epochs 8, not 3; epochs_done 3, not (none)",
+        ),
         (
             {"trained_on": "sha256:0"},
             {"trained_on": "sha256:1"},
