@@ -382,7 +382,7 @@ class ExplorerApp(App[int]):
     def work_changed(self, changed: dict[str, RunProgress | None]) -> None:
         """Show what other processes do with runs: run folder → its progress."""
         self.show(with_work(self.session, changed))
-        self.jobs.moved(None)
+        self.jobs.show_later()
 
     def say(self, text: str, tone: str = "") -> None:
         """Show a message in the status line; an empty one clears the last."""

@@ -169,7 +169,7 @@ class Measuring:
     Args:
         setup: how to measure; devices and clusters are looked up with the first job.
         paths: that are open.
-        on_job: called with a job's view on every change, from another thread.
+        on_job: called whenever a job changed, from another thread.
         on_measured: called with every finished run after it is on disk, from another thread.
         say: called with a text and its tone: the error of a failed run, a note on all runs; from
             another thread.
@@ -180,7 +180,7 @@ class Measuring:
         setup: Setup,
         *,
         paths: Sequence[Path] = (),
-        on_job: Callable[[JobView], None],
+        on_job: Callable[[], None],
         on_measured: Callable[[Measured], None],
         say: Callable[[str, str], None],
     ) -> None:
@@ -317,7 +317,7 @@ class Measuring:
         if view.total:
             pace.note(view.done)
         pace.turn(running=view.state.value == "running")
-        self._on_job(view)
+        self._on_job()
 
     def _listed(self, view: JobView) -> Listed:
         listed = Listed(
