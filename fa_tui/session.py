@@ -177,10 +177,6 @@ class Scope:
         """The runs that thresholds are set by: the counted ones, or where none is, all."""
         return self.counted or self.indices
 
-    def values_with_controls(self, letter: str) -> Sequence[float]:
-        """Like `values`, of all runs in scope."""
-        return self._runs.judge.values(letter, self.indices)
-
 
 class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
     """An immutable snapshot: what is open, and how it is judged. Everything shown is derived from
