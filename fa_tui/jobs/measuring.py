@@ -292,19 +292,15 @@ class Measuring:
         """Cancel a job; False if it is over."""
         return self._pool is not None and self._pool.cancel(job_id)
 
-    def jobs(self) -> list[JobView]:
-        """All jobs, started ones first, then the queue."""
-        if self._pool is None:
-            return []
-        return self._pool.jobs()
-
     def states(self) -> dict[int, str]:
         """Row → ``queued`` or ``running``."""
-        return {int(view.job.id): view.state.value for view in self.jobs() if not view.state.final}
+        return {int(job.id): job.state for job in self.listed() if not job.over}
 
     def listed(self) -> list[Listed]:
-        """All jobs as listed on the jobs screen."""
-        return [self._listed(view) for view in self.jobs()]
+        """All jobs as the jobs screen shows them, started ones first, then the queue."""
+        if self._pool is None:
+            return []
+        return [*map(self._listed, self._pool.jobs())]
 
     def close(self) -> None:
         """Cancel the remaining jobs and end the workers."""
