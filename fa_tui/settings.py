@@ -83,10 +83,6 @@ class Loaded(NamedTuple):
     problems: Sequence[Problem] = ()
 
 
-NOTHING_SET = Loaded(Settings())
-"""The defaults."""
-
-
 def load_settings() -> Loaded:
     """What `settings_file()` says; the defaults and a problem if something in it is wrong."""
     path = settings_file()
