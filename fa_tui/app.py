@@ -38,7 +38,7 @@ from fa_tui.jobs.control import JobControl
 from fa_tui.jobs.measuring import Setup
 from fa_tui.later import after
 from fa_tui.session import History, News, Session, merged, with_rows, with_work
-from fa_tui.settings import NOTHING_SET, Loaded, keep_theme
+from fa_tui.settings import Loaded, Settings, keep_theme
 from fa_tui.terminal.abilities import Terminal, detect, forget_empty_no_color
 from fa_tui.terminal.keys import DIALOGS, KeyQueue
 from fa_tui.terminal.painting import Painter
@@ -171,7 +171,7 @@ class ExplorerApp(App[int]):
         look: ViewState = ViewState(),  # noqa: B008 (immutable)
         paths: Sequence[Path] = (),
         since: float = 0.0,
-        settings: Loaded = NOTHING_SET,
+        settings: Loaded = Loaded(Settings()),  # noqa: B008 (immutable)
         terminal: Terminal | None = None,
         setup: Setup = Setup(),  # noqa: B008 (immutable)
     ) -> None:
@@ -382,7 +382,7 @@ class ExplorerApp(App[int]):
     def work_changed(self, changed: dict[str, RunProgress | None]) -> None:
         """Show what other processes do with runs: run folder → its progress."""
         self.show(with_work(self.session, changed))
-        self.jobs.moved(None)
+        self.jobs.show_later()
 
     def say(self, text: str, tone: str = "") -> None:
         """Show a message in the status line; an empty one clears the last."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec.toml
@@ -58,11 +58,15 @@ class KeyLine(NamedTuple):
 
 SLIDERS = "Sliders"
 _WIDGETS = {
-    "": ("app:ExplorerApp", "explorer:ExplorerScreen"),
-    SLIDERS: ("widgets.sliders_panel:SlidersPanel", "widgets.slider:ThresholdSlider"),
-    "Matrix": ("widgets.matrix:Matrix", "widgets.run_cells:RunsView", "pages.runs:RunsPage"),
-    "Table": ("widgets.run_table:RunTable",),
-    "Compare": ("widgets.compare_view:CompareView",),
+    "": ("fa_tui.app:ExplorerApp", "fa_tui.explorer:ExplorerScreen"),
+    SLIDERS: ("fa_tui.widgets.sliders_panel:SlidersPanel", "fa_tui.widgets.slider:ThresholdSlider"),
+    "Matrix": (
+        "fa_tui.widgets.matrix:Matrix",
+        "fa_tui.widgets.run_cells:RunsView",
+        "fa_tui.pages.runs:RunsPage",
+    ),
+    "Table": ("fa_tui.widgets.run_table:RunTable",),
+    "Compare": ("fa_tui.widgets.compare_view:CompareView",),
 }
 """Page → ``module:class`` of its widgets with keys; ``""``: of every page."""
 
@@ -94,19 +98,13 @@ def bindings() -> Iterator[tuple[str, Binding]]:
     page."""
     pages = {tab.name: tab.load() for tab in PAGES}
     for page in ("", SLIDERS, *pages):
-        kinds = [*map(_class_of, _WIDGETS.get(page, ()))]
+        kinds = [*map(resolve_name, _WIDGETS.get(page, ()))]
         if page in pages:
             kinds.append(pages[page])
         declared = chain.from_iterable(vars(kind).get("BINDINGS", ()) for kind in kinds)
         for binding in declared:
             if isinstance(binding, Binding) and binding.tooltip:
                 yield page, binding
-
-
-def _class_of(name: str) -> type:
-    module, _, kind = name.partition(":")
-    found: type = getattr(importlib.import_module(f"fa_tui.{module}"), kind)
-    return found
 
 
 def help_lines(

@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from fa_core.formats.trace import TraceEpoch
     from fa_tui.follow import Reading
     from fa_tui.options import Log
+    from fa_tui.views.filters import Filter
 
 
 class Flip(NamedTuple):
@@ -46,21 +47,6 @@ class Flip(NamedTuple):
     row: int
     before: tuple[int, int]
     after: tuple[int, int]
-
-
-class RunFilter(Protocol):
-    """A filter of runs.
-
-    Attributes:
-        text: the typed filter.
-        live: whether it depends on thresholds or marks.
-    """
-
-    text: str
-    live: bool
-
-    def rows(self, session: Session) -> list[int] | None:
-        """Indices of passing rows, rising; None for all."""
 
 
 class News(NamedTuple):
@@ -177,10 +163,6 @@ class Scope:
         """The runs that thresholds are set by: the counted ones, or where none is, all."""
         return self.counted or self.indices
 
-    def values_with_controls(self, letter: str) -> Sequence[float]:
-        """Like `values`, of all runs in scope."""
-        return self._runs.judge.values(letter, self.indices)
-
 
 class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
     """An immutable snapshot: what is open, and how it is judged. Everything shown is derived from
@@ -214,8 +196,8 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
     problems: Sequence[Problem] = ()
     traces: Sequence[Trace] = ()
     marked: frozenset[int] = frozenset()
-    filter: RunFilter | None = None
-    filters: Sequence[RunFilter] = ()
+    filter: Filter | None = None
+    filters: Sequence[Filter] = ()
     gone: frozenset[int] = frozenset()
     work: Mapping[int, RunProgress] = {}
     states: Mapping[int, str] = {}

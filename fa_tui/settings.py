@@ -83,17 +83,9 @@ class Loaded(NamedTuple):
     problems: Sequence[Problem] = ()
 
 
-NOTHING_SET = Loaded(Settings())
-"""The defaults."""
-
-
-def load_settings(path: Path | None = None) -> Loaded:
-    """The settings of a file; the defaults and a problem if something in it is wrong.
-
-    Args:
-        path: the file (default: `settings_file()`).
-    """
-    path = path or settings_file()
+def load_settings() -> Loaded:
+    """What `settings_file()` says; the defaults and a problem if something in it is wrong."""
+    path = settings_file()
     try:
         _, tables = _read(path)
         return Loaded(_converted(Settings, tables, path))
@@ -101,12 +93,8 @@ def load_settings(path: Path | None = None) -> Loaded:
         return Loaded(Settings(), [Problem(str(path), str(error))])
 
 
-def keep_theme(theme: str, path: Path | None = None) -> Path:
-    """Save the theme; nothing else in the settings file is changed.
-
-    Args:
-        theme: its name.
-        path: the file (default: `settings_file()`).
+def keep_theme(theme: str) -> Path:
+    """Save the theme by its name; nothing else in the settings file is changed.
 
     Returns:
         The file.
@@ -114,7 +102,7 @@ def keep_theme(theme: str, path: Path | None = None) -> Path:
     Raises:
         FaError: it cannot be read or written.
     """
-    path = path or settings_file()
+    path = settings_file()
     _rewrite(path, "theme", theme)
     return path
 
@@ -247,12 +235,13 @@ class Presets:
     """The presets of a file, which is read before every change: another explorer may have changed
     it.
 
-    Args:
-        path: the file (default: in the config folder).
+    Attributes:
+        path: the file, in the config folder.
+        problems: why it could not be read.
     """
 
-    def __init__(self, path: Path | None = None) -> None:
-        self.path = path or config_folder() / "presets.toml"
+    def __init__(self) -> None:
+        self.path = config_folder() / "presets.toml"
         self.problems: list[Problem] = []
 
     def read(self) -> dict[str, DiagnosticThresholds]:

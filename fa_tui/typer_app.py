@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
+from pkgutil import resolve_name
 from typing import cast
 
 import typer
@@ -31,8 +31,8 @@ def command_of(names: Sequence[str]) -> TyperGroup:
     app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
     app.callback(help=INTRO)(lambda: None)
     for name in names:
-        module = importlib.import_module(f"fa_tui.commands.{_MODULES.get(name, name)}")
-        app.command(name)(with_groups(getattr(module, f"{name}_command")))
+        where = f"fa_tui.commands.{_MODULES.get(name, name)}:{name}_command"
+        app.command(name)(with_groups(resolve_name(where)))
     return cast("TyperGroup", typer.main.get_command(app))
 
 

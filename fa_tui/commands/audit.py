@@ -103,7 +103,7 @@ def audit_command(  # noqa: PLR0913 (options of a command)
     notes: Annotated[
         str, Option(metavar="TEXT", help="What the reports are to say of these runs.")
     ] = "",
-    format: Annotated[options.Form, Option(help="How to print the rows.")] = "table",
+    format: options.FormOption = "table",
     shard: Annotated[
         str,
         Option(metavar="I/N", help="The I-th of N parts of the runs, each with a FILE of its own."),
@@ -261,7 +261,7 @@ def verify_command(
     filter: options.FilterOption = "",
     *,
     workers: ExecutionOptions,
-    format: Annotated[options.Form, Option(help="How to print the outcome.")] = "table",
+    format: options.FormOption = "table",
 ) -> None:
     """Measure recorded audits again and compare their quantities.
 

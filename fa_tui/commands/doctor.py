@@ -6,9 +6,9 @@ import platform
 import shutil
 from collections.abc import Iterator
 from importlib import metadata
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
-from typer import Exit, Option
+from typer import Exit
 
 from fa_core import __version__
 from fa_core.audit.devices import ask_torch, list_devices, why_no_cuda
@@ -41,9 +41,7 @@ class Finding(NamedTuple):
     state: str = "ok"
 
 
-def doctor_command(
-    format: Annotated[options.Form, Option(help="How to print.")] = "table",
-) -> None:
+def doctor_command(format: options.FormOption = "table") -> None:
     """Say what this machine can do, and what is missing.
 
     Versions, devices, terminal, and the command that fixes it.

@@ -70,21 +70,22 @@ class JobControl:
         writings: the files that are written.
         again: row → its new measurement next to its audit.
         answers: row → the data and network that were typed for its folder.
+        show_later: shows the jobs, together with what else changes in a moment.
     """
 
     def __init__(self, app: ExplorerApp, setup: Setup) -> None:
         self._app, call = app, app.post_call  # called in a thread of the pool
+        self.show_later = Later(app, self._show_jobs, _SHOW_SECONDS)
         self.measuring = Measuring(
             setup.preferring(app.settings.device),
             paths=app.paths,
-            on_job=partial(call, self.moved),
+            on_job=partial(call, self.show_later),
             on_measured=partial(call, self.arrived),
             say=partial(call, app.say),
         )
         saved = partial(call, partial(app.say, tone="good"))
-        self.writings = Writings(partial(call, self.moved), saved)
+        self.writings = Writings(partial(call, self.show_later), saved)
         self.answers: dict[int, MeasureAnswer] = {}
-        self._show_jobs_later = Later(app, self._show_jobs, _SHOW_SECONDS)
         self.again: dict[int, Verification] = {}
         self._arrived: list[Measured] = []
         self._arrivals_later = Later(app, self._show_arrivals, _ARRIVALS_SECONDS)
@@ -218,10 +219,6 @@ class JobControl:
         """End the workers; what is finished is on disk already."""
         self.writings.close()
         self.measuring.close()
-
-    def moved(self, job: object) -> None:
-        """Schedule an update after a job changed."""
-        self._show_jobs_later()
 
     def _show_jobs(self) -> None:
         app, session = self._app, self._app.session

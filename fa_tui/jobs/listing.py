@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from time import monotonic
 
 import msgspec
 from msgspec.structs import replace
 
 
 class Pace:
-    """Timing of a job: remaining time and duration.
+    """Timing of a job: remaining time and duration."""
 
-    Args:
-        clock: monotonic seconds; replaced in tests.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._first: tuple[float, float] | None = None
         self._last = (0.0, 0.0)
         self._began: float | None = None
@@ -27,17 +22,17 @@ class Pace:
     def turn(self, *, running: bool) -> None:
         """Note whether it runs now; `took` is None while it runs, and before its first run."""
         if running and (self._began is None or self.took is not None):
-            self._began, self.took = self._clock(), None
+            self._began, self.took = monotonic(), None
         elif not running and self._began is not None and self.took is None:
-            self.took = self._clock() - self._began
+            self.took = monotonic() - self._began
 
     def note(self, done: float) -> None:
         """Note the steps done, with a fraction of the next one; fewer than before means a
         restart."""
         if self._first is None or done < self._last[0]:
-            self._first = self._last = (done, self._clock())
+            self._first = self._last = (done, monotonic())
         elif done > self._last[0]:
-            self._last = (done, self._clock())
+            self._last = (done, monotonic())
 
     def seconds_left(self, total: int) -> float | None:
         """Remaining seconds; None before two different counts, and once they are over though
@@ -48,7 +43,7 @@ class Pace:
         if self._first is None or self._last[0] <= self._first[0]:
             return None
         (first, began), (last, at) = self._first, self._last
-        left = (total - last) * (at - began) / (last - first) - (self._clock() - at)
+        left = (total - last) * (at - began) / (last - first) - (monotonic() - at)
         return None if left < 0 else left
 
     def timed(self, job: Listed) -> Listed:
@@ -57,7 +52,7 @@ class Pace:
             return replace(job, took=self.took if job.over else None)
         lasts = None
         if self._began is not None and self.took is None:
-            lasts = self._clock() - self._began
+            lasts = monotonic() - self._began
         left = self.seconds_left(job.total) if job.total else None
         return replace(job, took=lasts, left=left)
 

@@ -169,7 +169,7 @@ class Measuring:
     Args:
         setup: how to measure; devices and clusters are looked up with the first job.
         paths: that are open.
-        on_job: called with a job's view on every change, from another thread.
+        on_job: called whenever a job changed, from another thread.
         on_measured: called with every finished run after it is on disk, from another thread.
         say: called with a text and its tone: the error of a failed run, a note on all runs; from
             another thread.
@@ -180,7 +180,7 @@ class Measuring:
         setup: Setup,
         *,
         paths: Sequence[Path] = (),
-        on_job: Callable[[JobView], None],
+        on_job: Callable[[], None],
         on_measured: Callable[[Measured], None],
         say: Callable[[str, str], None],
     ) -> None:
@@ -292,19 +292,15 @@ class Measuring:
         """Cancel a job; False if it is over."""
         return self._pool is not None and self._pool.cancel(job_id)
 
-    def jobs(self) -> list[JobView]:
-        """All jobs, started ones first, then the queue."""
-        if self._pool is None:
-            return []
-        return self._pool.jobs()
-
     def states(self) -> dict[int, str]:
         """Row → ``queued`` or ``running``."""
-        return {int(view.job.id): view.state.value for view in self.jobs() if not view.state.final}
+        return {int(job.id): job.state for job in self.listed() if not job.over}
 
     def listed(self) -> list[Listed]:
-        """All jobs as listed on the jobs screen."""
-        return [self._listed(view) for view in self.jobs()]
+        """All jobs as the jobs screen shows them, started ones first, then the queue."""
+        if self._pool is None:
+            return []
+        return [*map(self._listed, self._pool.jobs())]
 
     def close(self) -> None:
         """Cancel the remaining jobs and end the workers."""
@@ -317,7 +313,7 @@ class Measuring:
         if view.total:
             pace.note(view.done)
         pace.turn(running=view.state.value == "running")
-        self._on_job(view)
+        self._on_job()
 
     def _listed(self, view: JobView) -> Listed:
         listed = Listed(

@@ -27,7 +27,7 @@ class Writing(threading.Thread):
         number: of the job.
         path: of the report.
         arguments: of the command.
-        moved: called in this thread when the job changed.
+        moved: called in this thread when the job is over.
         saved: called in this thread with the saved files.
 
     Attributes:
@@ -42,7 +42,7 @@ class Writing(threading.Thread):
         path: Path,
         arguments: Sequence[str],
         *,
-        moved: Callable[[object], None],
+        moved: Callable[[], None],
         saved: Callable[[str], None],
     ) -> None:
         super().__init__(name=f"{WRITING} {path.name}", daemon=True)
@@ -107,18 +107,18 @@ class Writing(threading.Thread):
             last = (wrong or [f"ended with code {self._process.returncode}"])[-1]
             self.state, self.error = "failed", last.removeprefix("fa-tui: ")
         self._pace.turn(running=False)
-        self._moved(self)
+        self._moved()
 
 
 class Writings:
     """All reports that one explorer writes.
 
     Args:
-        moved: called from another thread when a job changed.
+        moved: called whenever a job changed, also from another thread.
         saved: called from another thread with what is said of a saved report.
     """
 
-    def __init__(self, moved: Callable[[object], None], saved: Callable[[str], None]) -> None:
+    def __init__(self, moved: Callable[[], None], saved: Callable[[str], None]) -> None:
         self._moved, self._saved = moved, saved
         self._all: list[Writing] = []
 
@@ -128,7 +128,7 @@ class Writings:
         one = Writing(number, path, arguments, moved=self._moved, saved=self._saved)
         self._all.append(one)
         one.start()
-        self._moved(one)
+        self._moved()
 
     def listed(self) -> list[Listed]:
         """All of them as jobs."""

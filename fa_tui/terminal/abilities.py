@@ -54,7 +54,7 @@ class Terminal(msgspec.Struct, frozen=True):
         return "fa-dark"
 
 
-def detect(environ: Mapping[str, str] | None = None, glyphs: str = "auto") -> Terminal:
+def detect(environ: Mapping[str, str] = os.environ, glyphs: str = "auto") -> Terminal:
     """Detect the abilities from the environment.
 
     Args:
@@ -68,9 +68,9 @@ def detect(environ: Mapping[str, str] | None = None, glyphs: str = "auto") -> Te
     >>> detect({"TERM": "xterm", "LANG": "en_US.UTF-8"}, "ascii").unicode
     False
     """
-    env = os.environ if environ is None else environ
-    term = env.get("TERM", "")
-    return Terminal(term=term, unicode=_unicode(env, term, glyphs), colours=_colours(env, term))
+    term = environ.get("TERM", "")
+    is_unicode, colours = _unicode(environ, term, glyphs), _colours(environ, term)
+    return Terminal(term=term, unicode=is_unicode, colours=colours)
 
 
 def forget_empty_no_color() -> None:

@@ -94,12 +94,7 @@ def format_in(scope: Scope, quantity: Quantity) -> Write:
     """How a quantity is written in a column of the runs in scope."""
     if not quantity.log:
         return quantity.text
-    numbers: Iterable[float | None]
-    if quantity.letter:
-        numbers = scope.values_with_controls(quantity.letter)
-    else:
-        numbers = [quantity.of(row.report) for row in scope.runs]
-    return one_format(numbers, NUMBER_CELLS)
+    return one_format([quantity.of(row.report) for row in scope.runs], NUMBER_CELLS)
 
 
 def value_of(quantity: Quantity, session: Session, row: int) -> float | None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fa_core.formats.rows import AuditRow, axes_of_methods, values_on_axes
 from fa_core.report.diagnostics import (
@@ -23,9 +24,12 @@ from fa_core.report.numbers import count_text, exact, listed, with_axes
 from fa_core.report.quantities import Quantity
 from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.sanitize import sanitize
-from fa_tui.session import Flip, RunFilter, Session
+from fa_tui.session import Flip, Session
 from fa_tui.views.looks import Seeded
 from fa_tui.views.text import width_of
+
+if TYPE_CHECKING:
+    from fa_tui.views.filters import Filter
 
 Pieces = list[tuple[str, str]]
 
@@ -68,7 +72,7 @@ def scope_pieces(session: Session) -> Pieces:
     return [(name, "dim"), (f" {len(session.in_scope)} of {total}", "dim")]
 
 
-def filter_name(shown: RunFilter) -> str:
+def filter_name(shown: Filter) -> str:
     """A filter as it is named."""
     if shown.text == FIRST_VIEW:
         return "published table and main"

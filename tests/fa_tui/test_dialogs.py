@@ -254,11 +254,14 @@ async def test_settings_choose_theme_numbers_and_say_what_is_wrong(session):
         assert app.check_action("show_problems", ())
 
 
-async def test_what_is_wrong_with_the_settings_is_whole_on_a_narrow_status_line(session, tmp_path):
-    file = tmp_path / ("a_long_folder_" * 8) / "settings.toml"
-    file.parent.mkdir()
+async def test_what_is_wrong_with_the_settings_is_whole_on_a_narrow_status_line(
+    session, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / ("a_long_folder_" * 8)))
+    file = settings_file()
+    file.parent.mkdir(parents=True)
     file.write_text("theme = 'nope'\n")
-    app = ExplorerApp(session, terminal=COLOURFUL, settings=load_settings(file))
+    app = ExplorerApp(session, terminal=COLOURFUL, settings=load_settings())
     async with running(app, (80, 24)) as pilot:
         said = "settings.toml: theme: there is no 'nope'; defaults are used"
         await shows(pilot, said)

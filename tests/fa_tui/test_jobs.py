@@ -16,9 +16,15 @@ class Clock:
         return self.now
 
 
-def test_the_time_left_follows_from_the_batches_that_are_done_and_is_not_told_without_a_rate():
+@pytest.fixture
+def clock(monkeypatch):
     clock = Clock()
-    pace = Pace(clock)
+    monkeypatch.setattr("fa_tui.jobs.listing.monotonic", clock)
+    return clock
+
+
+def test_the_time_left_follows_from_the_batches_that_are_done_and_is_not_told_without_a_rate(clock):
+    pace = Pace()
     assert pace.seconds_left(10) is None
     pace.note(1)
     clock.now += 4
@@ -63,9 +69,8 @@ def test_the_last_job_leaves_no_line_behind():
     assert _line(Listed(id="1", name="dfa s1", state="done", done=20, total=20)) == ""
 
 
-def test_a_stopwatch_tells_how_long_the_last_run_was():
-    clock = Clock()
-    pace = Pace(clock)
+def test_a_stopwatch_tells_how_long_the_last_run_was(clock):
+    pace = Pace()
     pace.turn(running=False)
     assert pace.took is None
     for seconds in (40.0, 2.0):

@@ -15,15 +15,15 @@ STRICT = DiagnosticThresholds(h_norm_explosion_ratio=12)
 
 
 @pytest.fixture
-def presets(tmp_path):
-    return Presets(tmp_path / "config" / "presets.toml")
+def presets():
+    return Presets()
 
 
 def test_what_is_saved_last_under_a_name_is_read_back_by_another_explorer(presets):
     for thresholds in (DiagnosticThresholds(), STRICT):
         presets.save("strict", thresholds)
     presets.save(" loose ", DiagnosticThresholds(g_norm_floor=0.0, frozen_acc_margin_pp=-math.inf))
-    other = Presets(presets.path).read()
+    other = Presets().read()
     assert list(other) == [PROTOCOL, "strict", "loose"]
     assert other["strict"] == STRICT
     assert other["loose"].frozen_acc_margin_pp == -math.inf
@@ -58,7 +58,7 @@ def test_names_that_would_confuse_are_refused(presets, name):
 
 
 def test_what_is_written_by_hand_stays_as_it_is_when_another_is_saved(presets):
-    presets.path.parent.mkdir()
+    presets.path.parent.mkdir(parents=True)
     presets.path.write_text("# mine\n[mine]  # of May\nh_norm_explosion_ratio = 12\n")
     presets.save("strict", STRICT)
     assert presets.read()["mine"] == STRICT, "it names only what it changes"
@@ -69,7 +69,7 @@ def test_what_is_written_by_hand_stays_as_it_is_when_another_is_saved(presets):
 
 
 def test_a_broken_file_is_told_and_never_written_over(presets):
-    presets.path.parent.mkdir()
+    presets.path.parent.mkdir(parents=True)
     presets.path.write_text("[mine]\nh_norm_explosion_ratio = 'twelve'\n")
     assert list(presets.read()) == [PROTOCOL]
     (problem,) = presets.problems

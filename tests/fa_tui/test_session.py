@@ -70,6 +70,5 @@ def test_controls_are_not_among_the_numbers_that_a_threshold_is_set_by():
     norms = (("dfa", 60.0), ("bp", 2.0), ("frozen", 40.0))
     session = Session([row(method, growth=norm) for method, norm in norms])
     assert list(session.seen.values("a")) == list(session.deciding("a")) == [2.0, 60.0]
-    assert list(session.seen.values_with_controls("a")) == [2.0, 40.0, 60.0]
     only = session.but(filter=Filter("method:frozen"))
     assert list(only.seen.values("a")) == [40.0]

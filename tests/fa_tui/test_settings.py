@@ -5,21 +5,23 @@ from typing import get_args
 import pytest
 
 from fa_core.errors import UnreadableInput
-from fa_tui.settings import Settings, Theme, keep_theme, load_settings
+from fa_tui.settings import Settings, Theme, keep_theme, load_settings, settings_file
 from fa_tui.terminal.themes import THEMES
 
 
 @pytest.fixture
-def file(tmp_path):
-    return tmp_path / "settings.toml"
+def file():
+    """Where the settings file is looked for; it is not there yet."""
+    settings_file().parent.mkdir(parents=True)
+    return settings_file()
 
 
-def messages(path):
-    return [problem.message for problem in load_settings(path).problems]
+def messages():
+    return [problem.message for problem in load_settings().problems]
 
 
-def test_no_file_means_defaults_and_no_complaint(file):
-    assert load_settings(file) == (Settings(), ())
+def test_no_file_means_defaults_and_no_complaint():
+    assert load_settings() == (Settings(), ())
 
 
 def test_what_the_file_says_counts(file):
@@ -27,7 +29,7 @@ def test_what_the_file_says_counts(file):
         'theme = "fa-light"\nglyphs = "ascii"\nshow = "growth"\nlive = "off"\n'
         "[thresholds]\nh_norm_explosion_ratio = 12\n"
     )
-    settings, problems = load_settings(file)
+    settings, problems = load_settings()
     assert not problems
     assert (settings.theme, settings.glyphs, settings.show, settings.live) == (
         "fa-light",
@@ -55,10 +57,10 @@ def test_what_the_file_says_counts(file):
 )
 def test_an_error_is_one_line_and_the_defaults_are_used(file, text, what):
     file.write_text(text)
-    (message,) = messages(file)
+    (message,) = messages()
     assert message.startswith(f"{file}: {what}")
     assert message.endswith("; defaults are used")
-    assert load_settings(file).settings == Settings()
+    assert load_settings().settings == Settings()
 
 
 @pytest.mark.parametrize(
@@ -74,7 +76,7 @@ def test_a_file_that_is_no_text_is_told(file, content, said):
         file.write_bytes(content)
     else:
         file.mkdir()
-    (message,) = messages(file)
+    (message,) = messages()
     assert said in message
 
 
@@ -85,7 +87,7 @@ def test_the_themes_that_can_be_set_are_those_there_are():
 def test_a_theme_is_not_written_into_a_file_that_is_no_toml(file):
     file.write_text("theme = \n")
     with pytest.raises(UnreadableInput, match="line 1: not TOML"):
-        keep_theme("fa-light", file)
+        keep_theme("fa-light")
     assert file.read_text() == "theme = \n"
 
 
@@ -104,11 +106,11 @@ def test_a_theme_is_not_written_into_a_file_that_is_no_toml(file):
     ],
 )
 def test_a_theme_that_is_chosen_is_kept_and_nothing_else_is_touched(file, before, after):
+    own = file.with_name("own.toml")
     if before:
-        file.write_text(before)
-    link = file.with_name("link")
-    link.symlink_to(file)
-    assert keep_theme("fa-light", link) == link
-    assert link.is_symlink()
-    assert file.read_text() == after
-    assert load_settings(file).settings.theme == "fa-light"
+        own.write_text(before)
+    file.symlink_to(own)
+    assert keep_theme("fa-light") == file
+    assert file.is_symlink()
+    assert own.read_text() == after
+    assert load_settings().settings.theme == "fa-light"

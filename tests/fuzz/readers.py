@@ -3,6 +3,7 @@
 import contextlib
 import json
 import math
+from unittest import mock
 
 from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities
@@ -123,12 +124,13 @@ def measure(folder, number):
 
 
 def read_settings(folder, number):
-    path = folder / "settings.toml"
-    path.write_bytes(cases.toml_case(number))
-    for problem in load_settings(path).problems:
-        assert "\n" not in problem.message
-        assert problem.message.isprintable()
-    presets = Presets(path)
+    for name in ("settings.toml", "presets.toml"):
+        (folder / name).write_bytes(cases.toml_case(number))
+    with mock.patch("fa_tui.settings.config_folder", lambda: folder):
+        for problem in load_settings().problems:
+            assert "\n" not in problem.message
+            assert problem.message.isprintable()
+        presets = Presets()
     presets.read()
     with contextlib.suppress(FaError):
         presets.save("strict", THRESHOLDS)

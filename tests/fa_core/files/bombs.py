@@ -19,6 +19,7 @@ import sys
 import zipfile
 from functools import partial
 from pathlib import Path
+from unittest import mock
 
 from tests.vision import DeclaredOperators
 
@@ -576,7 +577,8 @@ def read_settings(path):
 
     with contextlib.suppress(UnreadableInput):
         check_claims(read_claims(path), [AuditRow(source="", key="", method="a")] * 17_000)
-    load_settings(path)
+    with mock.patch("fa_tui.settings.config_folder", lambda: path.parent):
+        load_settings()
 
 
 def read_resume(path):

@@ -11,7 +11,7 @@ from tests.fa_tui.waiting import until
 
 def test_a_report_and_its_figures_are_saved(tmp_path, published_table):
     said = []
-    writings = Writings(lambda job: None, said.append)
+    writings = Writings(lambda: None, said.append)
     path = tmp_path / "out.md"
     writings.start(path, ["report", str(published_table), "--out", str(path)])
     writings._all[0].join()
@@ -22,7 +22,7 @@ def test_a_report_and_its_figures_are_saved(tmp_path, published_table):
 
 
 def test_what_the_command_cannot_do_is_told_in_its_words(tmp_path):
-    writings = Writings(lambda job: None, lambda text: None)
+    writings = Writings(lambda: None, lambda text: None)
     writings.start(tmp_path / "out.md", ["report", str(tmp_path), "--out", str(tmp_path / "a.md")])
     writings._all[0].join()
     (job,) = writings.listed()
