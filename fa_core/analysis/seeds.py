@@ -206,8 +206,7 @@ def stat_of(values: Floats, geometric: bool, marked: Mask | bool = False) -> Sta
 
 def _notes(runs: AuditTable) -> tuple[str, ...]:
     notes = list(filter(None, [uneven_layers(runs)]))
-    known = (row.report.provenance for row in runs.rows())
-    rules = {str(facts[BASELINE_RULE]) for facts in known if BASELINE_RULE in facts}
+    rules = {str(row.report.provenance.get(BASELINE_RULE, "")) for row in runs.rows()} - {""}
     if rules:
         notes.append(f"(d) over frozen blocks trained by {listed(sorted(rules))}")
     counts = Counter(runs.seed)

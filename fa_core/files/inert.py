@@ -18,6 +18,7 @@ from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
+from itertools import chain
 from typing import Any, BinaryIO, TypeAlias, TypeVar
 
 import torch
@@ -380,10 +381,8 @@ def _sets_parts(state: object) -> bool:
     """Whether torch would set a part of a tensor, such as its ``data``, besides attributes of the
     user's own."""
     parts = state if isinstance(state, tuple) else (state,)
-    given = [part for part in parts if part is not None]
-    return any(type(part) is not SafeDict for part in given) or any(
-        hasattr(getattr(Tensor, str(name), None), "__set__") for part in given for name in part
-    )
+    names = chain.from_iterable(part for part in parts if part)
+    return any(hasattr(getattr(Tensor, str(name), None), "__set__") for name in names)
 
 
 def _encoded(text: str) -> bytes:

@@ -342,9 +342,8 @@ def contents_of(value: object) -> Contents:
     states = value.state[:2] if isinstance(value.state, tuple) else (value.state,)
     for part in (value, *states):
         if isinstance(part, dict):
-            pairs = ((held[name], part[name]) for name in held.keys() & part.keys())
-            others = (one for pair in pairs if pair[0] is not pair[1] for one in pair)
-            if any(isinstance(one, (dict, list, tuple)) for one in others):
+            twice = (name for name in held.keys() & part.keys() if held[name] is not part[name])
+            if any(isinstance(part[name], dict) for name in twice):
                 raise ValueError("an object with two values of one name")
             held.update(part)
     return held

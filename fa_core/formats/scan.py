@@ -275,8 +275,11 @@ def _under(
             for finding in read(place):
                 count += len(finding) if isinstance(finding, list) else 1
                 if count > most:
-                    what = f"more than {most:,} runs in {size >> 10:,} KiB"
-                    raise UnreadableInput(what, where=place.path, hint="open it in parts")
+                    raise UnreadableInput(
+                        f"more than {most} runs in {size >> 10} KiB",
+                        where=place.path,
+                        hint="open it in parts",
+                    )
                 yield finding
             if count == before and is_file(place.path):
                 unread.append(Path(place.path).name)

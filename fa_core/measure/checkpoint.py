@@ -203,8 +203,7 @@ def _read_shards(path: Path) -> Checkpoint:
             held = _read(shard).mappings.get("", State()).tensors
         astray = [name for name in held if places.get(name) != shard]
         if astray:
-            what = f"holds {astray[0]}, which its index does not have there"
-            raise UnreadableInput(what, where=shard, hint="save the weights again")
+            raise UnreadableInput(f"holds {astray[0]}, which its index does not have", where=shard)
         tensors.update(held)
     missing = [name for name in places if name not in tensors]
     if missing:

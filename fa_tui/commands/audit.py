@@ -228,14 +228,15 @@ def in_part(rows: Sequence[AuditRow], shard: str) -> Sequence[AuditRow]:
     Raises:
         UsageError: no such shard, or no row in it.
     """
-    first, _, parts = shard.partition("/")
-    if not (re.fullmatch(r"\d{1,9}/\d{1,9}", shard) and 1 <= int(first) <= int(parts)):
+    numbers = re.fullmatch(r"(\d{1,9})/(\d{1,9})", shard)
+    first, parts = map(int, numbers.groups()) if numbers else (0, 0)
+    if not 1 <= first <= parts:
         raise UsageError(
             f"--shard {shard!r} is no part", hint="write 1/8 for the first of eight, to 8/8"
         )
     seeds = {row.seed for row in rows if row.method == FROZEN}
     units = [str(row.seed) if row.seed in seeds else str(row.checkpoint) for row in rows]
-    mine = set(list(dict.fromkeys(units))[int(first) - 1 :: int(parts)])
+    mine = set(list(dict.fromkeys(units))[first - 1 :: parts])
     if rows and not mine:
         raise UsageError(
             f"--shard {shard}: no run is left for this part",

@@ -77,8 +77,6 @@ LEARNT = 8
 SECONDS = 5.0
 """Processor time for building any network; a thousand tensors or a megabyte allow a second more."""
 
-_UNBUILT = "check its sizes, or take another version of transformers"
-
 _OTHER_SIZES = f"the sizes in {CONFIG} are not those of the weights"
 
 SIZELESS = ("position", "theta", "token", "window", "length", "seq")
@@ -131,7 +129,7 @@ def network_of(spec: str, weights: Weights | None = None) -> nn.Module:
             raise  # the traceback shows the user's own code
         if kind == "hf":
             what = f"transformers cannot build it ({_first_line(error)})"
-            raise UnreadableInput(what, where=Path(name, CONFIG), hint=_UNBUILT) from error
+            raise UnreadableInput(what, where=Path(name, CONFIG), hint="check its sizes") from error
         given = f"with {', '.join(args)}" if args else "without arguments"
         raise UsageError(
             f"{name} cannot be called {given} ({_first_line(error)})",
