@@ -19,6 +19,7 @@ from fa_core.option_values import check_data_set, network_spec
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS
 from fa_core.report.numbers import listed
 from fa_core.report.report_facts import DiagnosticThresholds
+from fa_core.sanitize import WHITE_SPACE, sanitize
 from fa_tui.options import parse_frozen_baseline
 from fa_tui.screens.help import ReadScreen
 from fa_tui.screens.questions import Choice, Dismissed, EntryScreen, ask, choose
@@ -69,7 +70,7 @@ async def copy_shared(app: ExplorerApp, *, command: bool = False) -> None:
     if not text:
         app.say("nothing to copy here", "dim")
         return
-    if not text.replace("\n", "").isprintable():
+    if sanitize(text, WHITE_SPACE) != text:
         # a shell takes control characters for keys, quoted or not
         app.say("not copied: it is not printable as it stands", "bad")
         return

@@ -14,6 +14,7 @@ from textual.geometry import Size
 from textual.screen import Screen
 from textual.scroll_view import ScrollView
 
+from fa_core.sanitize import sanitize
 from fa_tui.later import Later
 from fa_tui.views.text import cut_middle, width_of, wrapped
 from fa_tui.widgets.painted import (
@@ -52,7 +53,7 @@ class Line(PaintedWidget):
     @property
     def text(self) -> str:
         """The shown text without styles."""
-        return row_text(self._pieces)
+        return sanitize(row_text(self._pieces))
 
     def set(self, *pieces: Piece) -> None:
         """Show other pieces (text, tone)."""

@@ -69,3 +69,11 @@ async def test_the_copied_command_prints_just_the_runs_compared(published_table,
     capsys.readouterr()
     (group,) = printed_json(capsys, *shared.command)["groups"]
     assert (group["method"], group["seeds"]) == ("dfa", [42, 123, 456])
+
+
+async def test_a_name_of_two_lines_is_copied_as_one(published_table):
+    rows = [replace(row, source="a\nb") for row in scan([published_table]).rows]
+    app = ExplorerApp(Session(rows))
+    async with running(app) as pilot:
+        screen = await opened(pilot, "C")
+        assert screen.shared().value.endswith(r"   a\nb")

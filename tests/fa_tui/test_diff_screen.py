@@ -70,6 +70,10 @@ async def test_a_second_file_is_opened_beside_the_first_and_compared(
         await shows(pilot, "15 runs in both: 1 changed")
         await pilot.press("tab", "Y")
         await until(pilot, lambda: copied == [f"fa-tui diff {changed} {published_table}"])
+        app.pop_screen()
+        await pilot.press("y")
+        await until(pilot, lambda: len(copied) == 2)
+        assert copied[1].startswith("dfa s42\t✗-b-d\t✗ab-d\t(a) growth 1 → 2043")
 
 
 async def test_two_records_of_one_measurement_are_compared_and_show_says_which_it_shows(

@@ -20,7 +20,7 @@ from fa_core.reporting.blocks import to_html, to_markdown
 from fa_core.reporting.form import reporting_form
 from fa_core.reporting.records import to_csv
 from fa_tui.settings import Presets, load_settings
-from tests.fuzz import cases, streams
+from tests.fuzz import cases, pickles, streams
 
 THRESHOLDS = DiagnosticThresholds()
 _INT64 = 1 << 63
@@ -144,5 +144,6 @@ KINDS = {
     "measured runs": measure,
     "toml": read_settings,
     "streams": streams.guess,
+    "pickles": pickles.compare,
 }
 """Kind of case → reads the case of a number, in a folder of its own."""

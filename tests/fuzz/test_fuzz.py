@@ -23,6 +23,7 @@ CASES = {
     "measured runs": 40,
     "toml": 200,
     "streams": 40,
+    "pickles": 800,
 }
 BLOCKS = 2
 
