@@ -14,15 +14,14 @@ import pickle
 import struct
 import tarfile
 import zipfile
-from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
-from itertools import chain
 from typing import Any, BinaryIO, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
+from torch._utils import IMPORT_MAPPING, NAME_MAPPING
 
 from fa_core.files.decode import LARGEST
 
@@ -50,12 +49,7 @@ PARTS_OF_A_STORAGE = 6
 MOST_DIMENSIONS = 64
 """Most dimensions of a tensor."""
 
-CHANGED = "a tensor that is changed after it was made"
-
 TOO_MANY_OBJECTS = "its pickle makes more objects than are read from a file of this size"
-
-_WITH_STATE = ("_rebuild_parameter_with_state", "_rebuild_from_type_v2")
-"""Functions of torch whose fourth argument is set on the tensor, or on the one that it shares."""
 
 _DICTS = {
     "builtins.dict",
@@ -148,21 +142,23 @@ class SafeDict(dict[object, object]):
     replaced.
 
     Attributes:
-        versions: the ``_metadata`` of a state dict, unchecked.
+        _metadata: torch's of a state dict, unchecked.
     """
 
-    __slots__ = ("versions",)
+    __slots__ = ("_metadata",)
 
     def __init__(self) -> None:
-        self.versions: object = None
+        self._metadata: object = None
 
     def __setitem__(self, key: object, value: object) -> None:
-        safe = key is None or isinstance(key, (str, float, bytes))
-        if isinstance(key, int):
-            safe = abs(key) < LARGEST
-        if not safe:
-            key = object()
-        super().__setitem__(key, value)
+        super().__setitem__(key if _is_safe(key) else object(), value)
+
+
+def _is_safe(key: object) -> bool:
+    """Whether a key's hash cannot be chosen."""
+    if isinstance(key, int):
+        return abs(key) < LARGEST
+    return key is None or isinstance(key, (str, float, bytes))
 
 
 class Placeholder(SafeDict):
@@ -185,12 +181,6 @@ class Placeholder(SafeDict):
         self.state: Any = None
         self.members: Sequence[object] = ()
         self.tensor: Tensor | str | None = None
-
-    def __setitem__(self, key: object, value: object) -> None:
-        if self.name.startswith("torch."):
-            # it may be a tensor, or share its memory with one
-            raise ValueError(CHANGED)
-        super().__setitem__(key, value)
 
     def append(self, member: object) -> None:
         """Add a member, like `list.append`."""
@@ -236,6 +226,7 @@ class Storage:
         self._count = count
         if archive.kinds.setdefault(key, kind) != kind:
             raise ValueError(f"storage {key} has two kinds of numbers")
+        archive.storages.append(self)
 
     def tensor(
         self, dtype: torch.dtype | None, offset: int, size: Sequence[int], stride: Sequence[int]
@@ -249,15 +240,14 @@ class Storage:
             stride: step of each dimension, in elements.
 
         Raises:
-            ValueError: the tensor exceeds the storage, or the storage exceeds its entry.
+            ValueError: the tensor exceeds the storage, or the storage is not its entry.
         """
-        if not len(args_of(stride)) == len(args_of(size)) <= MOST_DIMENSIONS or not all(
+        if not len(stride) == len(size) <= MOST_DIMENSIONS or not all(
             type(n) is int and n >= 0 for n in (offset, *size, *stride)
         ):
             raise ValueError("a tensor's sizes or strides are no counts, or too many")
-        own = STORAGES[self._archive.kinds[self._key]]
-        dtype = dtype or own
-        memory = self._bytes(own.itemsize)
+        dtype = dtype or self._kind
+        memory = self.memory
         if not all(size):
             offset = 0
         else:
@@ -268,16 +258,22 @@ class Storage:
                 raise ValueError(f"a tensor of shape {tuple(size)} reaches out of its storage")
         return torch.empty(0, dtype=dtype).set_(memory, offset, size, stride)
 
-    def _bytes(self, itemsize: int) -> torch.UntypedStorage:
+    @property
+    def _kind(self) -> torch.dtype:
+        dtype: torch.dtype = STORAGES[self._archive.kinds[self._key]]
+        return dtype
+
+    @property
+    def memory(self) -> torch.UntypedStorage:
         """The storage's part of the file.
 
         Raises:
-            ValueError: it exceeds its entry.
+            ValueError: it is not its whole entry.
         """
         archive = self._archive
         start, length = archive.places[f"data/{self._key}"]
-        end = self._count * itemsize
-        if not 0 <= end <= length or start + end > len(archive.data):
+        end = self._count * self._kind.itemsize
+        if end != length or start + end > len(archive.data):
             raise ValueError(f"storage {self._key} has {length} bytes, and {end} are asked for")
         part: torch.UntypedStorage = archive.memory.untyped_storage()[start : start + end]
         return part
@@ -300,7 +296,15 @@ class Archive:
         places: first byte and length of each entry by its name in small letters, without the
             folder; of a storage it is ``data/`` and its key.
         kinds: class of each storage, a key of `STORAGES`, by name.
+        names: globals that the pickle names, as ``module.name``.
+        storages: all that it asks for.
     """
+
+    is_of_torch = False
+    """Whether it is a file of ``torch.save``, not a bare pickle."""
+
+    others = ""
+    """What it holds that is not left to torch."""
 
     def __init__(self, data: mmap.mmap | bytearray, budget: StepBudget | None = None) -> None:
         self.data = data
@@ -308,6 +312,8 @@ class Archive:
         self.memory = torch.frombuffer(data, dtype=torch.uint8)
         self.places: dict[str, tuple[int, int]] = {}
         self.kinds: dict[str, str] = {}
+        self.names: set[str] = set()
+        self.storages: list[Storage] = []
 
     def zipped(self, entries: Sequence[zipfile.ZipInfo]) -> object:
         """Unpickle what ``torch.save`` wrote.
@@ -333,7 +339,7 @@ class Archive:
             raise ValueError(_NOT_PLAIN)
         if "byteorder" in self.places and self._entry("byteorder") != b"little":
             raise ValueError(_BIG_ENDIAN)
-        return self._unpickled(io.BytesIO(self._entry("data.pkl")))
+        return self._of_torch(self._unpickled(io.BytesIO(self._entry("data.pkl"))))
 
     def pickled(self) -> object:
         """Unpickle a bare pickle, or torch's old format: magic number, version, system, content,
@@ -355,6 +361,12 @@ class Archive:
             length = count * STORAGES[self.kinds[key]].itemsize
             self.places[f"data/{key}"] = file.tell(), length
             file.seek(length, io.SEEK_CUR)
+        return self._of_torch(content)
+
+    def _of_torch(self, content: object) -> object:
+        self.is_of_torch = True
+        for storage in self.storages:
+            _ = storage.memory  # each is in the file, used or not
         return content
 
     def _entry(self, name: str) -> bytes:
@@ -368,21 +380,6 @@ class Archive:
 def _text(value: str) -> str:
     """A value from a file, or TypeError from `join` if it is no text."""
     return "".join([value])
-
-
-def args_of(value: object) -> tuple[Any, ...]:
-    """Arguments of a call in a file, or ValueError if they may change after it."""
-    if type(value) is not tuple:
-        raise ValueError("arguments of a call that are no tuple")
-    return value
-
-
-def _sets_parts(state: object) -> bool:
-    """Whether torch would set a part of a tensor, such as its ``data``, besides attributes of the
-    user's own."""
-    parts = state if isinstance(state, tuple) else (state,)
-    names = chain.from_iterable(part for part in parts if part)
-    return any(hasattr(getattr(Tensor, str(name), None), "__set__") for name in names)
 
 
 def _encoded(text: str) -> bytes:
@@ -403,15 +400,15 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         self._made_of: dict[int, tuple[object, object]] = {}
 
     def find_class(self, module: str, name: str) -> Placeholder:
-        if self.proto < 3:
-            # as other readers: names of Python 2
-            module, name = NAME_MAPPING.get((module, name), (module, name))
-            module = IMPORT_MAPPING.get(module, module)
+        # names of Python 2, as torch maps them
+        module, name = NAME_MAPPING.get((module, name), (IMPORT_MAPPING.get(module, module), name))
         length = len(module) + len(name)
         if length > LONGEST_NAME:
             raise pickle.UnpicklingError("a name of more characters than any has")
         self._budget.spend(length // BYTES_KEPT_A_STEP)
-        return Placeholder(f"{module}.{name}")
+        named = Placeholder(f"{module}.{name}")
+        self._archive.names.add(named.name)
+        return named
 
     def persistent_load(self, pid: Sequence[Any]) -> object:
         if pid[0] == "module":
@@ -433,6 +430,7 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         if func.name in _SETS:
             if args:
                 made = args[0]
+                self._look_at(made)
         elif func.name == "_codecs.encode":
             # how protocols before 3 write bytes
             made = self._once(args[0], _encoded)
@@ -441,8 +439,6 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         elif func.name in _DICTS:
             made = self._ordered(args)
         else:
-            if func.name.endswith(_WITH_STATE) and _sets_parts(args[3]):
-                raise ValueError(CHANGED)
             made = Placeholder(func.name, args)
         self.append(made)
 
@@ -457,25 +453,25 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         made = SafeDict()
         for given in args:
             pairs = given.items() if isinstance(given, dict) else given
-            self._budget.spend(len(pairs))
+            self._look_at([name for name, _ in pairs])
             for name, value in pairs:
                 made[name] = value
         return made
 
+    def _look_at(self, keys: Sequence[object]) -> None:
+        """Note keys whose hashes may be made to collide: torch would hash them all at once."""
+        self._budget.spend(len(keys))
+        if not all(map(_is_safe, keys)):
+            self._archive.others = "keys that are no text or number"
+
     def _reduce(self) -> None:
-        args = args_of(self.stack.pop())
+        args = self.stack.pop()
         func = self.stack.pop()
         self._instantiate(func, args)
 
-    def _new(self) -> None:
-        args = args_of(self.stack.pop())
-        func = self.stack.pop()
-        # without __init__, a mapping takes nothing
-        self._instantiate(func, () if getattr(func, "name", "") in _DICTS else args)
-
     def _reduce_ex(self) -> None:
         keywords = self.stack.pop()
-        args = args_of(self.stack.pop())
+        args = self.stack.pop()
         func = self.stack.pop()
         self._budget.spend(len(args))
         self._instantiate(func, (*args, keywords))
@@ -483,12 +479,10 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
     def _build(self) -> None:
         state = self.stack.pop()
         made = self.stack[-1]
-        if isinstance(made, Placeholder) and made.state is None and "_rebuild_" not in made.name:
+        if isinstance(made, Placeholder):
             made.state = state
-        elif type(made) is SafeDict and isinstance(state, dict):
-            made.versions = state.get("_metadata")
-        else:
-            raise ValueError(CHANGED)
+        elif isinstance(made, SafeDict) and isinstance(state, dict):
+            made._metadata = state.get("_metadata")
 
     def _empty_dict(self) -> None:
         self.append(SafeDict())
@@ -500,7 +494,7 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
     _kept = _PurePython.dispatch
     dispatch = _kept | {
         pickle.REDUCE[0]: _reduce,
-        pickle.NEWOBJ[0]: _new,
+        pickle.NEWOBJ[0]: _reduce,
         pickle.NEWOBJ_EX[0]: _reduce_ex,
         pickle.BUILD[0]: _build,
         pickle.EMPTY_DICT[0]: _empty_dict,

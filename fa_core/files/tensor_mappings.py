@@ -16,14 +16,12 @@ from fa_core.files.inert import (
     TOO_MANY_OBJECTS,
     NestedFile,
     Placeholder,
-    SafeDict,
     StepBudget,
     Storage,
-    args_of,
-    opened,
     zip_entries,
 )
 from fa_core.files.opening import open_file, size_of
+from fa_core.files.torch_file import content_of
 
 DEPTH = 8
 """Levels of nesting that are searched."""
@@ -118,7 +116,7 @@ KINDS = {
 
 
 def tensor_of(value: object) -> Tensor | None:
-    """The plain, dense tensor that a placeholder describes; None for anything else.
+    """The plain, dense tensor that a value is or a placeholder describes; None for anything else.
 
     Raises:
         ValueError: the tensor exceeds its storage.
@@ -128,7 +126,8 @@ def tensor_of(value: object) -> Tensor | None:
             value.tensor = _rebuilt(value)
         value = value.tensor
     if isinstance(value, Tensor):
-        return value
+        # a parameter as torch loads it
+        return value.detach().resolve_conj().resolve_neg()
     return None
 
 
@@ -144,7 +143,7 @@ def _rebuilt(value: object) -> Tensor | OtherKind | None:
         if kind in ("parameter", "parameter_with_state"):
             value = args[0]
         elif kind == "from_type_v2":
-            value = Placeholder(args[0].name, args_of(args[2]))
+            value = Placeholder(args[0].name, args[2])
         else:
             return _dense_tensor(kind, args)
     raise ValueError("a parameter within parameters")
@@ -201,8 +200,7 @@ def mappings(content: object, size: int) -> dict[str, State]:
             state, deeper = _state_and_containers(held, place, budget)
             if depth < DEPTH:
                 waiting += [(name, one, depth + 1) for name, one in deeper]
-        if isinstance(value, SafeDict):
-            state.versions = value.versions
+        state.versions = getattr(value, "_metadata", None)
         taken = sum(tensor.nbytes for tensor in state.tensors.values())
         if taken > REPEATS * size + SLACK:
             state = State(dict.fromkeys(state, OtherKind("larger than its file")))
@@ -221,7 +219,9 @@ def plain_values(path: Path) -> Any:
     """
     with open_file(path) as file:
         size = size_of(file)
-        archive, entries = opened(file), zip_entries(file)
+        content, others = content_of(path, file, zip_entries(file))
+    if others:
+        raise ValueError(f"it makes a {others}")
     room = REPEATS * size + SLACK
 
     def in_memory(tensor: Tensor) -> Tensor:
@@ -232,7 +232,7 @@ def plain_values(path: Path) -> Any:
         return tensor.clone()
 
     try:
-        return plain(archive.zipped(entries), StepBudget(size), 4 * DEPTH, in_memory)
+        return plain(content, StepBudget(size), 4 * DEPTH, in_memory)
     except TypeError as error:
         raise ValueError(str(error)) from error
 
@@ -249,7 +249,7 @@ def _state_and_containers(
             if value is not None:
                 state[name] = value
                 continue
-        if isinstance(one, Placeholder) or (one and isinstance(one, (dict, list, tuple))):
+        if isinstance(one, (dict, list, tuple)) and (one or isinstance(one, Placeholder)):
             label = _label(name, number)
             if place:
                 label = f"{place}.{label}"

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from fa_core.errors import UnreadableInput, UnsafeCheckpoint, UsageError
 from fa_core.files.decode import reading
-from fa_core.files.inert import Placeholder, SafeDict, opened, zip_entries
+from fa_core.files.inert import Placeholder, zip_entries
 from fa_core.files.opening import name_of, open_file, size_of
 from fa_core.files.tensor_mappings import (
     State,
@@ -25,6 +25,7 @@ from fa_core.files.tensor_mappings import (
     mappings,
     tensor_of,
 )
+from fa_core.files.torch_file import content_of
 from fa_core.formats.checkpoint_file import (
     ARRAYS,
     COPY_AGAIN,
@@ -172,17 +173,15 @@ def _read(path: Path) -> Checkpoint:
             return _read_safetensors(path, name_of(file), metadata)
         if not head.startswith((_ZIP_MAGIC, _PICKLE_MAGIC)):
             raise not_a_checkpoint(str(path), head)
-        archive = opened(file)
+        entries = None
         if head.startswith(_ZIP_MAGIC):
             entries = zip_entries(file)
             names = " ".join(PurePosixPath(entry.filename).name for entry in entries)
             for part, (kind, hint) in _OTHER_ZIPS.items():
                 if part in names:
                     raise UnsafeCheckpoint(f"is {kind}", where=path, hint=hint.format(path.name))
-            content = archive.zipped(entries)
-        else:
-            content = archive.pickled()
-    return _from_content(path, content, size)
+        content, others = content_of(path, file, entries)
+    return _from_content(path, content, size, others)
 
 
 def _read_safetensors(path: Path, opened: str, metadata: Mapping[str, str]) -> Checkpoint:
@@ -190,7 +189,7 @@ def _read_safetensors(path: Path, opened: str, metadata: Mapping[str, str]) -> C
         # not a mapping
         tensors = State((name, file.get_tensor(name)) for name in file.keys())  # noqa: SIM118
         if not tensors:
-            raise _no_tensors(path, SafeDict(), {})
+            raise _no_tensors(path, {}, {})
         return Checkpoint(path, {"": tensors}, metadata=metadata)
 
 
@@ -213,7 +212,7 @@ def _read_shards(path: Path) -> Checkpoint:
     return Checkpoint(path, {"": tensors})
 
 
-def _from_content(path: Path, content: object, size: int) -> Checkpoint:
+def _from_content(path: Path, content: object, size: int, others: str) -> Checkpoint:
     found = mappings(content, size)
     root = contents_of(content)
     names = [key for key in root if isinstance(key, str)]
@@ -223,13 +222,13 @@ def _from_content(path: Path, content: object, size: int) -> Checkpoint:
         found.pop(kept, None)
         feedback = _feedback(root[kept])
     whole = {place: state for place, state in found.items() if state.tensors}
-    if not whole:
-        raise _no_tensors(path, content, found)
-    others: tuple[str, ...] = ()
+    if others or not whole:
+        raise _no_tensors(path, content, found, others)
+    contents: tuple[str, ...] = ()
     if "_modules" not in root:
         taken = {kept, *whole.get("", ())}
-        others = tuple(name for name in names if name not in taken)
-    return Checkpoint(path, by_preference(whole), feedback, contents=others)
+        contents = tuple(name for name in names if name not in taken)
+    return Checkpoint(path, by_preference(whole), feedback, contents=contents)
 
 
 def _feedback(value: object) -> dict[str, Tensor]:
@@ -247,15 +246,22 @@ def _feedback(value: object) -> dict[str, Tensor]:
     return feedback
 
 
-def _no_tensors(path: Path, content: object, found: Mapping[str, State]) -> UnreadableInput:
-    """The error for a file without plain tensors, with a description of its content."""
+def _no_tensors(
+    path: Path, content: object, found: Mapping[str, State], others: str = ""
+) -> UnreadableInput:
+    """The error for a file without plain tensors, or of others, with a description of its
+    content."""
     root = contents_of(content)
-    for state in found.values():
-        for name, what in state.others.items():
-            return UnreadableInput(f"holds no plain tensor: {name} {what}", where=path)
-    held = f"a {getattr(content, 'name', type(content).__name__.lower())}, not a state dict"
+    kinds = [f"{name} {what}" for state in found.values() for name, what in state.others.items()]
+    for kind in (*kinds, others):
+        if kind:
+            return UnreadableInput(f"holds what is no plain tensor: {kind}", where=path)
+    kind = content.name if isinstance(content, Placeholder) else type(content).__name__.lower()
+    held = f"a {kind}, not a state dict"
     hint = "save the network's state_dict()"
-    if any(type(one) is SafeDict and not one for one in (content, *map(root.get, WEIGHT_KEYS))):
+    likely = (content, *map(root.get, WEIGHT_KEYS))
+    dicts = [one for one in likely if isinstance(one, dict) and not isinstance(one, Placeholder)]
+    if not all(dicts):
         held = "an empty state dict"
         hint = "save it on the process that has the weights, with layers in an nn.ModuleList"
     elif names := [repr(name) for name in root if isinstance(name, str)]:

@@ -239,8 +239,8 @@ def load_state(network: nn.Module, state: State) -> str:
     for name in held.keys() & own.keys():
         pair = tied.setdefault(id(own[name]), held[name]), held[name]
         if pair[0] is not pair[1] and not pair[0].is_meta:
-            first, one = (tensor.float().nan_to_num() for tensor in pair)
-            if not torch.equal(first, one):
+            bits = [tensor.float().view(torch.int32) for tensor in pair]  # NaN is NaN
+            if not torch.equal(*bits):
                 return f"{name} and a parameter that is tied to it have two values"
     for name, one in own.items():
         if id(one) in tied:

@@ -1,5 +1,6 @@
 """Checkpoints of random opcodes: what is measured is what `torch.load` takes, or they are refused."""
 
+import codecs
 import random
 import struct
 import warnings
@@ -92,6 +93,10 @@ class Program:
                 (named("torch._utils", "_rebuild_tensor_v2"), self.hooked()),
                 (named("torch._utils", "_rebuild_parameter"), [self.value(depth), NO, EMPTY]),
                 (named("torch.nn.parameter", "Parameter"), [self.value(depth), NO]),
+                (
+                    named("torch._utils", "_rebuild_parameter_with_state"),
+                    [self.value(depth), NO, EMPTY, self.state(depth)],
+                ),
             ]
         )
         kind = self.draw.choice(
@@ -141,7 +146,11 @@ class Program:
         return value
 
     def entry(self, depth, names=("w", "w", "v", "u")):
-        name = short(3) if self.once_in(8) else text(self.draw.choice(names))
+        name = self.draw.choice(names)
+        rotated = named("_codecs", "encode") + some(
+            text(codecs.encode(name, "rot13")), text("rot13")
+        )
+        name = self.draw.choice([short(3), rotated + b"R", *[text(name)] * 8])
         return name + self.value(depth + 1)
 
     def mapping(self, depth):

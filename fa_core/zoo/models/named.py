@@ -11,13 +11,10 @@ import importlib
 import inspect
 import json
 import os
-import signal
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from threading import current_thread, main_thread
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -35,15 +32,8 @@ from fa_core.errors import (
 )
 from fa_core.files.children import OFFLINE, temporary_folder
 from fa_core.files.decode import loads, reading
-from fa_core.files.opening import (
-    COPIES,
-    SLACK,
-    TIMES,
-    check_room,
-    is_file,
-    read_file,
-    typed_path,
-)
+from fa_core.files.limits import limited
+from fa_core.files.opening import COPIES, TIMES, check_room, is_file, read_file, typed_path
 from fa_core.files.tensor_mappings import StateDict
 from fa_core.option_values import (
     MODELS,
@@ -73,9 +63,6 @@ how their names end."""
 
 LEARNT = 8
 """Times of its bytes, and of `ANY_SIZE`, that a network's weights may take."""
-
-SECONDS = 5.0
-"""Processor time for building any network; a thousand tensors or a megabyte allow a second more."""
 
 _OTHER_SIZES = f"the sizes in {CONFIG} are not those of the weights"
 
@@ -269,40 +256,11 @@ def _built(build: Callable[[], object], weights: Weights | None) -> object:
         return build()
 
 
-@contextmanager
-def _limits(weights: Weights | None) -> Iterator[None]:
-    """Stop what takes far more time or memory than a checkpoint accounts for: lists and tables in
-    Python are no tensors. Time is limited in the main thread, memory under Linux.
-
-    Raises:
-        UnreadableInput: says which.
-    """
-    if weights is None or sys.platform != "linux" or current_thread() is not main_thread():
-        yield
-        return
-    import resource  # not on Windows
-
-    seconds = SECONDS + weights.tensors / 1000 + weights.size / 1e6
-    pages = int(Path("/proc/self/statm").read_text().split()[5])
-    room = pages * resource.getpagesize() + TIMES * weights.size + SLACK
-    of_user = resource.getrlimit(resource.RLIMIT_DATA)
-
-    def stop(*_: object) -> None:
-        what = f"its network takes more than {seconds:.1f} s of a processor to build"
-        raise UnreadableInput(what, where=weights.path, hint=_OTHER_SIZES)
-
-    before = signal.signal(signal.SIGVTALRM, stop)
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
-    resource.setrlimit(resource.RLIMIT_DATA, (room, of_user[1]))
-    try:
-        yield
-    except MemoryError:
-        what = "its network takes far more memory to build than its weights account for"
-        raise UnreadableInput(what, where=weights.path, hint=_OTHER_SIZES) from None
-    finally:
-        resource.setrlimit(resource.RLIMIT_DATA, of_user)
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
+def _limits(weights: Weights | None) -> AbstractContextManager[None]:
+    """Limits of time and memory for building a network (`limited`)."""
+    if weights is None:
+        return nullcontext()
+    return limited(weights.path, weights.size, "to build its network", _OTHER_SIZES)
 
 
 @contextmanager

@@ -48,8 +48,8 @@ def put(place):
 
 
 def keep(value, place):
-    """Put a value into the memo and take it off the stack."""
-    return value + put(place) + b"0"
+    """Put a value into the memo; it stays on the stack, below what follows."""
+    return value + put(place)
 
 
 def nones(count):
@@ -135,6 +135,21 @@ def zipped(members, method=zipfile.ZIP_DEFLATED):
     return file.getvalue()
 
 
+def of_torch(pickle):
+    """An archive as torch writes it, which torch itself reads."""
+    parts = {"data.pkl": pickle, "version": b"3", "byteorder": b"little", "data/0": bytes(4)}
+    return zipped({f"a/{name}": data for name, data in parts.items()}, zipfile.ZIP_STORED)
+
+
+def elements(function):
+    """A function that is called with a tensor of one number, many times."""
+    storage = b"(" + text("storage") + b"ctorch\nFloatStorage\n" + text("0") + text("cpu")
+    tensor = b"ctorch._utils\n_rebuild_tensor\n(" + storage + b"K\x01tQK\x00"
+    tensor += b"J" + struct.pack("<i", 1 << 30) + b"\x85K\x00\x85tR"
+    module, _, name = function.rpartition(".")
+    return of_torch(PROTOCOL + f"c{module}\n{name}\n".encode() + tensor + b"\x85R.")
+
+
 def safetensors(header):
     return struct.pack("<Q", len(header)) + header
 
@@ -183,6 +198,7 @@ CHECKPOINTS = {
         {
             "a/data.pkl": PROTOCOL + many_dimensions(20_000, 4_000),
             "a/byteorder": b"little",
+            "a/version": b"3",
             "a/data/0": bytes(4),
         },
         zipfile.ZIP_STORED,
@@ -200,6 +216,23 @@ CHECKPOINTS = {
     "a shape without data": lambda: safetensors(
         b'{"a":{"dtype":"F32","shape":[1099511627776],"data_offsets":[0,4398046511104]}}'
     ),
+    "counted elements": lambda: elements("collections.Counter"),
+    "a set of elements": lambda: elements("builtins.set"),
+    "names and values of elements": lambda: elements("collections.OrderedDict"),
+    "sizes of elements": lambda: elements("torch.Size"),
+    "a tensor of a size": lambda: of_torch(
+        PROTOCOL + b"](" + b"ctorch\nTensor\nJ\xff\xff\xff\x7f\x85R" * 10_000 + b"e."
+    ),
+    "bytes of one text in many encodings": lambda: of_torch(
+        called("_codecs.encode", text("ä" * (1 << 17)) + text("punycode") + b"\x86", 1_000)
+    ),
+}
+CHECKPOINTS |= {
+    f"{name}, as torch writes it": partial(of_torch, CHECKPOINTS[name]())
+    for name in (
+        *("copies of a list as sets", "bytes of one text", "keys that collide", "tuples as keys"),
+        *("many calls with many arguments", "states of one object", "nested tuples"),
+    )
 }
 
 

@@ -222,6 +222,7 @@ def state_dict(value):
 def file_of(data, path):
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("archive/data.pkl", data)
+        archive.writestr("archive/version", "3")
         archive.writestr("archive/data/0", bytes(24))
 
 
@@ -296,7 +297,7 @@ def test_a_storage_that_begins_between_elements_is_read(tmp_path):
     for room in range(4):
         with zipfile.ZipFile(tmp_path / "a.pt", "w") as archive:
             archive.writestr("archive/data.pkl", state_dict(tensor()))
-            archive.writestr("archive/" + "x" * room, b"")
+            archive.writestr("archive/version", "3" + "x" * room)
             archive.writestr("archive/data/0", values.numpy().tobytes())
         assert torch.equal(load_checkpoint(tmp_path / "a.pt").tensors["w"], values.reshape(2, 3))
 
@@ -484,12 +485,6 @@ ALTERED = {
     "by another storage": tensor() + b"(%stb" % b"".join(OTHER),
     "by another storage, as a parameter": call(f"{REBUILD}parameter", tensor(), b"\x89N")
     + b"(%sNN\x89Ntb" % OTHER_TENSOR,
-    "by an item": tensor() + b"K\0K\7s",
-    "by items": tensor() + b"(K\0K\7u",
-    "by an item of a parameter on its storage": tensor()
-    + text("v")
-    + call("torch.nn.parameter.Parameter", tensor(), b"\x89")
-    + b"K\0K\7s",
     "by its data": call(
         f"{REBUILD}parameter_with_state", tensor(), b"\x89N", mapped("data", OTHER_TENSOR)
     ),
@@ -523,11 +518,6 @@ ALTERED = {
         f"{REBUILD}tensor_v2", *PARTS, call("collections.Counter", NEGATED)
     ),
     "by its sign in the second format": call(f"{REBUILD}tensor_v2", *PARTS, NEGATED),
-    "not, but its strides are, later": call(
-        f"{REBUILD}tensor_v2", *PARTS[:3], b"](K\3K\1eq\x05", *PARTS[4:]
-    )
-    + text("v")
-    + b"h\x05K\0K\1sK\1K\2s",
 }
 
 
@@ -547,14 +537,21 @@ def test_what_a_mapping_holds_are_its_items_as_torch_has_them(kind, at_first, tm
     assert torch.equal(load_checkpoint(path).tensors["w"], of_torch)
 
 
+REFUSED = ("by the data of what is the same tensor",)
+"""What torch takes and is refused here."""
+
+
 @pytest.mark.parametrize("kind", ALTERED)
-def test_a_tensor_that_torch_changes_after_its_call_is_refused(kind, tmp_path):
+def test_a_tensor_that_torch_changes_after_its_call_is_as_torch_has_it(kind, tmp_path):
     path = tmp_path / "a.pt"
     held = torch.arange(6.0)
     data = b"\x80\x02}(" + text("w") + ALTERED[kind] + b"u."
     storages = {f"x/data/{key}": (held + 9 * key).numpy().tobytes() for key in (0, 1)}
     path.write_bytes(zipped({"x/data.pkl": data, **storages, "x/version": b"3\n"}))
-    of_torch = torch.load(path, weights_only=False)["w"].resolve_neg()
-    assert torch.equal(of_torch, held.view(2, 3)) == kind.startswith("not")
-    with pytest.raises(UnreadableInput):
-        load_checkpoint(path)
+    of_torch = torch.load(path, weights_only=True)["w"].detach().resolve_neg()
+    assert not torch.equal(of_torch, held.view(2, 3))
+    if kind in REFUSED:
+        with pytest.raises(UnreadableInput, match="no plain tensor"):
+            load_checkpoint(path)
+    else:
+        assert torch.equal(load_checkpoint(path).tensors["w"], of_torch)

@@ -91,7 +91,7 @@ def test_another_zip_archive_says_what_it_is(tmp_path, entry, words):
         ({"model": {}, "epoch": 1}, "holds an empty state dict"),
         ([torch.zeros(1)], "holds a list, not a state dict"),
         ({"epoch": 1, "lr": 0.1}, r"no state dict \(it holds 'epoch', 'lr'\)"),
-        (nn.Parameter(torch.ones(2)), r"a torch\._utils\._rebuild_parameter, not a state dict"),
+        (nn.Parameter(torch.ones(2)), "holds a parameter, not a state dict"),
         ({"w": np.ones(3)}, "turn its NumPy arrays into tensors"),
         ({"w": torch.eye(3).to_sparse()}, r"w is sparse; .*to_dense"),
         ({"w": torch.ones(1).expand(1 << 30)}, "w is no plain tensor .*larger than its file"),

@@ -9,9 +9,9 @@ import torch
 from safetensors.torch import save_file
 
 from fa_core.errors import UnreadableInput, UsageError
+from fa_core.files import limits
 from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.measure.checkpoint_network import loaded
-from fa_core.zoo.models import named
 from fa_core.zoo.models.named import network_of
 from tests.json_files import json_of, put_json
 
@@ -278,7 +278,7 @@ def test_sizes_far_beyond_the_weights_are_refused_before_anything_is_built(hub, 
 )
 def test_work_in_python_far_beyond_the_weights_is_stopped(hub, monkeypatch, work, said):
     transformers = pytest.importorskip("transformers")
-    monkeypatch.setattr(named, "SECONDS", 0.1 if "pass" in work else 60.0)
+    monkeypatch.setattr(limits, "SECONDS", 0.1 if "pass" in work else 60.0)
     monkeypatch.setattr(transformers.GPT2LMHeadModel, "__init__", lambda *_: exec(work))
     configured(hub)
     with pytest.raises(UnreadableInput, match=said):

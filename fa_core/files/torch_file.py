@@ -1,0 +1,61 @@
+"""Files of torch: what `torch.load` takes by default; what it refuses is read as data."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import warnings
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import torch
+from torch._weights_only_unpickler import _get_allowed_globals
+
+from fa_core.files.inert import opened
+from fa_core.files.limits import limited
+from fa_core.files.opening import name_of, size_of
+
+_PLAIN = re.compile(
+    r"torch\.(cuda\.|storage\.)?\w+|torch\.nn\.parameter\.Parameter|collections\.\w+"
+    r"|torch\._utils\._rebuild_(tensor|parameter)(_v2|_v3|_with_state)?"
+    r"|torch\._tensor\._rebuild_from_type_v2|builtins\.set|_codecs\.encode"
+)
+"""What state dicts of plain tensors name, with numbers and texts beside them."""
+
+
+def content_of(
+    path: Path, file: BinaryIO, entries: Sequence[zipfile.ZipInfo] | None
+) -> tuple[object, str]:
+    """The content of a file of torch, and what torch itself would make besides plain tensors.
+
+    It is read as data first, within limits (`fa_core.files.inert`). If it names nothing that
+    `torch.load` refuses by default (``weights_only=True``), what that gives is the content, so that
+    what is measured is what a user loads. The tensors stay in the file.
+
+    Args:
+        path: the file.
+        file: the same, open.
+        entries: of a zip archive (`zip_entries`); None = a bare pickle or torch's old format.
+
+    Raises:
+        UnreadableInput: torch takes far more time or memory than the file accounts for.
+        ValueError: damaged, or more than it holds; and whatever torch raises.
+    """
+    archive = opened(file)
+    content = archive.pickled() if entries is None else archive.zipped(entries)
+    if not archive.is_of_torch or not archive.names <= _get_allowed_globals().keys():
+        return content, ""
+    others = [name for name in archive.names if not _PLAIN.fullmatch(name)]
+    if others or archive.others:
+        return content, min(others, default=archive.others)
+    file.seek(0)
+    source = file if entries is None else name_of(file)
+    try:
+        with limited(path, size_of(file), "to load", ""), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an unusual protocol
+            mapped = entries is not None
+            return torch.load(source, "cpu", weights_only=True, mmap=mapped), ""
+    except pickle.UnpicklingError:
+        return content, ""  # an operation that it does not take
