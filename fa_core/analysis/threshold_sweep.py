@@ -35,7 +35,7 @@ def plateau(table: AuditTable, letter: str, value: float) -> Interval:
         (lo, hi): points of the table (`AuditTable.points`) or ±inf. Closed at lo for (a) and (c),
         at hi for (b) and (d).
     """
-    points = table.points(letter).tolist()
+    points = table.points(letter)
     find = bisect.bisect_right if DIAGNOSTICS[letter].fires_above else bisect.bisect_left
     step = find(points, value)
     ends = [-math.inf, *points, math.inf]
@@ -175,7 +175,7 @@ def sensitivity(
         gap=gap,
         gap_interval=interval,
         plateau=unchanged,
-        points=table.points(letter).tolist(),
+        points=table.points(letter),
         skipped=tuple(skipped),
     )
 
