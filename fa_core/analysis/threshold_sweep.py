@@ -8,7 +8,6 @@ it fires iff e < t, and none changes on (e_(k), e_(k+1)].
 
 from __future__ import annotations
 
-import bisect
 import math
 
 import numpy as np
@@ -36,8 +35,7 @@ def plateau(table: AuditTable, letter: str, value: float) -> Interval:
         at hi for (b) and (d).
     """
     points = table.points(letter)
-    find = bisect.bisect_right if DIAGNOSTICS[letter].fires_above else bisect.bisect_left
-    step = find(points, value)
+    step = DIAGNOSTICS[letter].place(points, value)
     ends = [-math.inf, *points, math.inf]
     return ends[step], ends[step + 1]
 

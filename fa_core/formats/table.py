@@ -27,7 +27,7 @@ from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-NUMBERS = named("growth", "h_L", "g_L", "drift", "acc", "frozen", "margin")
+NUMBERS = named("growth", "h_L", "g_L", "drift", "acc", "frozen", "margin", "gamma", "null")
 """The numbers that have columns."""
 
 
@@ -57,6 +57,7 @@ class AuditTable:
         stability: (c)'s mean pairwise cosine.
         acc, baseline: headline and frozen baseline accuracy, fractions.
         margin_pp: (d)'s number, percentage points.
+        deep_gamma, null_gamma: deep Γ, and its mean under random feedback.
         coverage: bits of the diagnostics that were measured.
         nonfinite: bits of the diagnostics with a NaN or ±inf among their values; these fire.
         classes: C, as measured; NaN where a report does not say.
@@ -68,7 +69,9 @@ class AuditTable:
     problems: tuple[Problem, ...] = ()
 
     source, key, method, seed, axes = map(_of_rows, ("source", "key", "method", "seed", "axes"))
-    growth, h_L, g_L, stability, acc, baseline, margin_pp = map(_of_reports, NUMBERS)
+    growth, h_L, g_L, stability, acc, baseline, margin_pp, deep_gamma, null_gamma = map(
+        _of_reports, NUMBERS
+    )
 
     @classmethod
     def from_rows(cls, rows: Iterable[AuditRow], problems: Iterable[Problem] = ()) -> AuditTable:
