@@ -12,7 +12,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from threading import Thread, Timer
 from typing import TYPE_CHECKING, ClassVar, cast
@@ -34,8 +34,6 @@ from fa_core.formats.rows import AuditRow, Problem
 from fa_core.report.numbers import count_text, listed
 from fa_tui.explorer import ExplorerScreen, classes_at
 from fa_tui.follow import Following, Reading, news_of
-from fa_tui.jobs.control import JobControl
-from fa_tui.jobs.measuring import Setup
 from fa_tui.later import after
 from fa_tui.session import History, News, Session, merged, with_rows, with_work
 from fa_tui.settings import Loaded, Settings, keep_theme
@@ -50,6 +48,8 @@ from fa_tui.widgets.painted import PlainScrollBar, hidden
 
 if TYPE_CHECKING:
     from fa_core.formats.run_folder import RunProgress
+    from fa_tui.jobs.control import JobControl
+    from fa_tui.jobs.measuring import Setup
 
 LARGEST_SCREEN = (1000, 300)
 """Cells that are laid out of a terminal that states more."""
@@ -88,7 +88,6 @@ class ExplorerApp(App[int]):
         keys: forwards keys in order.
         painter: sends frames to the terminal.
         following: watches the paths.
-        jobs: measures runs.
     """
 
     CSS_PATH = "explorer.tcss"
@@ -173,7 +172,7 @@ class ExplorerApp(App[int]):
         since: float = 0.0,
         settings: Loaded = Loaded(Settings()),  # noqa: B008 (immutable)
         terminal: Terminal | None = None,
-        setup: Setup = Setup(),  # noqa: B008 (immutable)
+        setup: Setup | None = None,
     ) -> None:
         forget_empty_no_color()
         self.terminal = terminal or detect()
@@ -193,12 +192,18 @@ class ExplorerApp(App[int]):
         self.painter = Painter(self)
         self.keys = KeyQueue(self, super().on_event)
         self.following = Following(self, since)
-        self.jobs = JobControl(self, self.setup)
         self.opened = title
         self.opens_next: Path | None = None
         if not look.show:
             look = look._replace(show=self.settings.show.replace("stability", "drift"))
         self.begins = look
+
+    @cached_property
+    def jobs(self) -> JobControl:
+        """Measures runs."""
+        from fa_tui.jobs.control import JobControl  # after the first paint
+
+        return JobControl(self, self.setup)
 
     async def on_event(self, event: events.Event) -> None:
         self.painter.notice(event)

@@ -19,7 +19,6 @@ from fa_core.formats.rows import Problem
 from fa_core.formats.scan import NOTHING_HERE
 from fa_core.report.baseline import FrozenBaseline
 from fa_tui import app as explorer
-from fa_tui.jobs.measuring import Setup
 from fa_tui.samples import default_paths
 from fa_tui.session import Session, UnreadTraces
 from fa_tui.settings import load_settings, remember_places, settings_file
@@ -29,6 +28,7 @@ from fa_tui.views.words import FIRST_VIEW, SAMPLES
 
 if TYPE_CHECKING:
     from fa_core.formats import Trace
+    from fa_tui.jobs.measuring import Setup
     from fa_tui.options import Log
 
 
@@ -39,7 +39,7 @@ def open_explorer(
     look: ViewState = ViewState(),  # noqa: B008 (immutable)
     baseline: FrozenBaseline = FrozenBaseline(),  # noqa: B008 (immutable)
     log: Log | None = None,
-    setup: Setup = Setup(),  # noqa: B008 (immutable)
+    setup: Setup | None = None,
 ) -> int:
     """Open the explorer on paths (the sample runs for none) and stay until the user leaves.
 
@@ -111,9 +111,11 @@ def open_explorer(
 def _of_scan(found: formats.Scan) -> list[Problem]:
     """The problems of a scan; an empty folder is none, as runs may come into it. Two records of
     one measurement that are not alike are one here, where no exit code depends on it."""
-    from fa_core.analysis.difference import unlike_twins  # not at the explorer's start
+    problems = found.problems
+    if found.twins:
+        from fa_core.analysis.difference import unlike_twins  # where there are some
 
-    problems = (*found.problems, *unlike_twins(found).values())
+        problems = [*problems, *unlike_twins(found).values()]
     return [one for one in problems if f"{NOTHING_HERE};" not in one.message]
 
 
@@ -130,8 +132,11 @@ def _stay(app: explorer.ExplorerApp, recent: Sequence[Path]) -> int:
         app.jobs.close()  # even if the connection is lost
     remember_places(recent)
     if app.opens_next is not None:
+        from fa_tui.jobs.measuring import Setup  # after the first paint
+
         kept = msgspec.structs.asdict(app.session.thresholds)
-        return open_explorer([app.opens_next], given=kept, setup=Setup(app.setup.execution))
+        setup = app.setup and Setup(app.setup.execution)
+        return open_explorer([app.opens_next], given=kept, setup=setup)
     if code is None:
         return app.return_code or 0
     return code

@@ -231,59 +231,60 @@ PROTOCOL = "protocol"
 _LONGEST_NAME = 40
 
 
-class Presets:
-    """The presets of a file, which is read before every change: another explorer may have changed
-    it.
+def presets_file() -> Path:
+    """Path of the presets. It is read before every change: another explorer may have changed it."""
+    return config_folder() / "presets.toml"
 
-    Attributes:
-        path: the file, in the config folder.
-        problems: why it could not be read.
+
+def load_presets() -> tuple[dict[str, DiagnosticThresholds], Problem | None]:
+    """Name → thresholds, `PROTOCOL` first; and why the file could not be read."""
+    presets = {PROTOCOL: DiagnosticThresholds()}
+    path = presets_file()
+    try:
+        _, tables = _read(path)
+        for name, table in tables.items():
+            if name != PROTOCOL:
+                presets[name] = _converted(DiagnosticThresholds, table, path, name)
+    except FaError as error:
+        return presets, Problem(str(path), str(error))
+    return presets, None
+
+
+def save_preset(name: str, thresholds: DiagnosticThresholds) -> None:
+    """Save thresholds under a name, replacing earlier ones.
+
+    Raises:
+        UsageError: an invalid name, or a file with errors.
+        FaError: the file cannot be written.
     """
+    if why := preset_problem(name):
+        raise UsageError(why)
+    _sound_presets()
+    _rewrite(presets_file(), name.strip(), msgspec.structs.asdict(thresholds))
 
-    def __init__(self) -> None:
-        self.path = config_folder() / "presets.toml"
-        self.problems: list[Problem] = []
 
-    def read(self) -> dict[str, DiagnosticThresholds]:
-        """Name → thresholds, `PROTOCOL` first. Sets `problems`."""
-        presets = {PROTOCOL: DiagnosticThresholds()}
-        self.problems = []
-        try:
-            _, tables = _read(self.path)
-            for name, table in tables.items():
-                if name != PROTOCOL:
-                    presets[name] = _converted(DiagnosticThresholds, table, self.path, name)
-        except FaError as error:
-            self.problems = [Problem(str(self.path), str(error))]
-        return presets
+def remove_preset(name: str) -> None:
+    """Remove a preset.
 
-    def save(self, name: str, thresholds: DiagnosticThresholds) -> None:
-        """Save thresholds under a name, replacing earlier ones.
+    Raises:
+        UsageError: no such preset, or a file with errors.
+        FaError: the file cannot be written.
+    """
+    if name == PROTOCOL or name not in _sound_presets():
+        raise UsageError(f"no preset {name!r} to remove", where=presets_file())
+    _rewrite(presets_file(), name, None)
 
-        Raises:
-            UsageError: an invalid name, or a file with errors.
-            FaError: the file cannot be written.
-        """
-        if problem := preset_problem(name):
-            raise UsageError(problem)
-        self._write(name.strip(), msgspec.structs.asdict(thresholds))
 
-    def remove(self, name: str) -> None:
-        """Remove a preset.
+def _sound_presets() -> dict[str, DiagnosticThresholds]:
+    """The presets of a file without errors.
 
-        Raises:
-            UsageError: no such preset, or a file with errors.
-            FaError: the file cannot be written.
-        """
-        self._write(name, None)
-
-    def _write(self, name: str, values: object) -> None:
-        presets = self.read()
-        if self.problems:
-            raise UsageError(self.problems[0].message, hint="correct the file first")
-        if values is None and (name not in presets or name == PROTOCOL):
-            raise UsageError(f"no preset {name!r} to remove", where=self.path)
-        _rewrite(self.path, name, values)
+    Raises:
+        UsageError: it has some.
+    """
+    presets, problem = load_presets()
+    if problem:
+        raise UsageError(problem.message, hint="correct the file first")
+    return presets
 
 
 def preset_problem(name: str) -> str:

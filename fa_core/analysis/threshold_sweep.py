@@ -8,7 +8,6 @@ it fires iff e < t, and none changes on (e_(k), e_(k+1)].
 
 from __future__ import annotations
 
-import bisect
 import math
 
 import numpy as np
@@ -35,9 +34,8 @@ def plateau(table: AuditTable, letter: str, value: float) -> Interval:
         (lo, hi): points of the table (`AuditTable.points`) or ±inf. Closed at lo for (a) and (c),
         at hi for (b) and (d).
     """
-    points = table.points(letter).tolist()
-    find = bisect.bisect_right if DIAGNOSTICS[letter].fires_above else bisect.bisect_left
-    step = find(points, value)
+    points = table.points(letter)
+    step = DIAGNOSTICS[letter].place(points, value)
     ends = [-math.inf, *points, math.inf]
     return ends[step], ends[step + 1]
 
@@ -175,7 +173,7 @@ def sensitivity(
         gap=gap,
         gap_interval=interval,
         plateau=unchanged,
-        points=table.points(letter).tolist(),
+        points=table.points(letter),
         skipped=tuple(skipped),
     )
 

@@ -66,7 +66,7 @@ class _Rule(NamedTuple):
 
 
 def _rules(runs: AuditTable, flags: Bits, by_accuracy: Mask) -> dict[str, _Rule]:
-    gamma = runs.mean_gamma
+    gamma, *_ = runs.credit.T  # over all layers
     has_acc = np.isfinite(runs.acc)
     by_credit = by_accuracy | (gamma <= 0)
     rules = {

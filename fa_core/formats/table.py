@@ -27,7 +27,7 @@ from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-NUMBERS = named("growth", "h_L", "g_L", "drift", "acc", "frozen", "margin")
+NUMBERS = named("growth", "h_L", "g_L", "drift", "acc", "frozen", "margin", "gamma", "null")
 """The numbers that have columns."""
 
 
@@ -45,12 +45,6 @@ def _of_reports(number: Quantity) -> cached_property[Floats]:
     )
 
 
-def _of_credit(name: str) -> property:
-    """A column of a number of `CREDIT`; NaN for runs without it."""
-    place = list(CREDIT).index(name)
-    return property(lambda table: table.credit[:, place])
-
-
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class AuditTable:
     """Runs in rows, numbers in columns. Immutable: the arrays, made on first use, cannot be
@@ -63,10 +57,11 @@ class AuditTable:
         stability: (c)'s mean pairwise cosine.
         acc, baseline: headline and frozen baseline accuracy, fractions.
         margin_pp: (d)'s number, percentage points.
+        deep_gamma, null_gamma: deep Γ, and its mean under random feedback.
         coverage: bits of the diagnostics that were measured.
         nonfinite: bits of the diagnostics with a NaN or ±inf among their values; these fire.
         classes: C, as measured; NaN where a report does not say.
-        credit: (n, 5), the numbers of `CREDIT`, columns by their names too; NaN for none.
+        credit: (n, 5), the numbers of `CREDIT`; NaN for none.
         problems: unreadable paths.
     """
 
@@ -74,9 +69,9 @@ class AuditTable:
     problems: tuple[Problem, ...] = ()
 
     source, key, method, seed, axes = map(_of_rows, ("source", "key", "method", "seed", "axes"))
-    recorded_verdict = _of_rows("report.recorded_verdict")
-    growth, h_L, g_L, stability, acc, baseline, margin_pp = map(_of_reports, NUMBERS)
-    mean_gamma, deep_gamma, null_gamma, deep_rho, deep_nudge = map(_of_credit, CREDIT)
+    growth, h_L, g_L, stability, acc, baseline, margin_pp, deep_gamma, null_gamma = map(
+        _of_reports, NUMBERS
+    )
 
     @classmethod
     def from_rows(cls, rows: Iterable[AuditRow], problems: Iterable[Problem] = ()) -> AuditTable:
@@ -200,9 +195,9 @@ class AuditTable:
         sure, possible = map(np.array, self._judge.ends[letter])
         return sure, possible
 
-    def points(self, letter: str) -> Floats:
+    def points(self, letter: str) -> list[float]:
         """The thresholds at which a row's state changes, rising."""
-        return np.array(self._judge.points(letter))
+        return self._judge.points(letter).tolist()
 
     def numbers(self, number: Quantity) -> list[float | None]:
         """A number of every row as Python has it: None if unmeasured (a measured NaN is kept)."""

@@ -10,6 +10,7 @@ Comparisons are strict. Source: docs/protocol.md §3. Pure Python: no NumPy, no 
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 import re
@@ -94,6 +95,12 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
         if self.fires_above:
             return value > limit
         return value < limit
+
+    def place(self, rising: Sequence[float], limit: float) -> int:
+        """How many of some rising numbers lie below a limit; one on it is on the side that
+        passes."""
+        find = bisect.bisect_right if self.fires_above else bisect.bisect_left
+        return find(rising, limit)
 
     def distance(self, low: float, high: float) -> float | None:
         """Distance of two values: their ratio if the number spans decades (None from 0), else their

@@ -7,7 +7,6 @@ Pure Python: the explorer needs no NumPy.
 
 from __future__ import annotations
 
-import bisect
 import math
 from array import array
 from collections.abc import Collection, Sequence
@@ -44,10 +43,7 @@ class Order:
             self.runs.append(run)
         self._diagnostic = diagnostic
         # runs above a threshold fire from its place on, runs below it up to its place
-        if diagnostic.fires_above:
-            self._place = len(self.runs)
-        else:
-            self._place = 0
+        self._place = diagnostic.place(self.values, diagnostic.always)
         self._masks = bytearray(len(values))
         self._number = 0
 
@@ -56,13 +52,7 @@ class Order:
 
         Only the runs between the last threshold and this one are judged.
         """
-        threshold = finite(threshold)
-        # a value equal to its threshold does not fire
-        if self._diagnostic.fires_above:
-            find = bisect.bisect_right
-        else:
-            find = bisect.bisect_left
-        place = find(self.values, threshold)
+        place = self._diagnostic.place(self.values, finite(threshold))
         if place != self._place:
             bit = BIT[self._diagnostic.letter]
             for run in self.runs[min(place, self._place) : max(place, self._place)]:

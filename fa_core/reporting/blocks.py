@@ -74,6 +74,7 @@ class Grid(msgspec.Struct, frozen=True):
         caption: above the table.
         words: number of leading columns with words, set left; the others hold numbers, set right.
         marked: highlighted rows (walk-backs, for example).
+        ends_in_words: whether the last column holds words, too.
     """
 
     headings: tuple[str, ...]
@@ -81,6 +82,14 @@ class Grid(msgspec.Struct, frozen=True):
     caption: str = ""
     words: int = 1
     marked: frozenset[int] = frozenset()
+    ends_in_words: bool = False
+
+    @property
+    def left(self) -> list[bool]:
+        """Whether each column is set left."""
+        columns = len(self.headings)
+        last = columns - self.ends_in_words
+        return [place < self.words or place >= last for place in range(columns)]
 
     @classmethod
     def of(
@@ -177,8 +186,7 @@ def _lines(block: Block, paths: Mapping[str, str]) -> Iterator[str]:
             yield f"**{inline(block.caption)}**"
             yield ""
         yield _row(block.headings)
-        numbers = len(block.headings) - block.words
-        yield f"|{'---|' * block.words}{'---:|' * numbers}"
+        yield f"|{''.join('---|' if left else '---:|' for left in block.left)}"
         yield from map(_row, block.rows)
 
 

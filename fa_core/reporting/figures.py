@@ -121,14 +121,6 @@ def claiming_or_all(table: AuditTable) -> tuple[AuditTable, tuple[str, ...]]:
     return found if len(found[0]) else table.claiming(but=("", CONTROL))
 
 
-def mean_of(values: Floats, log: bool = False) -> float:
-    """The mean of the finite values, on a log axis the geometric one; NaN without one, or if one is
-    not positive there."""
-    stat = stat_of(values, log)
-    mean = stat.geometric_mean if log else stat.mean
-    return math.nan if mean is None else mean
-
-
 _MEAN: Look = {"linestyle": "-", "linewidth": 1.6, "alpha": 0.6, "zorder": 1.5, "marker": ""}
 
 
@@ -171,20 +163,24 @@ def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCO
     return laid_out(figure)
 
 
-def _mean(table: AuditTable, what: Quantity, mine: Sequence[int]) -> float:
-    """The mean over some runs; NaN if a number is not finite."""
-    if having(table.nonfinite, what.letter)[mine].any():
+def _mean(table: AuditTable, what: Quantity, mine: Sequence[int] | Indices) -> float:
+    """The mean over some runs, on a log axis the geometric one; NaN if a number is not finite, if
+    none was measured, or if one is not positive there."""
+    if having(table.nonfinite, what.marks)[mine].any():
         return math.nan
-    return mean_of(table.column(what)[mine], what.log)
+    stat = stat_of(table.column(what)[mine], what.log)
+    mean = stat.geometric_mean if what.log else stat.mean
+    return math.nan if mean is None else mean
 
 
 @fixed_style()
 def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCOL) -> Figure:
     """Accuracy, growth and ‖g_L‖ against the penalty λ, a marker per seed.
 
-    A line per family joins the means over seeds of runs that differ in λ only (`families`).
-    Families with a single λ are left out. Runs without the penalty are at the left. The accuracies
-    have marks at the frozen baseline and at the accuracy that passes (d).
+    A line per family joins the means over seeds of runs that differ in λ only (`families`), with a
+    gap where a number is not finite. Families with a single λ are left out. Runs without the
+    penalty are at the left. The accuracies have marks at the frozen baseline and at the accuracy
+    that passes (d).
     """
     drawn = families(table)
     named, styles = variants((one.method, one.all_axes) for one, _ in drawn)
@@ -203,12 +199,10 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCOL
         markers.draw(panel, what)
         panel.set_xlabel("penalty λ")
         panels.name_places(panel, [brief(place) if place else "none" for place in places])
-        values = table.column(what)
         for (_, family), name in zip(drawn, named, strict=True):
             mine = np.array(family)
-            known = mine[np.isfinite(values[mine])]
-            at = np.unique(xs[known])
-            means = [mean_of(values[known[xs[known] == x]]) for x in at]
+            at = np.unique(xs[mine])
+            means = [_mean(table, what, mine[xs[mine] == x]) for x in at]
             plot(panel, at, means, styles[name], alpha=panels.FAINT, marker="")
     return laid_out(figure)
 

@@ -6,13 +6,10 @@ from __future__ import annotations
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 from msgspec.structs import replace
-from rich.console import Console
-from rich.text import Text
 
 from fa_core.files.decode import Json
 from fa_core.formats.rows import AuditRow, conditions_of, recorded, uneven
@@ -21,10 +18,10 @@ from fa_core.report.beside import failure_mode, floor_text, reference_text
 from fa_core.report.diagnostic_record import records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import (
-    ASSUMED,
     CONTROL,
     DIAGNOSTICS,
     NOT_MEASURED,
+    WALKS_BACK,
     cell_legend,
     judged_text,
 )
@@ -39,20 +36,12 @@ from fa_core.report.verdict_text import (
     recorded_text,
     verdict_words,
 )
-from fa_core.reporting.blocks import cell
+from fa_core.reporting.blocks import Grid, Paragraph, to_markdown
 from fa_tui.commands import inputs
-from fa_tui.commands.output import (
-    PIPE_WIDTH,
-    complain,
-    print_blocks,
-    print_json,
-    say,
-    speaks_unicode,
-)
+from fa_tui.commands.output import complain, print_blocks, print_json
 from fa_tui.options import Chosen, Criteria
 from fa_tui.views.filters import ViewState
-from fa_tui.views.text import cut_middle, fitted, padded, width_of
-from fa_tui.views.words import MARKS, labels, mark_before, runs_words, with_seed
+from fa_tui.views.words import labels, mark_before, runs_words, with_seed
 
 EVIDENCE_LEGEND = (
     "≥: only a lower bound, which can prove that (a) fires and never that it passes   ≈: by proxy"
@@ -186,21 +175,6 @@ def _reasons(report: DiagnosticReport) -> Iterator[str]:
 _NUMBERS = quantities.named("acc", "growth", "g_L", "drift", "margin", "h_L")
 
 HEADINGS = ("method", "seed", "abcd", *(column.heading for column in _NUMBERS), "verdict")
-_LETTERS_AT, _MARGIN_AT = HEADINGS.index("abcd"), HEADINGS.index("(d) pp")
-_LEFT = ("method", "abcd", "verdict")
-"""Left-aligned columns."""
-
-_LEFT_OUT_FIRST = ("verdict", "‖h_L‖")
-"""Columns dropped on a narrow terminal."""
-
-_LEAST_VERDICT = 68
-"""Minimum cells for the verdict: enough for two diagnostics."""
-
-_LEAST_NAME = 12
-"""Minimum cells of names on a narrow terminal."""
-
-_STYLES = {"✗": "bold", "?": "dim", "▫": "dim"}
-"""Colour of a line by the first character of its letters."""
 
 Verdict = Callable[[DiagnosticReport], str]
 
@@ -263,10 +237,21 @@ def numbers(row: AuditRow) -> list[str]:
     return cells
 
 
-def line(row: AuditRow, label: str, verdict: Verdict = verdict_words) -> list[str]:
-    """A row's cells under `HEADINGS`."""
-    seed = "–" if row.seed is None else str(row.seed)
-    return [label, seed, row.report.cell(), *numbers(row), verdict(row.report)]
+def table_of(
+    rows: Sequence[AuditRow], criteria: Criteria, verdict: Verdict = verdict_words
+) -> tuple[Grid, Iterator[str]]:
+    """The table of the judged rows, and the remarks on them."""
+    lines: list[tuple[str, ...]] = []
+    marked: set[int] = set()
+    remarks = Remarks()
+    for as_read, (row, label) in zip(rows, named(rows, criteria), strict=True):
+        remarks.add(row, label, as_read)
+        report, seed = row.report, "–" if row.seed is None else str(row.seed)
+        if report.claim == WALKS_BACK:
+            marked.add(len(lines))
+        lines.append((label, seed, report.cell(), *numbers(row), verdict(report)))
+    grid = Grid(HEADINGS, tuple(lines), words=3, marked=frozenset(marked), ends_in_words=True)
+    return grid, remarks.lines()
 
 
 def print_paths(
@@ -304,108 +289,11 @@ def print_rows(
 
         table = AuditTable.from_rows(judged(rows, criteria))
         sys.stdout.write(to_csv(table, criteria.thresholds))
-    elif form == "markdown":
-        for text in markdown(rows, criteria, verdict):
-            say(text)
     else:
-        _print_table(rows, criteria, verdict)
-
-
-def markdown(
-    rows: Sequence[AuditRow], criteria: Criteria, verdict: Verdict = verdict_words
-) -> Iterator[str]:
-    """Print the judged rows as a Markdown table."""
-    yield "| " + " | ".join(HEADINGS) + " |"
-    yield "|" + "|".join("---" if heading in _LEFT else "---:" for heading in HEADINGS) + "|"
-    for row, label in named(rows, criteria):
-        cells = line(row, label, verdict)
-        margin = cells[_MARGIN_AT]
-        if margin.startswith(MARKS[ASSUMED]):
-            cells[_MARGIN_AT] = f"{margin.removeprefix(MARKS[ASSUMED])} (assumed)"
-        yield "| " + " | ".join(map(cell, cells)) + " |"
-
-
-def _print_table(rows: Sequence[AuditRow], criteria: Criteria, verdict: Verdict) -> None:
-    """Print rows and remarks for reading; cells are kept to compute column widths."""
-    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False)
-    remarks = Remarks()
-    lines: list[list[str]] = []
-    for as_read, (row, label) in zip(rows, named(rows, criteria), strict=True):
-        remarks.add(row, label, as_read)
-        lines.append(line(row, label, verdict))
-    if lines:
-        _print_lines(console, lines)
-    print_blocks(remarks.lines())
-
-
-def _print_lines(console: Console, lines: Sequence[Sequence[str]]) -> None:
-    """Print the head, then a line per row."""
-    layout = _layout(lines, console.width)
-    rule = "─" if speaks_unicode() else "-"
-    head = [layout.text(HEADINGS), f" {rule * layout.width}"]
-    if console.is_terminal:
-        console.print(Text(head[0], "bold"), Text(head[1]), sep="\n")
-        for cells in lines:
-            style = _STYLES.get(cells[_LETTERS_AT][0], "")
-            console.print(Text(layout.text(cells), style))
-    else:
-        for text in chain(head, map(layout.text, lines)):
-            say(text)
-    if layout.dropped:
-        say(f" no room here for: {', '.join(layout.dropped)}")
-    print()
-
-
-class _Layout(NamedTuple):
-    """Layout of the columns in a width.
-
-    Attributes:
-        name: cells of the first column.
-        template: format string of the other columns.
-        room: cells of a line.
-        width: cells of the columns.
-        dropped: headings of columns without room.
-    """
-
-    name: int
-    template: str
-    room: int
-    width: int
-    dropped: Sequence[str]
-
-    def text(self, cells: Sequence[str]) -> str:
-        """The line of a row."""
-        name = padded(cut_middle(cells[0], self.name, "…"), self.name)
-        # only names may contain characters wider or narrower than a cell
-        others = self.template.format(*cells).rstrip()
-        left = max(1, self.room - 1 - self.name)
-        if len(others) > left:
-            others = f"{others[: left - 1]}…"
-        return f" {name}{others}"
-
-
-def _layout(lines: Sequence[Sequence[str]], room: int) -> _Layout:
-    """Fit the columns into a width: some are dropped, then names are shortened.
-
-    Args:
-        lines: the cells of each row.
-        room: cells of a line.
-    """
-    widths = [max(map(width_of, column)) for column in zip(HEADINGS, *lines, strict=True)]
-    # of a long verdict, which is the last, what there is room for
-    widths[-1] = min(widths[-1], max(_LEAST_VERDICT, room - sum(widths[:-1]) - 2 * len(widths)))
-    others = HEADINGS[1:]
-    order = [place for place, heading in enumerate(others) if heading not in _LEFT_OUT_FIRST]
-    always = len(order)
-    order += map(others.index, reversed(_LEFT_OUT_FIRST))
-    gapped = [2 + width for width in widths[1:]]
-    fit = fitted(widths[0], gapped, room - 2, order=order)
-    if len(fit.shown) < always:
-        fit = fitted(widths[0], gapped, room - 2, least=_LEAST_NAME, order=order)
-    template = ""
-    for place in fit.shown:
-        side = "<" if others[place] in _LEFT else ">"
-        template += f"  {{{place + 1}:{side}{widths[place + 1]}}}"
-    taken = fit.name + sum(gapped[place] for place in fit.shown)
-    dropped = [heading for place, heading in enumerate(others) if place not in fit.shown]
-    return _Layout(fit.name, template, room, min(taken, room - 1), dropped)
+        grid, remarks = table_of(rows, criteria, verdict)
+        if form == "markdown":
+            print(to_markdown([grid, *map(Paragraph, remarks)]), end="")
+        else:
+            print_blocks([grid])
+            print()
+            print_blocks(remarks)

@@ -73,11 +73,11 @@ class JobControl:
         show_later: shows the jobs, together with what else changes in a moment.
     """
 
-    def __init__(self, app: ExplorerApp, setup: Setup) -> None:
+    def __init__(self, app: ExplorerApp, setup: Setup | None) -> None:
         self._app, call = app, app.post_call  # called in a thread of the pool
         self.show_later = Later(app, self._show_jobs, _SHOW_SECONDS)
         self.measuring = Measuring(
-            setup.preferring(app.settings.device),
+            (setup or Setup()).preferring(app.settings.device),
             paths=app.paths,
             on_job=partial(call, self.show_later),
             on_measured=partial(call, self.arrived),

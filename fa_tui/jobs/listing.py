@@ -7,24 +7,14 @@ from collections.abc import Sequence
 from time import monotonic
 
 import msgspec
-from msgspec.structs import replace
 
 
 class Pace:
-    """Timing of a job: remaining time and duration."""
+    """The pace of a job, from which its remaining time follows."""
 
     def __init__(self) -> None:
         self._first: tuple[float, float] | None = None
         self._last = (0.0, 0.0)
-        self._began: float | None = None
-        self.took: float | None = None
-
-    def turn(self, *, running: bool) -> None:
-        """Note whether it runs now; `took` is None while it runs, and before its first run."""
-        if running and (self._began is None or self.took is not None):
-            self._began, self.took = monotonic(), None
-        elif not running and self._began is not None and self.took is None:
-            self.took = monotonic() - self._began
 
     def note(self, done: float) -> None:
         """Note the steps done, with a fraction of the next one; fewer than before means a
@@ -46,16 +36,6 @@ class Pace:
         left = (total - last) * (at - began) / (last - first) - (monotonic() - at)
         return None if left < 0 else left
 
-    def timed(self, job: Listed) -> Listed:
-        """The job with its duration so far; while it runs also with remaining time."""
-        if job.state != "running":
-            return replace(job, took=self.took if job.over else None)
-        lasts = None
-        if self._began is not None and self.took is None:
-            lasts = monotonic() - self._began
-        left = self.seconds_left(job.total) if job.total else None
-        return replace(job, took=lasts, left=left)
-
 
 def time_words(seconds: float) -> str:
     """A time as short text.
@@ -76,25 +56,6 @@ def time_words(seconds: float) -> str:
     return f"{hours // 24} d {hours % 24} h"
 
 
-def times_of(job: Listed) -> str:
-    """How long a job still takes, took, or has run so far; ``""`` before it starts.
-
-    >>> times_of(Listed(id="1", name="x", state="running", took=0.2))
-    ''
-    >>> times_of(Listed(id="1", name="x", state="running", took=42.0))
-    'for 42 s'
-    >>> times_of(Listed(id="1", name="x", state="running", took=42.0, left=200.0))
-    '3 min left'
-    """
-    if job.left is not None:
-        return f"{time_words(job.left)} left"
-    if job.took is None or (job.took < 1 and not job.over):
-        return ""
-    if job.over:
-        return f"in {time_words(job.took)}"
-    return f"for {time_words(job.took)}"
-
-
 class Listed(msgspec.Struct, frozen=True, kw_only=True):
     """A job's current state.
 
@@ -107,7 +68,6 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
         done: steps done so far.
         total: all steps (0 = not known yet).
         left: remaining seconds, if known.
-        took: its duration in seconds; so far, if the remaining time is unknown.
         pid: process of its worker on this machine.
         words: its last note.
         error: its one-line error.
@@ -123,7 +83,6 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     done: int = 0
     total: int = 0
     left: float | None = None
-    took: float | None = None
     pid: int = 0
     words: str = ""
     error: str = ""

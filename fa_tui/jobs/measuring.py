@@ -309,26 +309,26 @@ class Measuring:
             self._flush()
 
     def _moved(self, view: JobView) -> None:
-        pace = self._paces[view.job.id]
         if view.total:
-            pace.note(view.done)
-        pace.turn(running=view.state.value == "running")
+            self._paces[view.job.id].note(view.done)
         self._on_job()
 
     def _listed(self, view: JobView) -> Listed:
-        listed = Listed(
+        running = view.state.value == "running"
+        pace = self._paces[view.job.id]
+        return Listed(
             id=view.job.id,
             name=self._names[view.job.id],
             state=view.state.value,
             device=view.device,
             done=view.done,
             total=view.total,
-            pid=view.pid if view.state.value == "running" else 0,
+            left=pace.seconds_left(view.total) if running else None,
+            pid=view.pid if running else 0,
             words=view.error.removeprefix(view.job.checkpoint).lstrip("/: ") or view.note,
             error=view.error,
             log=view.log,
         )
-        return self._paces[view.job.id].timed(listed)
 
     def _follow(self, job_id: str, future: Future[DiagnosticReport]) -> None:
         self._unfinished.add(job_id)

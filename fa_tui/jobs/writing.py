@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fa_core.files.children import start_python
-from fa_tui.jobs.listing import Listed, Pace
+from fa_tui.jobs.listing import Listed
 
 WRITING = "writing"
 """What the ids of these jobs begin with, and what they do."""
@@ -50,8 +50,6 @@ class Writing(threading.Thread):
         self.state, self.error = "running", ""
         self._path = path
         self._moved, self._saved = moved, saved
-        self._pace = Pace()
-        self._pace.turn(running=True)
         self._process = start_python(
             "fa_tui",
             *arguments,
@@ -84,7 +82,7 @@ class Writing(threading.Thread):
             words = f"saved in {self._path.parent}"
         elif not running:
             words = self.error or self.state
-        listed = Listed(
+        return Listed(
             id=self.id,
             name=self._path.name,
             state=self.state,
@@ -93,7 +91,6 @@ class Writing(threading.Thread):
             words=words,
             error=self.error,
         )
-        return self._pace.timed(listed)
 
     def run(self) -> None:
         printed, said = self._process.communicate()
@@ -106,7 +103,6 @@ class Writing(threading.Thread):
         elif self.state == "running":
             last = (wrong or [f"ended with code {self._process.returncode}"])[-1]
             self.state, self.error = "failed", last.removeprefix("fa-tui: ")
-        self._pace.turn(running=False)
         self._moved()
 
 

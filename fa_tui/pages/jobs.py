@@ -14,7 +14,7 @@ from textual.widget import Widget
 
 from fa_core.audit.messages import log_tail
 from fa_core.reporting.blocks import Grid
-from fa_tui.jobs.listing import Listed, times_of
+from fa_tui.jobs.listing import Listed, time_words
 from fa_tui.pages.page import Page
 from fa_tui.screens.questions import SureScreen
 from fa_tui.session import Session
@@ -23,7 +23,7 @@ from fa_tui.widgets.line import TextLines, Title
 from fa_tui.widgets.painted import Row
 from fa_tui.widgets.table import GridTable, LineTable
 
-_HEADINGS = ("job", "state", "progress", "time", "what it says")
+_HEADINGS = ("job", "state", "progress", "time left", "what it says")
 _ORDER = {"running": 0, "queued": 1, "failed": 2}
 """Order of states: running first, then failed; finished last, latest first."""
 
@@ -33,7 +33,8 @@ def jobs_grid(jobs: Sequence[Listed]) -> Grid:
     rows = []
     for job in jobs:
         progress = f"{job.done}/{job.total}" if job.total else ""
-        rows.append((job.name, job.state, progress, times_of(job), job.words))
+        left = "" if job.left is None else time_words(job.left)
+        rows.append((job.name, job.state, progress, left, job.words))
     failed = frozenset(place for place, job in enumerate(jobs) if job.state == "failed")
     return Grid(_HEADINGS, tuple(rows), words=len(_HEADINGS), marked=failed)
 
@@ -63,8 +64,7 @@ with its process). \
 A file that is ended leaves nothing behind. A run that was measured again shows =, or ≠ and \
 the first value that differs, or ? and what was not checked. \
 R begins again one that failed or was ended. \
-The time left is shown once there is a rate to compute it from; of a job that is over, the time \
-it took. \
+The time left is shown once there is a rate to compute it from. \
 What runs is on top, what failed stands out; the cursor stays on its job. Above the log: its \
 device and process. ← → show the end of a long line.
 """

@@ -14,7 +14,6 @@ from fa_core.report.diagnostics import cell_legend
 from fa_tui.later import Later
 from fa_tui.pages.page import Page
 from fa_tui.session import Session, changed_cells
-from fa_tui.share import Shared, command_for
 from fa_tui.views.epochs import work_lines
 from fa_tui.views.looks import SeedLooks
 from fa_tui.views.text import as_many, short_paths
@@ -23,6 +22,7 @@ from fa_tui.widgets.painted import Row, hidden, row_text
 from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
+    from fa_tui.share import Shared
     from fa_tui.widgets.chart import LayerCharts
     from fa_tui.widgets.detail import DetailPane
     from fa_tui.widgets.matrix import Matrix
@@ -157,6 +157,8 @@ class RunsPage(Page):
 
     def shared(self) -> Shared:
         """The cell under the cursor, and the runs in scope."""
+        from fa_tui.share import Shared, command_for  # after the first paint
+
         command = command_for(self.app, "show", *self.options())
         return Shared(self.cell_text(), command, self.session.scoped)
 

@@ -27,11 +27,14 @@ from fa_tui.session import Session
 from fa_tui.settings import (
     PROTOCOL,
     MeasureAnswer,
-    Presets,
+    load_presets,
     preset_problem,
+    presets_file,
     recent_places,
     remember_answer,
     remembered_answer,
+    remove_preset,
+    save_preset,
 )
 from fa_tui.share import (
     DATA,
@@ -126,23 +129,22 @@ def _export(app: ExplorerApp, path: Path, shared: Shared, thresholds: Diagnostic
 
 async def choose_preset(app: ExplorerApp) -> None:
     """Choose a preset to use, save or remove."""
-    presets = Presets()
-    known = presets.read()
+    known, problem = load_presets()
     choices = [
         Choice(name, _values(thresholds), (name, thresholds)) for name, thresholds in known.items()
     ]
     choices.append(Choice("save as ...", f"now: {_values(app.session.thresholds)}", "save"))
     if len(known) > 1:
         choices.append(Choice("remove ...", "", "remove"))
-    if presets.problems:
-        app.say(briefly(presets.problems[0]), "warn")
+    if problem:
+        app.say(briefly(problem), "warn")
     answer = await choose(app, "Thresholds", choices)
     if answer == "save":
-        await _save_preset(app, presets, known)
+        await _save_preset(app, known)
     elif answer == "remove":
         mine = [Choice(name, _values(known[name]), name) for name in known if name != PROTOCOL]
         name = await choose(app, "Remove", mine)
-        presets.remove(name)
+        remove_preset(name)
         app.say(f"preset {name} removed; it was {_values(known[name])}", "good")
     else:
         name, thresholds = answer
@@ -150,9 +152,7 @@ async def choose_preset(app: ExplorerApp) -> None:
         app.step(app.session.but(thresholds=thresholds), words=f"thresholds: {name}")
 
 
-async def _save_preset(
-    app: ExplorerApp, presets: Presets, known: Mapping[str, DiagnosticThresholds]
-) -> None:
+async def _save_preset(app: ExplorerApp, known: Mapping[str, DiagnosticThresholds]) -> None:
     def check(text: str) -> str:
         taken = text.strip() in known and text.strip() != PROTOCOL
         if taken:
@@ -161,8 +161,8 @@ async def _save_preset(
 
     hint = _values(app.session.thresholds)
     name = await ask(app, EntryScreen("save thresholds as", hint=hint, check=check))
-    presets.save(name, app.session.thresholds)
-    app.say(f"preset {name.strip()} saved in {presets.path}", "good")
+    save_preset(name, app.session.thresholds)
+    app.say(f"preset {name.strip()} saved in {presets_file()}", "good")
 
 
 async def ask_what_if(app: ExplorerApp) -> None:

@@ -92,13 +92,13 @@ def _row_lines(
     grid: Grid, row: Sequence[str], columns: Sequence[int], widths: Sequence[int]
 ) -> Iterator[str]:
     """A row, each of whose cells goes on below itself if it is wider than its column."""
-    cells = []
+    cells, left = [], grid.left
     for i in columns:
         is_whole = width_of(row[i]) <= widths[i]
         cells.append([row[i]] if is_whole else folded(row[i], widths[i]))
     for parts in zip_longest(*cells, fillvalue=""):
         texts = []
         for i, part in zip(columns, parts, strict=True):
-            pad = padded if i < grid.words else padded_left
+            pad = padded if left[i] else padded_left
             texts.append(pad(part, widths[i]))
         yield (" " * GAP).join(texts).rstrip()

@@ -34,20 +34,21 @@ class Flips:
 
     Args:
         values: finite, rising.
-        above: whether runs fire above the threshold.
+        diagnostic: of the threshold.
     """
 
-    def __init__(self, values: Sequence[float], *, above: bool) -> None:
+    def __init__(self, values: Sequence[float], diagnostic: Diagnostic) -> None:
         self.values = values
-        self._above = above
+        self._diagnostic = diagnostic
 
     def plateau(self, threshold: float) -> Interval | None:
         """The interval around the threshold with unchanged verdicts, or None without runs.
 
-        >>> Flips([10.96, 694.5, 2000.0], above=True).plateau(50.0)
+        >>> from fa_core.report.diagnostics import DIAGNOSTICS
+        >>> Flips([10.96, 694.5, 2000.0], DIAGNOSTICS["a"]).plateau(50.0)
         (10.96, 694.5)
         """
-        index = self._index(threshold)
+        index = self._diagnostic.place(self.values, threshold)
         if self.values:
             return (self._at(index - 1), self._at(index))
         return None
@@ -55,10 +56,12 @@ class Flips:
     def next(self, threshold: float, *, upward: bool) -> float | None:
         """The nearest round threshold in one direction with other verdicts, or None.
 
-        >>> Flips([10.96, 694.5, 2000.0], above=True).next(50.0, upward=True)
+        >>> from fa_core.report.diagnostics import DIAGNOSTICS
+        >>> Flips([10.96, 694.5, 2000.0], DIAGNOSTICS["a"]).next(50.0, upward=True)
         695.0
         """
-        flip = self._at(self._index(threshold) - (not upward))
+        index = self._diagnostic.place(self.values, threshold)
+        flip = self._at(index - (not upward))
         if not math.isfinite(flip):
             return None
         if upward:
@@ -68,7 +71,7 @@ class Flips:
         round_number = just_past(flip, upward, self._at(beyond))
         if round_number is not None:
             return round_number
-        if upward == self._above:
+        if upward == self._diagnostic.fires_above:
             return flip
         return math.nextafter(flip, math.inf if upward else -math.inf)
 
@@ -79,11 +82,6 @@ class Flips:
         if index < len(self.values):
             return self.values[index]
         return math.inf
-
-    def _index(self, threshold: float) -> int:
-        """Number of values on the lower side of the threshold."""
-        find = bisect.bisect_right if self._above else bisect.bisect_left
-        return find(self.values, threshold)
 
 
 def _end(value: float, digits: int) -> str:
@@ -174,7 +172,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         self._ticks: Sequence[float] = ()
         self._nonfinite = 0
         self._interval: Interval | None = None
-        self._flips = Flips((), above=diagnostic.fires_above)
+        self._flips = Flips((), diagnostic)
         self._track = Track(Scale(*diagnostic.span, diagnostic.quantity.log), diagnostic.step)
         self.deciding: Callable[[], Sequence[float]] = list
         self._drags = 0
@@ -207,7 +205,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
             self._track = Track(scale, one.step)
         self._ticks = sorted(drawable(values, log=False))
         self._nonfinite = len(values) - len(self._ticks)
-        self._flips = Flips(points, above=one.fires_above)
+        self._flips = Flips(points, one)
         self.repaint()
 
     def show_interval(self, interval: Interval | None) -> None:
@@ -365,7 +363,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         flips = self._flips
         what = "no run flips"
         if verdict:
-            flips = Flips(self.deciding(), above=self._diagnostic.fires_above)
+            flips = Flips(self.deciding(), self._diagnostic)
             what = "no verdict changes"
         target = flips.next(self._pending, upward=direction > 0)
         if target is not None:

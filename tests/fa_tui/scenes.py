@@ -152,7 +152,6 @@ STAGED_JOBS = [
         device="cuda:0",
         done=10,
         total=10,
-        took=42.0,
         words="saved in results.json",
     ),
     Listed(
@@ -162,7 +161,6 @@ STAGED_JOBS = [
         device="cuda:0",
         done=1,
         total=10,
-        took=0.4,
         words="the weights are empty; train the run again",
         error="runs/dfa_s42/model.safetensors: the weights are empty; train the run again",
     ),

@@ -13,7 +13,16 @@ from fa_tui.app import ExplorerApp
 from fa_tui.follow import Reading
 from fa_tui.key_list import palette
 from fa_tui.screens.questions import ChoiceList
-from fa_tui.settings import Loaded, Presets, Settings, load_settings, remember_places, settings_file
+from fa_tui.settings import (
+    Loaded,
+    Settings,
+    load_presets,
+    load_settings,
+    presets_file,
+    remember_places,
+    save_preset,
+    settings_file,
+)
 from fa_tui.terminal.abilities import Terminal
 from fa_tui.widgets.line import Line
 from tests.fa_tui.conftest import COLOURFUL
@@ -121,7 +130,7 @@ async def test_a_preset_is_saved_used_and_removed(app):
         await ask(pilot, "p", "2")
         await pilot.press(*"mine", "enter")
         await says(pilot, "preset mine saved")
-        assert Presets().read()["mine"] == STRICT
+        assert load_presets()[0]["mine"] == STRICT
         await ask(pilot, "p", "1")
         await walked(pilot, 9)
         await ask(pilot, "p", "2")
@@ -130,12 +139,12 @@ async def test_a_preset_is_saved_used_and_removed(app):
         await walked(pilot, 9)
         await ask(pilot, "p", "4", "enter")
         await says(pilot, "mine removed")
-    assert list(Presets().read()) == ["protocol"]
+    assert list(load_presets()[0]) == ["protocol"]
 
 
 async def test_a_broken_presets_file_is_told(app):
-    Presets().path.parent.mkdir(parents=True)
-    Presets().path.write_text("[mine]\nh_norm_explosion_ratio = 'x'\n")
+    presets_file().parent.mkdir(parents=True)
+    presets_file().write_text("[mine]\nh_norm_explosion_ratio = 'x'\n")
     async with running(app) as pilot:
         await ask(pilot, "p")
         assert "mine.h_norm_explosion_ratio" in said(app)
@@ -231,7 +240,7 @@ async def test_what_flipped_is_of_the_last_change(app):
 
 
 async def test_a_list_is_moved_through_by_arrows_and_taken_by_mouse(app):
-    Presets().save("mine", STRICT)
+    save_preset("mine", STRICT)
     async with running(app) as pilot:
         await ask(pilot, "p")
         asked = app.screen

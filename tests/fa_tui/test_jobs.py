@@ -69,21 +69,6 @@ def test_the_last_job_leaves_no_line_behind():
     assert _line(Listed(id="1", name="dfa s1", state="done", done=20, total=20)) == ""
 
 
-def test_a_stopwatch_tells_how_long_the_last_run_was(clock):
-    pace = Pace()
-    pace.turn(running=False)
-    assert pace.took is None
-    for seconds in (40.0, 2.0):
-        pace.turn(running=True)
-        clock.now += seconds
-        pace.turn(running=True)
-        assert pace.took is None
-        pace.turn(running=False)
-        clock.now += 100.0
-        pace.turn(running=False)
-        assert pace.took == seconds
-
-
 async def test_the_cursor_is_on_the_job_that_is_at_work_when_the_screen_opens(
     measuring_app, tmp_path
 ):

@@ -19,7 +19,7 @@ from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.reporting.blocks import to_html, to_markdown
 from fa_core.reporting.form import reporting_form
 from fa_core.reporting.records import to_csv
-from fa_tui.settings import Presets, load_settings
+from fa_tui.settings import load_presets, load_settings, save_preset
 from tests.fuzz import cases, pickles, streams
 
 THRESHOLDS = DiagnosticThresholds()
@@ -130,10 +130,9 @@ def read_settings(folder, number):
         for problem in load_settings().problems:
             assert "\n" not in problem.message
             assert problem.message.isprintable()
-        presets = Presets()
-    presets.read()
-    with contextlib.suppress(FaError):
-        presets.save("strict", THRESHOLDS)
+        load_presets()
+        with contextlib.suppress(FaError):
+            save_preset("strict", THRESHOLDS)
 
 
 KINDS = {

@@ -8,7 +8,7 @@ from textual.keys import _character_to_key
 
 from fa_core.errors import INTERNAL_ERROR
 from fa_tui.screens.questions import ChoiceScreen, SureScreen
-from fa_tui.settings import Presets
+from fa_tui.settings import load_presets
 from fa_tui.terminal.keys import DIALOGS, Parser
 from fa_tui.widgets.entry import Entry
 from tests.fa_tui.looks import app_on, ratio_is, running
@@ -148,12 +148,12 @@ async def test_a_question_that_is_covered_stays_where_it_is(app):
 async def test_the_second_question_of_a_dialog_gets_all_that_is_typed_ahead(app, places):
     async with app.run_test(size=SIZE) as pilot:
         await at_once(pilot, "p2my [x] preset\r")
-        await until(pilot, lambda: "my [x] preset" in Presets().read())
+        await until(pilot, lambda: "my [x] preset" in load_presets()[0])
         await at_once(pilot, "p3second\r")
-        await until(pilot, lambda: "second" in Presets().read())
+        await until(pilot, lambda: "second" in load_presets()[0])
         await at_once(pilot, "ex.csv\r")
         await until(pilot, (places / "x.csv").is_file)
-    assert sorted(Presets().read()) == ["my [x] preset", "protocol", "second"]
+    assert sorted(load_presets()[0]) == ["my [x] preset", "protocol", "second"]
 
 
 async def test_all_lines_of_a_paste_are_in_the_filter(app):

@@ -6,6 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.diagnostics import DIAGNOSTICS
 from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.views.scale import R10, R20, drawable, next_multiple, next_rung
 from fa_tui.widgets.slider import Flips
@@ -57,7 +58,7 @@ def test_a_jump_flips_a_verdict_and_every_flip_value_is_met_on_the_way(runs, sta
     def verdicts(at):
         return [judge(run, at) for run in runs]
 
-    flips = Flips(sorted(drawable(runs, log=False)), above=above)
+    flips = Flips(sorted(drawable(runs, log=False)), DIAGNOSTICS["c" if above else "b"])
     here, jumps = start, 0
     while (there := flips.next(here, upward=upward)) is not None:
         assert there > here if upward else there < here
@@ -74,7 +75,9 @@ def test_a_jump_flips_a_verdict_and_every_flip_value_is_met_on_the_way(runs, sta
 
 @given(st.lists(values, min_size=1, max_size=8), values, st.floats(0, 1), st.booleans())
 def test_no_verdict_changes_inside_the_plateau(runs, threshold, share, above):
-    plateau = Flips(sorted(drawable(runs, log=False)), above=above).plateau(threshold)
+    plateau = Flips(sorted(drawable(runs, log=False)), DIAGNOSTICS["c" if above else "b"]).plateau(
+        threshold
+    )
     low, high = max(plateau[0], 0.0), min(plateau[1], 1e12)
     inside = low + share * (high - low)
     assume(low < inside < high)
@@ -84,6 +87,7 @@ def test_no_verdict_changes_inside_the_plateau(runs, threshold, share, above):
 
 def test_runs_that_are_not_finite_never_flip():
     assert (
-        Flips(drawable([math.nan, math.inf], log=False), above=True).next(1.0, upward=True) is None
+        Flips(drawable([math.nan, math.inf], log=False), DIAGNOSTICS["c"]).next(1.0, upward=True)
+        is None
     )
-    assert Flips(drawable([math.nan], log=False), above=True).plateau(1.0) is None
+    assert Flips(drawable([math.nan], log=False), DIAGNOSTICS["c"]).plateau(1.0) is None
