@@ -194,6 +194,15 @@ DATA_SETS = ("synthetic", "cifar10", "cifar100", "imagefolder", "digits", "npz")
 """Names of data specs, as in `fa_core.zoo.data.DATA_LOADERS`, without importing torch."""
 
 
+def is_drawn(spec: str) -> bool:
+    """Whether a data SPEC is the synthetic task, whose samples its text alone decides.
+
+    >>> is_drawn("synthetic:alpha=0.5"), is_drawn("synthetic_data:load")
+    (True, False)
+    """
+    return spec.partition(":")[0] == "synthetic"
+
+
 def split_place(text: str) -> tuple[str, str]:
     """Split a data SPEC into its folder and its options with their first comma.
 

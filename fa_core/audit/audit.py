@@ -45,12 +45,9 @@ from fa_core.formats import scan
 from fa_core.formats.audit_table import JOURNAL, Journal
 from fa_core.formats.checkpoint_file import hashes_now, run_of
 from fa_core.formats.frozen_runs import with_baselines
-from fa_core.formats.rows import (
-    AuditRow,
-    Problem,
-    measured,
-)
+from fa_core.formats.rows import AuditRow, Problem, measured
 from fa_core.formats.run_folder import ProgressFiles, sniff
+from fa_core.option_values import is_drawn
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import is_run
 from fa_core.report.numbers import count_text
@@ -387,7 +384,7 @@ def _is_on_same_data(facts: Json, options: MeasureOptions) -> bool:
     """Whether the data have the hash that a record has of them; those that are drawn do."""
     spec = str(facts.get("data"))
     typed = ["typed"] * (options.data_typed and options.data == spec)
-    return spec.startswith("synthetic") or _data_hash(spec, *typed) == [facts.get("data_hash")]
+    return is_drawn(spec) or _data_hash(spec, *typed) == [facts.get("data_hash")]
 
 
 @cache

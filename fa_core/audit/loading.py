@@ -31,7 +31,7 @@ from fa_core.measure.checkpoint import Checkpoint, load_checkpoint
 from fa_core.measure.checkpoint_network import loaded
 from fa_core.measure.hooks import LogitsChoice
 from fa_core.measure.passes import is_out_of_memory
-from fa_core.option_values import import_callable, is_callable_name, network_spec
+from fa_core.option_values import import_callable, is_callable_name, is_drawn, network_spec
 from fa_core.report.intervals import LOOKS
 from fa_core.report.manifest import WEIGHTS, Manifest, is_run, read_manifest
 from fa_core.zoo.data import GivenBatches, eval_order, load_test_data
@@ -238,7 +238,7 @@ def check_asked(loaded: Loaded) -> None:
     count = len(data.test_y)
     batches = min(plan.batches, max(1, count // plan.batch_size))
     batch = min(plan.batch_size, count)
-    if not plan.data.startswith("synthetic"):
+    if not is_drawn(plan.data):
         size += data.test_x.nbytes
     elif not plan.typed:
         asked = count

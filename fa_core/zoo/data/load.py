@@ -27,7 +27,14 @@ from fa_core.files.opening import (
     size_of,
     typed_path,
 )
-from fa_core.option_values import DATA, check_data_set, import_callable, load_plugin, plugins
+from fa_core.option_values import (
+    DATA,
+    check_data_set,
+    import_callable,
+    is_drawn,
+    load_plugin,
+    plugins,
+)
 from fa_core.report.numbers import listed
 from fa_core.report.provenance import Count
 from fa_core.zoo.data.cifar import CIFAR10, CIFAR100, Cifar, read_cifar, standardised
@@ -233,7 +240,7 @@ def load_test_data(
     name, _, rest = spec.partition(":")
     if name == "imagefolder":
         return load_images(spec, rest, train, allow_code)
-    if name == "synthetic":
+    if is_drawn(spec):
         return load_synthetic(spec, rest, allow_code)
     if name in DATA_LOADERS:
         return DATA_LOADERS[name](spec, rest)

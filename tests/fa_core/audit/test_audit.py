@@ -49,7 +49,7 @@ def keys(out):
 
 
 def run(rows, out, **options):
-    settings = MeasureOptions(data="synthetic", **options.pop("settings", {}))
+    settings = MeasureOptions(**{"data": "synthetic"} | options.pop("settings", {}))
     named = {name: options.pop(name) for name in Measuring.__struct_fields__ if name in options}
     how = Measuring(**{"execution": CPU, **named})
     return audit(rows, out, settings, how, **options)
@@ -153,21 +153,29 @@ class TestResume:
         assert seen
         assert (tmp_path / "audit.json.~1~").read_bytes() == before
 
-    def test_measures_again_where_the_data_changed(self, described, tmp_path, seen):
-        data, out = f"npz:{tmp_path / 'd.npz'}", tmp_path / "audit.json"
+    @pytest.mark.parametrize("data", ["npz:{}", "synthetic_data:load"])
+    def test_measures_again_where_the_data_changed(
+        self, data, described, tmp_path, seen, monkeypatch
+    ):
+        out, file, x = tmp_path / "audit.json", tmp_path / "d.npz", np.eye(4, dtype="f4")
+        code = f"import numpy\ndef load(): return tuple(numpy.load({str(file)!r}).values())\n"
+        (tmp_path / "synthetic_data.py").write_text(code)
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+        data = data.format(file)
 
         def put(last_label):
-            x, y = np.eye(4, dtype="f4"), np.array([0, 1, 0, last_label])
-            np.savez(data[4:], train_x=x, train_y=y, test_x=x, test_y=y)
-            return load_test_data(data).hash
+            y = np.array([0, 1, 0, last_label])
+            np.savez(file, train_x=x, train_y=y, test_x=x, test_y=y)
+            return load_test_data(data, allow_code=True).hash
 
         facts = {**NETWORK, "data": data, "data_hash": put(last_label=0)}
         rows = [described("bp", provenance=facts), described("dfa")]
-        run(rows, out)
-        self.again(rows, out, seen)
+        run(rows, out, settings={"data": data})
+        self.again(rows, out, seen, settings={"data": data})
         assert seen == []
         put(last_label=1)
-        self.again(rows, out, seen)
+        self.again(rows, out, seen, settings={"data": data})
         assert set(seen) == {"bp"}
 
     def test_knows_settings_of_a_program_that_had_other_ones(self, described, tmp_path, seen):
