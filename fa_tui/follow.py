@@ -11,6 +11,7 @@ import asyncio
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -18,12 +19,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
+from fa_core.errors import FaError
 from fa_core.files.opening import real_path
-from fa_core.formats import Trace, scan_again
+from fa_core.formats import Trace, run_folder, scan_again
 from fa_core.formats.frozen_runs import at_hand
 from fa_core.formats.log_columns import Given
 from fa_core.formats.rows import AuditRow, Identity, Problem
-from fa_core.formats.run_folder import RunProgress, look_at, sniff
+from fa_core.formats.run_folder import RunProgress, look_at
 from fa_core.formats.scan import NOTHING_HERE, places
 from fa_core.report.manifest import CREDIT, MANIFEST, PROGRESS, RUN_FILES
 from fa_core.report.names import one_per_run, run_place
@@ -130,14 +132,18 @@ class Folders:
             del now[other]
         readings, work = [], self._changed_work(working)
         # an unmeasured run says how far its training got
-        ended = {place for place, one in work.items() if one is None or one.ended}
+        again = {place for place, one in work.items() if one is None or one.ended}
         for place, stamp in now.items():
-            if place not in ended and self._is_as_read(place, stamp):
+            # with a folder of which no run can be read, each file of it
+            if again.isdisjoint((place, run_place(place))) and self._is_as_read(place, stamp):
                 self._stamps[place] = stamp
             elif reading := self._reading(place, stamp):
+                again.add(place)
                 readings.append(reading)
         for place in self._stamps.keys() - now.keys():
-            if not (Path(place).is_file() or Path(place, MANIFEST).exists()):
+            is_there = Path(place).is_file() or Path(place, MANIFEST).exists()
+            # what became part of a run is none by itself
+            if run_place(place) in now or not is_there:
                 del self._stamps[place]
                 readings.append(Reading(place, gone=True))
         self._since = None
@@ -152,11 +158,14 @@ class Folders:
                     continue
                 if not place.is_folder:
                     yield place.path
-                elif _is_run(place.path):
+                    continue
+                place.skip = frozenset({CREDIT})
+                with suppress(FaError):
+                    if not _is_run(place.path, _stamp(place.path)):
+                        continue
                     place.skip = RUN_FILES
-                    yield str(Path(place.path))
-                else:
-                    place.skip = frozenset({CREDIT})
+                # one that cannot be read is a place, as is each of its files
+                yield str(Path(place.path))
 
     def _is_as_read(self, place: str, stamp: _Stamp) -> bool:
         """Whether a place is as it was when it was read last."""
@@ -185,18 +194,14 @@ class Folders:
         return changed
 
 
-def _is_run(folder: str) -> bool:
-    """Whether a folder is a run; its manifest is read again where it changed."""
-    try:
-        status = Path(folder, MANIFEST).stat()
-    except OSError:
-        return sniff(Path(folder))
-    return _sniffed(folder, status.st_size, status.st_mtime)
-
-
 @lru_cache(maxsize=1 << 14)
-def _sniffed(folder: str, _size: int, _written: float) -> bool:
-    return sniff(Path(folder))
+def _is_run(folder: str, _of: _Stamp) -> bool:
+    """Whether `scan` takes a folder with files of this stamp for a run.
+
+    Raises:
+        UnreadableInput: its manifest cannot be read.
+    """
+    return next(run_folder.read(Path(folder), trace=False), None) is not None
 
 
 def _stamp(place: str) -> _Stamp:

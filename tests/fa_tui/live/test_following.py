@@ -11,9 +11,10 @@ import pytest
 import watchfiles
 
 from fa_core.formats import scan
+from fa_core.formats.checkpoint_file import marked_changed
 from fa_core.formats.rows import Problem
 from fa_core.report.baseline import FrozenBaseline
-from fa_core.report.manifest import AUDIT, WEIGHTS
+from fa_core.report.manifest import AUDIT, MANIFEST, TRACE, WEIGHTS
 from fa_tui import follow
 from fa_tui.app import ExplorerApp
 from fa_tui.follow import Reading, news_of
@@ -151,6 +152,63 @@ async def test_runs_are_judged_as_check_does_whenever_a_frozen_run_at_hand_chang
             now = app.session.rows[0].report
             assert (now.margin_pp, now.unmeasured) == (at_hand.margin_pp, at_hand.unmeasured)
             assert (now.margin_pp, now.unmeasured) != (before.margin_pp, before.unmeasured)
+
+
+def gone(run):
+    (run / MANIFEST).unlink()
+
+
+def broken(run):
+    (run / MANIFEST).write_text("{")
+
+
+def whole(run):
+    (run / MANIFEST).write_bytes((run.parent.parent / MANIFEST).read_bytes())
+
+
+def exploded(run):
+    put_json(run / AUDIT, json_of(run / AUDIT) | {"residual_norms": [1.0, 1e9, 1e9]})
+
+
+def longer(run):
+    with (run / TRACE).open("a") as file:
+        file.write('{"epoch": 30, "test_acc": 0.5, "residual_norms": [1.0, 9.0, 9.0]}\n')
+
+
+def renamed(run):
+    run.rename(run.with_name("run" if run.name == "dfa_s42" else "dfa_s42"))
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (gone, exploded, longer, renamed, whole),
+        (broken, exploded, longer, whole),
+        (broken, gone, longer, renamed, broken),
+    ],
+    ids=lambda steps: "-".join(step.__name__ for step in steps),
+)
+async def test_what_is_read_on_opening_is_read_again(runs, sample_runs, steps, monkeypatch):
+    monkeypatch.setattr(follow, "STILL_SECONDS", 0.0)
+    shutil.copy(sample_runs / "main" / "dfa_s42" / MANIFEST, runs.parent)
+    app = following(runs, live="off")
+    assert list(app.session.traces)
+    async with running(app) as pilot:
+        for step in steps:
+            step(next(runs.iterdir()))
+            assert await app.following.look()
+            await pilot.pause()
+            now, found = app.session, scan([runs])
+            there = [row for place, row in enumerate(now.rows) if place not in now.gone]
+            traces = [trace for trace in now.traces if Path(trace.source).exists()]
+            rows = [*marked_changed(found.rows)]
+            for own, other in ((there, rows), (traces, found.traces)):
+                assert sorted(map(told, own)) == sorted(map(told, other)), step
+            assert {*now.problems} == {*found.problems}
+
+
+def told(run):
+    return run.source, run.key, run.report.cell() if hasattr(run, "report") else len(run.epochs)
 
 
 async def test_news_are_told_on_every_page(runs):
