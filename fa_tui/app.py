@@ -313,7 +313,7 @@ class ExplorerApp(App[int]):
         if action == "travel":
             return not self.screen.is_modal
         session = self.session
-        return action != "show_problems" or bool(session.problems or session.seen.uneven)
+        return action != "show_problems" or bool(session.wrong or session.seen.uneven)
 
     def post_call(self, callback: Callable[..., None], *values: object) -> None:
         """Call a function in the application's thread, from another thread."""

@@ -56,18 +56,11 @@ class Reading(msgspec.Struct, frozen=True):
         return self.place in (path, run_place(path))
 
     def settles(self, problem: Problem) -> bool:
-        """Whether this reading replaces a problem.
-
-        A reading with findings also replaces the problem of a parent folder that was empty.
-        """
-        if self.owns(problem.path):
-            return True
-        found = self.rows or self.traces or self.problems
-        return (
-            bool(found)
-            and NOTHING_HERE in problem.message
-            and Path(problem.path) in Path(self.place).parents
-        )
+        """Whether this reading replaces a problem: of its place, or of a folder above that had
+        nothing in it."""
+        is_above = Path(problem.path) in Path(self.place).parents
+        had_nothing = is_above and NOTHING_HERE in problem.message
+        return self.owns(problem.path) or (had_nothing and not self.gone)
 
 
 STILL_SECONDS = 2.0
@@ -292,7 +285,7 @@ class Following:
         folders = [path for path in paths if path.is_dir()]
         # of a replaced file only its folder knows
         watched = folders or {real_path(path).parent for path in paths}
-        before = [_identity(path) for path in folders]
+        before = list(map(_identity, folders))
         looked, is_due = time.monotonic(), False
         async for changes in awatch(
             *watched,
@@ -309,7 +302,7 @@ class Following:
             if is_due and waited >= _SHARE * self._took:
                 await self.look()
                 looked, is_due = time.monotonic(), False
-            if before != [_identity(path) for path in folders]:
+            if before != list(map(_identity, folders)):
                 return
 
 

@@ -15,6 +15,7 @@ import msgspec
 from fa_core import formats
 from fa_core.errors import FaError, UsageError
 from fa_core.formats import given_columns
+from fa_core.formats.frozen_runs import at_hand
 from fa_core.formats.rows import Problem
 from fa_core.formats.scan import NOTHING_HERE
 from fa_core.report.baseline import FrozenBaseline
@@ -72,7 +73,7 @@ def open_explorer(
     # traces of run folders are slow to read, and the first screen does not need them
     log, wrong = _with_columns(log, loaded.settings.columns)
     columns = {} if log is None else log.given
-    found = formats.scan(paths, run_traces=False, columns=columns)
+    found = formats.scan(paths, run_traces=False, columns=columns, as_recorded=True)
 
     def traces() -> Sequence[Trace]:
         try:
@@ -83,13 +84,12 @@ def open_explorer(
         return again.traces
 
     session = Session(
-        found.recorded,
-        found.frozen,
+        found.rows,
+        at_hand(found.rows),
         thresholds=msgspec.structs.replace(loaded.settings.thresholds, **given),
         baseline=baseline,
         log=log,
         problems=[*wrong, *_of_scan(found)],
-        twins=found.twins,
         traces=UnreadTraces(traces) if found.rows else found.traces,
     )
     # what is given must be known before the explorer opens
@@ -109,14 +109,8 @@ def open_explorer(
 
 
 def _of_scan(found: formats.Scan) -> list[Problem]:
-    """The problems of a scan; an empty folder is none, as runs may come into it. Two records of
-    one measurement that are not alike are one here, where no exit code depends on it."""
-    problems = found.problems
-    if found.twins:
-        from fa_core.analysis.difference import unlike_twins  # where there are some
-
-        problems = [*problems, *unlike_twins(found).values()]
-    return [one for one in problems if f"{NOTHING_HERE};" not in one.message]
+    """The problems of a scan; an empty folder is none, as runs may come into it."""
+    return [one for one in found.problems if f"{NOTHING_HERE};" not in one.message]
 
 
 def _stay(app: explorer.ExplorerApp, recent: Sequence[Path]) -> int:

@@ -22,6 +22,7 @@ from fa_core.formats.rows import (
     conditions_of,
     uneven,
 )
+from fa_core.formats.scan import twins_of
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import BIT, cell_text, judgement_of, letters_of
@@ -85,10 +86,21 @@ class Runs:
 
     Args:
         rows: the runs.
+        twins: records that are not shown → the one that is (`twins_of`).
+        unlike: lines on those that are not alike.
+
+    Attributes:
+        shown: indices of all others.
     """
 
-    def __init__(self, rows: Sequence[AuditRow]) -> None:
-        self.rows = rows
+    def __init__(
+        self,
+        rows: Sequence[AuditRow],
+        twins: Mapping[int, int] = {},
+        unlike: Sequence[Problem] = (),
+    ) -> None:
+        self.rows, self.twins, self.unlike = rows, twins, unlike
+        self.shown = sorted({*range(len(rows))} - twins.keys())
 
     @cached_property
     def judge(self) -> Judge:
@@ -169,7 +181,7 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
     it, on first use.
 
     Attributes:
-        read: all runs as recorded, in reading order.
+        read: all records of runs, in reading order.
         frozen: the frozen runs that judge those without a baseline (`at_hand`).
         thresholds: judge the runs.
         baseline: assumed frozen-baseline accuracies.
@@ -183,7 +195,6 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
         work: row → what another process does with it, or did before it failed or died.
         states: row → ``queued``, ``running``, or, measured again, ``agrees``, ``deviates``
             or ``unchecked``.
-        twins: row → the same measurement as other files record it.
         since: the snapshot before the last step, from which flips are counted; None: there are
             none.
     """
@@ -201,7 +212,6 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
     gone: frozenset[int] = frozenset()
     work: Mapping[int, RunProgress] = {}
     states: Mapping[int, str] = {}
-    twins: Mapping[int, Sequence[AuditRow]] = {}
     since: Session | None = None
 
     def but(self, **changes: object) -> Session:
@@ -211,7 +221,7 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
         }
         later = replace(self, **changes)
         shared = vars(later)
-        if changes.keys().isdisjoint(("read", "frozen", "baseline", "log")):
+        if changes.keys().isdisjoint(("read", "gone", "frozen", "baseline", "log")):
             shared["runs"] = self.runs
             if "thresholds" not in changes:
                 shared["_judged"] = self._judged
@@ -222,23 +232,27 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
 
     @cached_property
     def runs(self) -> Runs:
-        """All runs with the given baselines and facts."""
-        rows = with_measured_baselines(self.read, self.frozen)
+        """All runs with the given baselines and facts. Of two records of one measurement that are
+        not alike, none is judged."""
+        rows = [*with_measured_baselines(self.read, self.frozen)]
+        unlike: Sequence[Problem] = ()
+        if twins := twins_of(rows, self.gone):
+            from fa_core.analysis.difference import mark_unlike  # where there are some
+
+            unlike = mark_unlike(rows, twins)
         if self.baseline:
             rows = [row.judged_by(self.baseline) for row in rows]
         if self.log:
             rows = self.log.apply(rows)
-        return Runs(rows)
+        return Runs(rows, twins, unlike)
 
     @cached_property
     def seen(self) -> Scope:
         """The runs in scope."""
-        rows = None
+        rows = self.runs.shown
         if self.filter is not None:
-            rows = self.filter.rows(self)
-        if rows and len(rows) == len(self):
-            rows = None
-        return Scope(self.runs, rows)
+            rows = sorted({*rows}.intersection(self.filter.rows(self)))
+        return Scope(self.runs, None if len(rows) == len(self) else rows)
 
     @cached_property
     def _judged(self) -> tuple[bytearray, bytearray]:
@@ -246,6 +260,11 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
 
     def __len__(self) -> int:
         return len(self.read)
+
+    @property
+    def wrong(self) -> Sequence[Problem]:
+        """The problems, and the runs of which two records are not alike."""
+        return [*self.problems, *self.runs.unlike]
 
     @property
     def rows(self) -> Sequence[AuditRow]:
@@ -471,7 +490,6 @@ def merged(session: Session, readings: Iterable[Reading]) -> tuple[Session, News
         for index, row in enumerate(read)
         if row.source == row.checkpoint and is_file(row.source)
     }
-    changes: dict[str, object] = {}
     for reading in readings:
         known = places.setdefault(reading.place, {})
         missing = set(known.values())
@@ -494,8 +512,10 @@ def merged(session: Session, readings: Iterable[Reading]) -> tuple[Session, News
         gone |= missing
         session = _with_others(session, reading)
     if news.added or news.changed:
-        changes.update(read=read, since=None)
-    return session.but(gone=frozenset(gone), **changes), news
+        session = session.but(read=read, since=None)
+    if gone != session.gone:
+        session = session.but(gone=frozenset(gone))
+    return session, news
 
 
 def _with_others(session: Session, reading: Reading) -> Session:

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from operator import attrgetter
 
 import msgspec
+from msgspec.structs import replace
 
 from fa_core.analysis.record_comparison import BY_UNIT, COARSE, Rule, excess, relative_tolerance
 from fa_core.files.decode import Json
-from fa_core.formats import Scan
 from fa_core.formats.rows import AuditRow, Problem, judged_fields, settings_of
 from fa_core.report.diagnostic_record import range_text
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -208,19 +208,28 @@ def differences(before: Sequence[AuditRow], after: Sequence[AuditRow]) -> list[R
     return found
 
 
-def unlike_twins(found: Scan) -> dict[int, Problem]:
-    """Place of a row → a line on another record of its measurement that is not alike."""
-    unlike = {}
-    for place, twins in found.twins.items():
-        shown = found.rows[place]
-        for other in twins:
-            if _compared(other, shown).state == CHANGED:
-                what = (
-                    f"{shown.source}: {shown.key} is not alike in {other.source}, which is not "
-                    "shown; `fa-tui diff` compares"
-                )
-                unlike[place] = Problem(shown.source, what)
-    return unlike
+def mark_unlike(rows: list[AuditRow], twins: Mapping[int, int]) -> list[Problem]:
+    """Mark the rows of which another record is not alike (`ReportFacts.changed`).
+
+    Args:
+        rows: all records.
+        twins: see `twins_of`.
+
+    Returns:
+        A line on each.
+    """
+    unlike, recorded = {}, [*rows]
+    for place, last in twins.items():
+        other, shown = recorded[place], recorded[last]
+        if _compared(other, shown).state == CHANGED:
+            what = (
+                f"{shown.source}: {shown.key} is not alike in {other.source}, which is not shown; "
+                "`fa-tui diff` compares"
+            )
+            unlike[last] = Problem(shown.source, what)
+            report = replace(shown.report, changed="two records of it are not alike")
+            rows[last] = replace(shown, report=report)
+    return [*unlike.values()]
 
 
 def _full_name(row: AuditRow) -> Hashable:

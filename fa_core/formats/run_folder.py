@@ -38,15 +38,13 @@ from fa_core.sanitize import WHITE_SPACE, sanitize
 
 
 def sniff(folder: Path) -> bool:
-    """Whether the folder's ``manifest.json`` describes a run: web pages and datasets have such
-    files too; or a training that starts has its progress file there."""
+    """Whether a folder's ``manifest.json`` describes a run: web pages and datasets have such files,
+    too; one that is damaged lies beside other files of a run."""
     try:
         data = loads(read_file(folder / run_files.MANIFEST, run_files.LARGEST_MANIFEST))
     except (UnreadableInput, ValueError):
-        return _begun(folder) is not None or any(
-            is_file(folder / name)
-            for name in (run_files.WEIGHTS, run_files.CREDIT, run_files.TRACE)
-        )
+        others = run_files.RUN_FILES - {run_files.MANIFEST}
+        return any(is_file(folder / name) for name in others)
     if not isinstance(data, dict):
         return False
     return (

@@ -6,7 +6,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, groupby
 from operator import attrgetter
@@ -28,7 +28,7 @@ from fa_core.files.opening import (
 )
 from fa_core.formats import checkpoint_file, log_files, run_folder
 from fa_core.formats.checkpoint_file import HASHED, marked_changed, with_places
-from fa_core.formats.frozen_runs import at_hand, with_baselines, with_measured_baselines
+from fa_core.formats.frozen_runs import with_baselines
 from fa_core.formats.json_document import Finding, open_document
 from fa_core.formats.log_columns import Given, is_log, may_be_log, no_known_column
 from fa_core.formats.readers import HEAD, KNOWN, format_of, may_be_known, plugin_readers
@@ -65,17 +65,11 @@ class Scan(msgspec.Struct, frozen=True):
         rows: audits, and unmeasured checkpoints (`coverage` of their report is ``""``).
         traces: runs over epochs.
         problems: paths that could not be read, with the reason.
-        twins: place in `rows` → the same measurement as other files record it.
-        recorded: the rows with (d) as their files have it.
-        frozen: the frozen runs `at_hand`, which judge the others.
     """
 
     rows: list[AuditRow] = []
     traces: list[Trace] = []
     problems: list[Problem] = []
-    twins: dict[int, list[AuditRow]] = {}
-    recorded: Sequence[AuditRow] = ()
-    frozen: Sequence[AuditRow] = ()
 
 
 def scan(
@@ -96,8 +90,8 @@ def scan(
         paths: files and folders.
         run_traces: whether to read the traces in run folders, which take longest.
         columns: of logs, as `fa_core.formats.given_columns` gives them.
-        as_recorded: whether (d) is left as the files have it, instead of judged by a frozen run
-            at hand.
+        as_recorded: whether every record of a measurement is left as its file has it, instead of
+            the last one, with (d) judged by a frozen run at hand.
 
     Raises:
         UnreadableInput: the only path given cannot be read, or is a file in which nothing can.
@@ -124,17 +118,25 @@ def scan(
     found = _one_per_run(found, named)
     if as_recorded:
         return found
-    # a run folder and an audit made of it hold the same measurement
-    same: dict[object, list[AuditRow]] = {}
-    last: dict[object, AuditRow] = {}
-    frozen = at_hand(found.rows)
-    for place, row in enumerate(with_measured_baselines(found.rows, frozen)):
-        name = _measurement(row) or place
-        same.setdefault(name, []).append(row)
-        last[name] = found.rows[place]
-    rows = [records.pop() for records in same.values()]
-    twins = {place: others for place, others in enumerate(same.values()) if others}
-    return Scan(rows, found.traces, found.problems, twins, [*last.values()], frozen)
+    rows = with_baselines(found.rows)
+    twins = twins_of(rows)
+    last = [row for place, row in enumerate(rows) if place not in twins]
+    return Scan(last, found.traces, found.problems)
+
+
+def twins_of(rows: Sequence[AuditRow], gone: Container[int] = ()) -> dict[int, int]:
+    """Place of each record of a measurement → that of the last one, where there are several: a run
+    folder and an audit made of it hold the same measurement.
+
+    Args:
+        rows: judged by the frozen runs at hand.
+        gone: places of those that are not there any more.
+    """
+    same: dict[object, list[int]] = {}
+    for place, row in enumerate(rows):
+        if place not in gone:
+            same.setdefault(_measurement(row) or place, []).append(place)
+    return {other: last for *others, last in same.values() for other in others}
 
 
 def _measurement(row: AuditRow) -> tuple[object, ...]:

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec.structs import replace
 
-from fa_core.analysis.difference import unlike_twins
+from fa_core.analysis.difference import mark_unlike
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.formats import scan
 from fa_core.formats.checkpoint_file import marked_changed
+from fa_core.formats.frozen_runs import with_baselines
 from fa_core.formats.rows import AuditRow, Problem
+from fa_core.formats.scan import twins_of
 from fa_core.formats.table import AuditTable
 from fa_core.report.names import canonical_method
 from fa_core.report.numbers import count_text, listed
@@ -37,24 +38,20 @@ TRACES_HINT = "`fa-tui timeline` reads traces"
 _PROBLEMS_SHOWN = 20
 
 
-def open_paths(paths: Sequence[Path] | None, **how: Any) -> Scan:
+def open_paths(paths: Sequence[Path] | None, *, as_recorded: bool = False, **how: Any) -> Scan:
     """Scan the paths (the sample runs for none); problems are reported on stderr. A run of which
     files changed, or two records are not alike, is marked (`ReportFacts.changed`).
 
     Args:
         paths: files and folders.
-        how: as for `scan`.
+        as_recorded, how: as for `scan`.
     """
-    found = scan(list(paths or default_paths()), **how)
-    for rows in (found.rows, *found.twins.values()):
-        rows[:] = marked_changed(rows)
-    unlike = unlike_twins(found)
-    for place in unlike:
-        row = found.rows[place]
-        report = replace(row.report, changed="two records of it are not alike")
-        found.rows[place] = replace(row, report=report)
-    report_problems(unlike.values())
+    found = scan(list(paths or default_paths()), as_recorded=True, **how)
+    rows = [*marked_changed(found.rows if as_recorded else with_baselines(found.rows))]
+    twins = {} if as_recorded else twins_of(rows)
+    report_problems(mark_unlike(rows, twins))
     report_problems(found.problems)
+    found.rows[:] = (row for place, row in enumerate(rows) if place not in twins)
     return found
 
 

@@ -162,7 +162,7 @@ belongs to its run: no filter takes it away
 
     def _left_out(self) -> Iterator[str]:
         """Warnings about runs that the analysis would need and the filter leaves out."""
-        every = self.session.runs.table
+        every = self.session.runs.table.select(self.session.runs.shown)
         groups = published_groups(every) if self._open == "sweep" else {}
         kept = self._table.method.tolist()
         return left_out_words(kept, every.method.tolist(), groups, " (f: all runs)")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import chain
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -110,14 +109,16 @@ and B: how many of their measured runs need walk-back. Of several opened paths e
 
     def show(self, now: Session) -> None:
         self.session, self._places = now, {}
-        recorded = ((*now.twins.get(index, ()), now.rows[index]) for index in now.in_scope)
-        rows = [*chain.from_iterable(recorded)]
-        places = homes([row.source for row in rows])
+        shown, twins = {*now.in_scope}, now.runs.twins
+        rows = [row for place, row in enumerate(now.read) if twins.get(place, place) in shown]
         opened = self.app.paths if len(self.app.paths) > 1 else ()
-        for row, home in zip(rows, places, strict=True):
+        for row, home in zip(rows, homes([row.source for row in rows]), strict=True):
             held = (str(path) for path in opened if Path(row.source).is_relative_to(path))
-            judged = replace(row, report=row.report.with_thresholds(now.thresholds))
-            self._places.setdefault(next(held, home), []).append(judged)
+            self._places.setdefault(next(held, home), []).append(row)
+        for rows in self._places.values():
+            # each by itself, as `fa-tui diff` opens it
+            own = Session(rows, now.frozen, now.thresholds, now.baseline, now.log)
+            rows[:] = [replace(own.rows[row], report=own.judged(row)) for row in own.in_scope]
         self._names = short_paths(self._places)
         if not self._pair or any(place not in self._places for place in self._pair):
             self._pair = [*self._places][:2] if len(self._places) > 1 else ()

@@ -105,7 +105,7 @@ class ProblemsScreen(ReadScreen):
     ]
 
     def __init__(self, session: Session) -> None:
-        lines = [*(problem.message for problem in session.problems), *session.seen.uneven]
+        lines = [*(problem.message for problem in session.wrong), *session.seen.uneven]
         words = f" {count_text(len(lines), 'problem')}"
         super().__init__([(" problems ", "accent"), (words, "strong")], lines)
 

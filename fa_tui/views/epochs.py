@@ -19,7 +19,7 @@ from fa_tui.views.grid import homes_of
 def traces_in_scope(session: Session) -> list[Trace]:
     """The traces of the runs in scope that hold an epoch, with what logs do not say."""
     chosen = session.traces
-    if session.scope is not None:
+    if session.filter is not None:
         chosen = traces_of(session.scoped, chosen)
     if session.log:
         chosen = session.log.apply_to_traces(chosen)

@@ -147,14 +147,12 @@ class Filter:
             self._tests.append(_term(term, axes))
             self.live |= term.lstrip("-").startswith(_LIVE)
 
-    def rows(self, session: Session) -> list[int] | None:
-        """The rows that pass, in order; None for an empty filter."""
-        if not self._tests:
-            return None
-        rows: Iterable[int] = range(len(session))
+    def rows(self, session: Session) -> Sequence[int]:
+        """The rows that pass, in order."""
+        rows: Sequence[int] = range(len(session))
         for test in self._tests:
             rows = [row for row in rows if test(session, row)]
-        return list(rows)
+        return rows
 
 
 def split(text: str) -> list[str]:
@@ -408,9 +406,7 @@ def arranged(
         return rows
     session = Session(rows, thresholds=thresholds)
     view = understood(view, session)
-    kept: Iterable[int] | None = filter_of(view, session).rows(session)
-    if kept is None:
-        kept = range(len(rows))
+    kept = filter_of(view, session).rows(session)
     return [rows[row] for row in ordered(session, kept, view.sort)]
 
 

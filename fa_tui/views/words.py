@@ -65,7 +65,7 @@ def title_pieces(session: Session, shows: str, width: int, opened: str) -> Piece
 
 def scope_pieces(session: Session) -> Pieces:
     """How many runs are looked at, and the filter that chose them."""
-    total = runs_words(len(session))
+    total = runs_words(len(session.runs.shown))
     if session.filter is None:
         return [(f" {total}", "dim")]
     name = f" {filter_name(session.filter)},"
@@ -83,8 +83,8 @@ def title_facts(session: Session) -> Iterator[tuple[str, str]]:
     """What a title says of the runs beside their number."""
     if session.marked:
         yield f"  {len(session.marked)} marked", "accent"
-    if session.problems:
-        yield f"  {count_text(len(session.problems), 'problem')} (P)", "warn"
+    if session.wrong:
+        yield f"  {count_text(len(session.wrong), 'problem')} (P)", "warn"
     if session.seen.uneven:
         yield "  mixed settings", "warn"
     if session.gone:

@@ -4,11 +4,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from msgspec.structs import replace
 
 from fa_core.audit.devices import Execution
 from fa_core.formats import Scan, scan
-from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_tui.cli import main
 from fa_tui.terminal import abilities
 from tests.fa_core.rows import row_of
@@ -74,18 +72,6 @@ def test_what_has_gone_when_traces_are_wanted_is_a_problem(handed, monkeypatch):
     monkeypatch.setattr("fa_core.formats.scan", scan)
     assert not handed["session"].traces
     assert "no such file" in handed["problems"][0].message
-
-
-def test_a_measurement_that_is_recorded_twice_and_not_alike_is_a_problem(handed, monkeypatch):
-    runs = [row_of("bp_s1", name) for name in "abc"]
-    other = replace(runs[0], report=DiagnosticReport(residual_norms=[1.0, 99.0]))
-    found = Scan([*runs[1:]], twins={0: [runs[0]], 1: [other]})
-    monkeypatch.setattr("fa_core.formats.scan", lambda paths, **_: found)
-    assert main(["runs"]) == 0
-    said = "c: bp_s1 is not alike in a, which is not shown; `fa-tui diff` compares"
-    assert [problem.message for problem in handed["session"].problems] == [said]
-    # the Diff page compares both
-    assert handed["session"].twins == {0: [runs[0]], 1: [other]}
 
 
 def test_where_to_measure_reaches_the_explorer(handed):

@@ -12,6 +12,7 @@ import watchfiles
 
 from fa_core.formats import scan
 from fa_core.formats.checkpoint_file import marked_changed
+from fa_core.formats.frozen_runs import at_hand
 from fa_core.formats.rows import Problem
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.manifest import AUDIT, MANIFEST, TRACE, WEIGHTS
@@ -35,14 +36,14 @@ def runs(sample_runs, tmp_path):
     return tmp_path / "runs"
 
 
-def following(folder, **settings):
-    found = scan([folder], run_traces=False)
-    traces = UnreadTraces(lambda: scan([folder]).traces)
-    session = Session(found.recorded, found.frozen, traces=traces)
+def following(*paths, **settings):
+    rows = scan(paths, run_traces=False, as_recorded=True).rows
+    traces = UnreadTraces(lambda: scan(paths).traces)
+    session = Session(rows, at_hand(rows), traces=traces)
     return ExplorerApp(
         session,
         title="runs",
-        paths=[folder],
+        paths=[*paths],
         terminal=COLOURFUL,
         settings=Loaded(Settings(**settings)),
     )
@@ -152,6 +153,30 @@ async def test_runs_are_judged_as_check_does_whenever_a_frozen_run_at_hand_chang
             now = app.session.rows[0].report
             assert (now.margin_pp, now.unmeasured) == (at_hand.margin_pp, at_hand.unmeasured)
             assert (now.margin_pp, now.unmeasured) != (before.margin_pp, before.unmeasured)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+async def test_two_records_of_one_measurement_that_are_not_alike_are_none(runs, tmp_path, order):
+    run, table = paths = [runs / "dfa_s42", tmp_path / "table.json"]
+    report = json_of(run / AUDIT)
+    report["provenance"]["checkpoint"] = str(run)
+    other = report | {"bp_grad_norms": [1e-9] * len(report["bp_grad_norms"])}
+    other["intervals"] = {"growth": report["intervals"]["growth"]}
+
+    def write(report):
+        put_json(table, {"reports": {"dfa_s42": report}})
+
+    write(report)
+    app = following(*paths[::order], live="off")
+    async with running(app):
+        for now, count in ((report, 0), (other, 1), (report, 0)):
+            write(now)
+            await app.following.look()
+            opened = following(*paths[::order]).session
+            for session in (app.session, opened):
+                assert len(session.scoped) == 1
+                assert bool(session.scoped[0].no_claim) == bool(count)
+                assert len(session.wrong) == count
 
 
 def gone(run):
