@@ -24,7 +24,7 @@ from fa_core.audit.measuring import measure_run
 from fa_core.errors import UsageError
 from fa_core.files.atomic import remove, write_json
 from fa_core.files.decode import Json, loads, reading
-from fa_core.files.opening import read_file
+from fa_core.files.opening import is_file, read_file
 from fa_core.formats.audit_table import printable_drift
 from fa_core.formats.checkpoint_file import STAMP, input_hashes, stamp
 from fa_core.formats.frozen_runs import with_baselines
@@ -358,12 +358,14 @@ class Training:
             if self.optimizer:
                 restore_optimizer(self.optimizer, state["optimizer"])
             done = state["epochs_done"]
-            if done:
-                lines = read_file(path.with_name(TRACE)).splitlines()
-                self.trace = [loads(line) for line in lines[:done]]
-            if len(self.trace) != done or done > self.recipe.epochs:
+            trace = path.with_name(TRACE)
+            lines = read_file(trace).splitlines() if is_file(trace) else []
+            self.trace = [epoch for epoch in map(loads, lines[:done]) if isinstance(epoch, dict)]
+            # one more is of an epoch of which nothing else was saved
+            if not len(lines) - 1 <= done == len(self.trace) <= self.recipe.epochs:
                 of = f"of {self.recipe.epochs} epochs"
-                raise ValueError(f"{done} {of} are done, and {len(self.trace)} in {TRACE}")
+                own = f"{len(self.trace)} of the {len(lines)} lines of {TRACE}"
+                raise ValueError(f"{done} {of} are done, and {own} are of these")
         self.manifest = replace(found, epochs_done=len(self.trace))
 
 

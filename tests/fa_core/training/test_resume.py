@@ -116,6 +116,21 @@ def test_no_more_epochs_are_done_than_the_trace_has(data, tmp_path, done):
         trained(plan(), data, tmp_path, resume=True)
 
 
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        (["{}", "{}", "{}"], "1 of the 3 lines"),
+        (["3", "{}"], "0 of the 2 lines"),
+        ([], "0 of the 0 lines"),
+    ],
+)
+def test_a_trace_that_is_not_of_the_run_is_refused(data, tmp_path, lines, why):
+    interrupted(data, tmp_path)
+    (tmp_path / TRACE).write_text("\n".join(lines))
+    with pytest.raises(UnreadableInput, match=f"1 of 4 .* and {why} of trace"):
+        trained(plan(), data, tmp_path, resume=True)
+
+
 def test_an_optimizer_goes_on_by_the_recipe_and_from_its_own_state_alone(data, tmp_path):
     def changed(**fields):
         return lambda saved: saved["optimizer"]["state"][0].update(fields)
