@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -401,13 +402,9 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
 
     def alike(self, index: int) -> list[int]:
         """The rows in scope with this row's method and seed, and the row itself."""
-        method, seed = self.rows[index].method, self.rows[index].seed
-        alike = {index}
-        for place in self.in_scope:
-            row = self.rows[place]
-            if row.method == method and row.seed == seed:
-                alike.add(place)
-        return sorted(alike)
+        named, rows = attrgetter("method", "seed"), self.rows
+        alike = (place for place in self.in_scope if named(rows[place]) == named(rows[index]))
+        return sorted({index, *alike})
 
     def label(self, index: int) -> str:
         """A run's short name, e.g. ``dfa s42``."""

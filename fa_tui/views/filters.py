@@ -406,8 +406,8 @@ def arranged(
         return rows
     session = Session(rows, thresholds=thresholds)
     view = understood(view, session)
-    kept = filter_of(view, session).rows(session)
-    return [rows[row] for row in ordered(session, kept, view.sort)]
+    kept = ordered(session, filter_of(view, session).rows(session), view.sort)
+    return [rows[row] for row in kept]
 
 
 def _one_of(known: Collection[str], typed: str, option: str = "") -> str:
