@@ -429,8 +429,8 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         made: object = []
         if func.name in _SETS:
             if args:
-                made = args[0]
-                self._look_at(made)
+                keys = made = args[0]
+                self._look_at(keys)
         elif func.name == "_codecs.encode":
             # how protocols before 3 write bytes
             made = self._once(args[0], _encoded)

@@ -347,7 +347,7 @@ def scalar(step):
     return record(b"\x10" + place + b"\x2a\x11\x0a\x0f\x0a\x08test_acc\x15" + bytes(4))
 
 
-def progressive(wide):
+def progressive(wide, scans=30_000):
     """A JPEG of many scans, the first of two pictures of a file."""
     from PIL import Image
 
@@ -355,7 +355,7 @@ def progressive(wide):
     picture = Image.new("L", (wide, wide))
     picture.save(file, "MPO", save_all=True, append_images=[small], progressive=True)
     first, end, rest = file.getvalue().partition(b"\xff\xd9")
-    return first + first[first.rindex(b"\xff\xda") :] * 30_000 + end + rest
+    return first + first[first.rindex(b"\xff\xda") :] * scans + end + rest
 
 
 def tiff(side):
@@ -363,6 +363,17 @@ def tiff(side):
     tags = {256: 1, 257: 1, 258: 8, 259: 8, 262: 1, 277: 1, 322: side, 323: side, 324: 8, 325: 8}
     fields = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
     return struct.pack("<2sHIH", b"II", 42, 8, len(tags)) + fields + bytes(4)
+
+
+def striped(high):
+    """A TIFF of one pixel in a row, a strip for each, all at one place."""
+    tags = {256: 1, 257: high, 258: 8, 259: 1, 262: 1, 273: 106, 277: 1, 278: 1}
+    fields = b"".join(
+        struct.pack("<HHII", tag, *((3, high) if tag == 273 else (4, 1)), value)
+        for tag, value in tags.items()
+    )
+    head = struct.pack("<2sHIH", b"II", 42, 8, len(tags)) + fields
+    return head.ljust(106, b"\0") + struct.pack("<H", 8) * high
 
 
 def array_of(count):
@@ -456,6 +467,7 @@ DATA = {
         "a/cat.jpg",
         lambda: progressive(3400),
     ),
+    "strips of a pixel": ("imagefolder:{},size=8", "a/cat.tif", lambda: striped(480_000)),
 }
 
 HUB = {
