@@ -226,6 +226,21 @@ CHECKPOINTS = {
     "bytes of one text in many encodings": lambda: of_torch(
         called("_codecs.encode", text("ä" * (1 << 17)) + text("punycode") + b"\x86", 1_000)
     ),
+    "a key nested twice in each level": lambda: of_torch(
+        PROTOCOL + b"}(" + b")" + b"q\x01h\x01\x86" * 60 + b"Nu."
+    ),
+    "a key nested deep": lambda: of_torch(PROTOCOL + b"})" + b"\x85" * 400_000 + b"Ns."),
+    "a list of lists": lambda: of_torch(
+        PROTOCOL
+        + b"]("
+        + b"K\x01" * 700
+        + b"eq\x01]("
+        + b"h\x01" * 700
+        + b"eq\x02]("
+        + b"h\x02" * 700
+        + b"eq\x03"
+        + b"ctorch\nByteTensor\nh\x03\x85R."
+    ),
 }
 CHECKPOINTS |= {
     f"{name}, as torch writes it": partial(of_torch, CHECKPOINTS[name]())
