@@ -309,12 +309,13 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
 
     @property
     def margins_by_rule(self) -> dict[str, float]:
-        """(d)'s number against frozen blocks that other rules trained: rule → percentage points."""
+        """(d)'s number against frozen blocks that other rules trained: rule with its options →
+        percentage points."""
         margins = {}
         for rule, baseline in self.provenance.get(OTHER_BASELINES, {}).items():
             margin = margin_over(self.headline_acc, baseline)
             if margin is not None:
-                margins[rule.partition("(")[0]] = margin
+                margins[rule] = margin
         return margins
 
     @cached_property

@@ -221,6 +221,9 @@ def test_layers_in_columns_of_their_own_are_the_stream_or_a_proxy(tmp_path):
     assert evidence(path, **part) == ([8.0], [0.25], None, {"b": "proxy"})
     deep = {"fa/h_L": 16.0, "fa/g_L": 0.5, "fa/growth": 4.0}
     assert evidence(path, **deep) == ([16.0], [0.5], 4.0, {})
+    assert evidence(path, **h, **{"fa/growth": 3.0})[2] == 3.0
+    with pytest.raises(UnreadableInput, match="growth_bound is above the growth of its norms"):
+        evidence(path, **h, **{"fa/growth": 200.0})
 
 
 def test_a_trainers_history_is_a_trace_and_its_last_state_is_the_run(tmp_path):
