@@ -8,6 +8,8 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from itertools import islice
 from typing import TypeGuard
 
+from fa_core.report.provenance import fact_text
+
 MISSING = "N/A"
 
 
@@ -94,15 +96,15 @@ def brief_in(value: float | None, cells: int, limit: float | None = None) -> str
 
 
 def plain(value: object) -> str:
-    """A value of an axis as text, without rounding noise.
+    """A value of an axis as text, without rounding noise; hashes abbreviated.
 
-    >>> plain(0.1 + 0.2), plain(64), plain("digits"), plain(0.1234567)
-    ('0.3', '64', 'digits', '0.1234567')
+    >>> plain(0.1 + 0.2), plain(64), plain("digits"), plain("sha256:" + "0123456789abcdef" * 4)
+    ('0.3', '64', 'digits', 'sha256:0123456789ab…')
     """
     # digits that a few operations leave unchanged
     if isinstance(value, float):
         return f"{value:.12g}"
-    return str(value)
+    return fact_text(value)
 
 
 def axis_sign(axis: str) -> str:
