@@ -133,7 +133,7 @@ def conditions(table: AuditTable, but: str = "") -> list[tuple[Condition, list[i
     names = list(zip(methods, *columns.values(), strict=True))
     places = collections(names, table.seed.tolist(), table.source.tolist())
     columns.pop(but, None)
-    facts = [without(_setup(row) | row.axes, but) for row in table.rows()]
+    facts = [without(_setup(row), but) for row in table.rows()]
     keys = list(zip(methods, places, *columns.values(), strict=True))
     groups, parting = _grouped(keys, facts)
     found = []
@@ -141,9 +141,7 @@ def conditions(table: AuditTable, but: str = "") -> list[tuple[Condition, list[i
         # facts that only some runs record are those of all
         known: Json = {}
         for row in reversed(rows):
-            for fact, value in facts[row].items():
-                if value is not None:
-                    known[fact] = value
+            known |= facts[row]
         first = rows[0]
         values = {x: known.get(x) for x in (*columns, *parting[keys[first]])}
         found.append((Condition(methods[first], values, places[first]), rows))
@@ -162,8 +160,7 @@ def collections(
     """
     places = homes(sources)
     runs = list(zip(names, seeds, strict=True))
-    at_places = set(zip(runs, places, strict=True))
-    if len(at_places) == len(set(runs)):
+    if len(set(zip(runs, places, strict=True))) == len(set(runs)):
         return [""] * len(runs)
     return places
 
@@ -180,9 +177,7 @@ def _grouped(
     texts: defaultdict[str, dict[int, str]] = defaultdict(dict)
     for place, known in enumerate(facts):
         for fact, value in known.items():
-            of_fact = texts[fact]
-            if value is not None:
-                of_fact[place] = repr(value)
+            texts[fact][place] = repr(value)
     parting: defaultdict[Hashable, dict[str, None]] = defaultdict(dict)
     for turn, (fact, known_texts) in enumerate(texts.items(), 1):
         parts: defaultdict[int, dict[str, int]] = defaultdict(dict)
@@ -204,14 +199,15 @@ _SHARED = ("arch", "network", "fan_in", "data", "data_hash", TRAINED_ON, "epochs
 
 
 def _setup(row: AuditRow) -> Json:
-    """What a run's report tells of its network and its states, its data, its training and its own
-    kind."""
+    """A run's axes, and what its report tells of its network and its states, its data, its training
+    and its own kind."""
     report = row.report
     facts = report.provenance
     inexact = set(report.kinds.values()) - {ASSUMED}
     args, options = facts.get("arch_args"), facts.get("method_args")
-    found = (dict(args) if isinstance(args, Mapping) else {}) | recipe_of(row)
-    found |= {name: facts.get(name) for name in _SHARED}
+    found = recipe_of(row) | {name: facts.get(name) for name in _SHARED}
+    if isinstance(args, Mapping):
+        found |= args
     settings = facts.get("settings", {})
     found["model"] = settings.get("model")
     found["taps"] = settings.get("taps") or report.tap_names or None
@@ -221,7 +217,8 @@ def _setup(row: AuditRow) -> Json:
         found["source"] = "log" if inexact else "audit" if facts else "record"
     if report.residual_norms and not inexact:
         found["layers"] = len(report.residual_norms) - 1
-    return found
+    found |= row.axes
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def families(table: AuditTable) -> list[tuple[Condition, list[int]]]:

@@ -76,10 +76,7 @@ def _check_norm(norm: float, name: str, where: str) -> None:
 def _check_accuracy(acc: float | None, name: str, where: str) -> None:
     if acc is None or not math.isfinite(acc) or 0.0 <= acc <= 1.0:
         return
-    if acc > 1:
-        hint = "accuracies are fractions: divide by 100"
-    else:
-        hint = "an accuracy lies in [0, 1]"
+    hint = "accuracies are fractions: divide by 100" if acc > 1 else "an accuracy lies in [0, 1]"
     raise InvalidReport(f"{name} is {acc}", where=where, hint=hint)
 
 

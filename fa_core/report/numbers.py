@@ -51,9 +51,7 @@ def brief(value: float | None, digits: int = 4) -> str:
     if value and not 1e-3 <= abs(value) < 1e5:
         return scientific(value, digits, trim=True)
     text = f"{value:.{digits}g}"
-    if "e" in text:
-        return f"{value:.0f}"
-    return text
+    return f"{value:.0f}" if "e" in text else text
 
 
 def on_its_side(
@@ -243,9 +241,7 @@ def parse(text: str) -> float | None:
         value = float(text)
     except ValueError:
         return None
-    if math.isfinite(value):
-        return value
-    return None
+    return value if math.isfinite(value) else None
 
 
 def just_past(value: float, upward: bool, limit: float, digits: int = 3) -> float | None:
@@ -311,9 +307,7 @@ def count_text(count: int, noun: str) -> str:
     >>> count_text(1, "run"), count_text(0, "run"), count_text(3, "method")
     ('1 run', '0 runs', '3 methods')
     """
-    if count == 1:
-        return f"1 {noun}"
-    return f"{count} {noun}s"
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def joined(*texts: str | None) -> str:

@@ -317,9 +317,7 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
     @property
     def h_L(self) -> float | None:
         """The deepest residual norm; None if unmeasured."""
-        if self.residual_norms:
-            return self.residual_norms[-1]
-        return None
+        return self.residual_norms[-1] if self.residual_norms else None
 
     @property
     def loss(self) -> str | None:
