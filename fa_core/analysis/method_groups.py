@@ -205,9 +205,10 @@ def _setup(row: AuditRow) -> Json:
     facts = report.provenance
     inexact = set(report.kinds.values()) - {ASSUMED}
     args, options = facts.get("arch_args"), facts.get("method_args")
-    found = recipe_of(row) | {name: facts.get(name) for name in _SHARED}
+    found = recipe_of(row)
     if isinstance(args, Mapping):
-        found |= args
+        found = {**args, **found}
+    found |= {name: facts.get(name) for name in _SHARED}
     settings = facts.get("settings", {})
     found["model"] = settings.get("model")
     found["taps"] = settings.get("taps") or report.tap_names or None

@@ -281,9 +281,7 @@ def verdict_text(flags: Iterable[str], coverage: Collection[str]) -> str:
     if fired:
         phrases = [one.phrase for one in DIAGNOSTICS.values() if one.letter in fired]
         return WALK_BACK + "; ".join(phrases)
-    if coverage:
-        return TRUSTWORTHY
-    return NOT_MEASURED
+    return TRUSTWORTHY if coverage else NOT_MEASURED
 
 
 def judgement_of(
@@ -310,9 +308,7 @@ def judgement_of(
         return no_claim
     if flags:
         return WALKS_BACK
-    if undecided:
-        return UNDECIDED
-    return TRUSTWORTHY
+    return UNDECIDED if undecided else TRUSTWORTHY
 
 
 def common_judgement(judgements: Iterable[str]) -> str:

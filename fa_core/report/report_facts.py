@@ -348,9 +348,7 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
         """`residual_norms` or `bp_grad_norms` of layers 0, 1, …; empty if only another layer was
         logged."""
         norms = self.by_layer(field)
-        if "0" in norms:
-            return list(norms.values())
-        return []
+        return list(norms.values()) if "0" in norms else []
 
     def with_thresholds(self, thresholds: DiagnosticThresholds) -> Self:
         """The measurements judged by these thresholds."""
