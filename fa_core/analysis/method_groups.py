@@ -14,9 +14,11 @@ from fa_core.files.decode import Json, table_beside, without
 from fa_core.formats.rows import AuditRow, recipe_of
 from fa_core.formats.table import AuditTable, Mask, objects
 from fa_core.option_values import nearest
+from fa_core.report.baseline import rule_of
 from fa_core.report.diagnostics import ASSUMED
 from fa_core.report.method_style import CONTROLS
 from fa_core.report.names import canonical_method, differing_axes, homes
+from fa_core.report.provenance import TRAINED_ON
 
 Members: TypeAlias = Sequence[str] | None
 """Methods of a group; None = the published ones."""
@@ -114,9 +116,9 @@ class Condition(NamedTuple):
 def conditions(table: AuditTable, but: str = "") -> list[tuple[Condition, list[int]]]:
     """Conditions with the rows of their seeds, in order of first appearance.
 
-    Runs are seeds of one method if source kind, network, data, recipe and axes agree. A fact that a
-    run does not record is that of the runs that agree with it in everything before, if they have
-    one.
+    Runs are seeds of one method if source kind, network, taps, data, training and axes agree. A
+    fact that a run does not record is that of the runs that agree with it in everything before, if
+    they have one.
 
     Args:
         table: n runs.
@@ -131,20 +133,17 @@ def conditions(table: AuditTable, but: str = "") -> list[tuple[Condition, list[i
     names = list(zip(methods, *columns.values(), strict=True))
     places = collections(names, table.seed.tolist(), table.source.tolist())
     columns.pop(but, None)
-    facts = [without(_setup(row) | row.axes, but) for row in table.rows()]
+    facts = [without(_setup(row), but) for row in table.rows()]
     keys = list(zip(methods, places, *columns.values(), strict=True))
     groups, parting = _grouped(keys, facts)
-    axes = dict.fromkeys([*columns, *parting])
     found = []
     for rows in groups:
         # facts that only some runs record are those of all
         known: Json = {}
         for row in reversed(rows):
-            for fact, value in facts[row].items():
-                if value is not None:
-                    known[fact] = value
-        values = {x: known.get(x) for x in axes}
+            known |= facts[row]
         first = rows[0]
+        values = {x: known.get(x) for x in (*columns, *parting[keys[first]])}
         found.append((Condition(methods[first], values, places[first]), rows))
     return found
 
@@ -161,14 +160,15 @@ def collections(
     """
     places = homes(sources)
     runs = list(zip(names, seeds, strict=True))
-    at_places = set(zip(runs, places, strict=True))
-    if len(at_places) == len(set(runs)):
+    if len(set(zip(runs, places, strict=True))) == len(set(runs)):
         return [""] * len(runs)
     return places
 
 
-def _grouped(keys: Sequence[Hashable], facts: Sequence[Json]) -> tuple[list[list[int]], list[str]]:
-    """Places that agree in their keys and in every fact, and the facts that part some of them.
+def _grouped(
+    keys: Sequence[Hashable], facts: Sequence[Json]
+) -> tuple[list[list[int]], defaultdict[Hashable, dict[str, None]]]:
+    """Places that agree in their keys and in every fact; and key → the facts that part its places.
 
     A place without a fact stays with the only ones of its group that have it, if they agree.
     """
@@ -177,39 +177,49 @@ def _grouped(keys: Sequence[Hashable], facts: Sequence[Json]) -> tuple[list[list
     texts: defaultdict[str, dict[int, str]] = defaultdict(dict)
     for place, known in enumerate(facts):
         for fact, value in known.items():
-            of_fact = texts[fact]
-            if value is not None:
-                of_fact[place] = repr(value)
-    parting = []
+            texts[fact][place] = repr(value)
+    parting: defaultdict[Hashable, dict[str, None]] = defaultdict(dict)
     for turn, (fact, known_texts) in enumerate(texts.items(), 1):
         parts: defaultdict[int, dict[str, int]] = defaultdict(dict)
         for place, text in known_texts.items():
             parts[group[place]].setdefault(text, turn * len(keys) + place)
-        if any(len(own) > 1 for own in parts.values()):
-            parting.append(fact)
-            for place, text in known_texts.items():
-                own = parts[group[place]]
-                if len(own) > 1:
-                    group[place] = own[text]
+        for place, text in known_texts.items():
+            own = parts[group[place]]
+            if len(own) > 1:
+                group[place] = own[text]
+                parting[keys[place]][fact] = None
     members: dict[int, list[int]] = defaultdict(list)
     for place, number in enumerate(group):
         members[number].append(place)
     return list(members.values()), parting
 
 
+_SHARED = ("arch", "network", "fan_in", "data", "data_hash", TRAINED_ON, "epochs_done")
+"""Facts of a report's provenance that seeds of one method share, beside those with parts."""
+
+
 def _setup(row: AuditRow) -> Json:
-    """What a run's report tells of its network, its data, its recipe and its own kind."""
+    """A run's axes, and what its report tells of its network and its states, its data, its training
+    and its own kind."""
     report = row.report
     facts = report.provenance
     inexact = set(report.kinds.values()) - {ASSUMED}
-    args = facts.get("arch_args")
-    found = (dict(args) if isinstance(args, Mapping) else {}) | recipe_of(row)
-    found |= {name: facts.get(name) for name in ("arch", "data", "data_hash")}
+    args, options = facts.get("arch_args"), facts.get("method_args")
+    found = recipe_of(row)
+    if isinstance(args, Mapping):
+        found = {**args, **found}
+    found |= {name: facts.get(name) for name in _SHARED}
+    settings = facts.get("settings", {})
+    found["model"] = settings.get("model")
+    found["taps"] = settings.get("taps") or report.tap_names or None
+    if isinstance(options, Mapping):
+        found["rule"] = rule_of(row.method, without(options, "lam"))
     if report.coverage:
         found["source"] = "log" if inexact else "audit" if facts else "record"
     if report.residual_norms and not inexact:
         found["layers"] = len(report.residual_norms) - 1
-    return found
+    found |= row.axes
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def families(table: AuditTable) -> list[tuple[Condition, list[int]]]:

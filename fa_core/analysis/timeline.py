@@ -477,6 +477,4 @@ def _method(collection: str, group: list[Timeline]) -> MethodTimeline:
 
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None and math.isfinite(value)]
-    if known:
-        return fmean(known)
-    return None
+    return fmean(known) if known else None

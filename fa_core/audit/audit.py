@@ -338,9 +338,8 @@ class AuditFile:
     def rows(self) -> list[AuditRow]:
         """The finished rows, in order, with their baselines."""
         finished = [
-            replace(row, report=self._reports[i])
-            for i, row in enumerate(self._order)
-            if i in self._reports
+            replace(self._order[index], report=report)
+            for index, report in sorted(self._reports.items())
         ]
         return list(self._adjust(with_baselines(finished)))
 

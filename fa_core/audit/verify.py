@@ -18,12 +18,7 @@ from fa_core.files.opening import LONGEST_NAME, is_file, is_folder, real_path
 from fa_core.formats import scan
 from fa_core.formats.audit_table import stored_report, summary_row
 from fa_core.formats.checkpoint_file import run_of
-from fa_core.formats.frozen_runs import (
-    at_hand,
-    judges_of,
-    measurement_of,
-    with_measured_baselines,
-)
+from fa_core.formats.frozen_runs import judges_of, measured_at_hand, with_measured_baselines
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.option_values import DATA_SETS, is_callable_name
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -130,8 +125,7 @@ def verify(
     todo = [replace(jobs[number][1], id=str(number)) for number in numbers.values()]
     reports: dict[int, DiagnosticReport] = {}
     interrupted = how.run(todo, 0, reports.__setitem__, failures)
-    measured = [(row, reports.get(numbers[repr(job)])) for row, job in jobs]
-    pairs = [(row, report) for row, report in measured if report]
+    pairs = [(row, report) for row, job in jobs if (report := reports.get(numbers[repr(job)]))]
     return VerifyResult(
         runs=verifications(pairs), failures=failures, skipped=skipped, interrupted=interrupted
     )
@@ -158,8 +152,7 @@ def frozen_beside(rows: Sequence[AuditRow]) -> list[AuditRow]:
         for row in rows
         if "d" not in row.report.kinds
     ]
-    known = set(map(measurement_of, rows))
-    judges = [row for row in judges_of(bare, at_hand(bare)) if measurement_of(row) not in known]
+    judges = [row for row in judges_of(bare, measured_at_hand(bare)) if row not in bare]
     found = scan([row.source for row in judges if is_run(Path(row.source))], as_recorded=True).rows
     return [row for row in found if not says_nothing(row.report)]
 
@@ -265,13 +258,7 @@ def _with_baselines(
         replace(row, report=replace(measured, method_name=row.report.method_name))
         for row, measured in found
     ]
-    known = set(map(measurement_of, rows))
-    frozen = [*rows]
-    for row in at_hand(rows):
-        if measurement_of(row) not in known:
-            why = row.report.changed or _UNVERIFIED
-            frozen.append(replace(row, report=replace(row.report, changed=why)))
-    judged = with_measured_baselines(rows, frozen)
+    judged = with_measured_baselines(rows, measured_at_hand(rows, _UNVERIFIED))
     for (row, measured), other in zip(found, judged, strict=True):
         # a baseline that was given by hand is judged by none
         yield row, measured if "d" in row.report.kinds else other.report

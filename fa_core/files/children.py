@@ -32,8 +32,10 @@ OFFLINE: Mapping[str, str] = {
     "TRANSFORMERS_OFFLINE": "1",
     "HF_DATASETS_OFFLINE": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
+    "TRANSFORMERS_VERBOSITY": "error",
 }
-"""A file that names a model of a hub opens no connection, unless the user set these otherwise."""
+"""A file that names a model of a hub opens no connection, and its names stand in no report, unless
+the user set these otherwise."""
 
 
 _TEMPORARY: set[str] = set()

@@ -58,6 +58,14 @@ _DICTS = {
     "collections.defaultdict",
 }
 _SETS = {"builtins.set", "builtins.frozenset"}
+_PLAIN = {
+    *("collections.Counter", "collections.OrderedDict", "builtins.set"),
+    *("torch.Size", "torch.device", "torch.nn.parameter.Parameter"),
+    *("torch._utils._rebuild_tensor", "torch._utils._rebuild_parameter"),
+    *("torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_tensor_v3"),
+}
+"""What is called where plain tensors, numbers and texts are loaded."""
+
 _BIG_ENDIAN = "written on a big-endian machine"
 _NOT_PLAIN = (
     "a zip archive that torch.save did not write: its entries are not data.pkl and others, "
@@ -382,6 +390,23 @@ def _text(value: str) -> str:
     return "".join([value])
 
 
+_BYTES = "_codecs.encode"
+"""How protocols before 3 write bytes."""
+
+_WITH_ATTRIBUTES = "torch._utils._rebuild_parameter_with_state"
+
+
+def _is_plain(name: str, args: Sequence[Any]) -> bool:
+    """Whether a call makes bytes, a plain container, a plain tensor, or one with attributes of the
+    user's own: torch sets any others, such as its ``data``."""
+    if name == _BYTES:
+        return list(args[1:]) == ["latin1"]
+    if name == _WITH_ATTRIBUTES:
+        parts = args[3] if isinstance(args[3], tuple) else args[3:]
+        return not any(hasattr(Tensor, str(one)) for part in parts if part for one in part)
+    return name in _PLAIN
+
+
 def _encoded(text: str) -> bytes:
     return _text(text).encode("latin1")
 
@@ -427,12 +452,13 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         if not isinstance(func, Placeholder):
             raise pickle.UnpicklingError(f"it calls a {type(func).__name__}")
         made: object = []
+        if not _is_plain(func.name, args):
+            self._archive.others = func.name
         if func.name in _SETS:
             if args:
-                made = args[0]
-                self._look_at(made)
-        elif func.name == "_codecs.encode":
-            # how protocols before 3 write bytes
+                keys = made = args[0]
+                self._look_at(keys)
+        elif func.name == _BYTES:
             made = self._once(args[0], _encoded)
         elif func.name == "torch.storage._load_from_bytes":
             made = self._once(args[0], partial(NestedFile, budget=self._budget))
@@ -459,7 +485,7 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         return made
 
     def _look_at(self, keys: Sequence[object]) -> None:
-        """Note keys whose hashes may be made to collide: torch would hash them all at once."""
+        """Note keys whose hashes may collide, or take for ever: torch would hash them."""
         self._budget.spend(len(keys))
         if not all(map(_is_safe, keys)):
             self._archive.others = "keys that are no text or number"
@@ -481,15 +507,24 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         made = self.stack[-1]
         if isinstance(made, Placeholder):
             made.state = state
+            self._archive.others = made.name
         elif isinstance(made, SafeDict) and isinstance(state, dict):
             made._metadata = state.get("_metadata")
 
     def _empty_dict(self) -> None:
         self.append(SafeDict())
 
+    def _set_item(self) -> None:
+        self._look_at(self.stack[-2:-1])
+        self.load_setitem()
+
+    def _set_items(self) -> None:
+        self._look_at(self.stack[::2])
+        self.load_setitems()
+
     def _dict(self) -> None:
         self.metastack[-1].append(SafeDict())
-        self.load_setitems()
+        self._set_items()
 
     _kept = _PurePython.dispatch
     dispatch = _kept | {
@@ -499,6 +534,8 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         pickle.BUILD[0]: _build,
         pickle.EMPTY_DICT[0]: _empty_dict,
         pickle.DICT[0]: _dict,
+        pickle.SETITEM[0]: _set_item,
+        pickle.SETITEMS[0]: _set_items,
         # sets become lists: nothing is hashed; bytearrays become bytes: no stated size is allocated
         pickle.EMPTY_SET[0]: _kept[pickle.EMPTY_LIST[0]],
         pickle.ADDITEMS[0]: _kept[pickle.APPENDS[0]],

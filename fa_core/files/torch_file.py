@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import re
 import warnings
 import zipfile
 from collections.abc import Sequence
@@ -17,13 +16,6 @@ from fa_core.files.inert import opened
 from fa_core.files.limits import limited
 from fa_core.files.opening import name_of, size_of
 
-_PLAIN = re.compile(
-    r"torch\.(cuda\.|storage\.)?\w+|torch\.nn\.parameter\.Parameter|collections\.\w+"
-    r"|torch\._utils\._rebuild_(tensor|parameter)(_v2|_v3|_with_state)?"
-    r"|torch\._tensor\._rebuild_from_type_v2|builtins\.set|_codecs\.encode"
-)
-"""What state dicts of plain tensors name, with numbers and texts beside them."""
-
 
 def content_of(
     path: Path, file: BinaryIO, entries: Sequence[zipfile.ZipInfo] | None
@@ -32,7 +24,8 @@ def content_of(
 
     It is read as data first, within limits (`fa_core.files.inert`). If it names nothing that
     `torch.load` refuses by default (``weights_only=True``), what that gives is the content, so that
-    what is measured is what a user loads. The tensors stay in the file.
+    what is measured is what a user loads. Calls that change tensors or make others are left to
+    none. The tensors stay in the file.
 
     Args:
         path: the file.
@@ -47,9 +40,8 @@ def content_of(
     content = archive.pickled() if entries is None else archive.zipped(entries)
     if not archive.is_of_torch or not archive.names <= _get_allowed_globals().keys():
         return content, ""
-    others = [name for name in archive.names if not _PLAIN.fullmatch(name)]
-    if others or archive.others:
-        return content, min(others, default=archive.others)
+    if archive.others:
+        return content, archive.others
     file.seek(0)
     source = file if entries is None else name_of(file)
     try:

@@ -213,7 +213,9 @@ def distributed(path: str) -> UnreadableInput | None:
     words = shlex.join([folder or ".", f"{folder}.pt" if folder else "weights.pt"])
     command = f"python -m torch.distributed.checkpoint.format_utils dcp_to_torch {words}"
     return UnreadableInput(
-        "is a distributed checkpoint in parts", where=folder or ".", hint=f"convert it: {command}"
+        "is a distributed checkpoint in parts",
+        where=folder or ".",
+        hint=f"convert it, which runs what it names: {command}",
     )
 
 

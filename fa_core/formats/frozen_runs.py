@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain, islice
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -72,35 +74,58 @@ def _frozen_runs(rows: Iterable[AuditRow]) -> Iterator[FrozenRun]:
 
 
 def with_baselines(rows: Sequence[AuditRow]) -> Sequence[AuditRow]:
-    """The rows that lack a baseline with that of a frozen run at hand. What is read and what is
-    measured is judged alike, whichever run was trained first."""
-    return with_measured_baselines(rows, at_hand(rows))
+    """Measured rows that lack a baseline with that of a frozen run among them or beside, whichever
+    was trained first."""
+    return with_measured_baselines(rows, measured_at_hand(rows))
+
+
+def measured_at_hand(rows: Sequence[AuditRow], unless: str = "") -> list[AuditRow]:
+    """Measured rows, which replace what was read of their runs and data, with the other frozen runs
+    `at_hand`.
+
+    Args:
+        rows: the rows.
+        unless: why the others judge none, if they do not.
+    """
+    known = set(map(measurement_of, rows))
+    found = [*rows]
+    for row in at_hand(rows):
+        if measurement_of(row) not in known:
+            why = row.report.changed or unless
+            found.append(replace(row, report=replace(row.report, changed=why)))
+    return found
 
 
 def at_hand(rows: Sequence[AuditRow]) -> list[AuditRow]:
     """The frozen runs that may judge those of the rows that lack a baseline: those among them, and
     next to their run folders (`folders_beside`); with what of their files changed since, or was
-    touched and is more than `HASHED` (`marked_changed`)."""
+    touched and is more than `HASHED` (`marked_changed`).
+
+    Each is a measurement of a run: which others it fits is by the manifest of the run, whichever
+    record it is of, unless that is of files that changed.
+    """
     lacking = [row for row in rows if _lacks_one(row)]
     if not lacking:
         return []
     folders = sorted({each for row in lacking if row.checkpoint for each in folders_beside(row)})
-    own = [row for row in rows if row.method == FROZEN]
-    known = {measurement_of(row) for row in own if row.is_control and row.checkpoint}
-    # one that is open, too: of one beside its manifest decides which runs it fits
-    own += (
-        row
-        for folder in folders
-        for row in _frozen_in(folder)
-        if row.report.right or measurement_of(row) not in known
-    )
-    return [*marked_changed(own, HASHED)]
+    own = [row for row in rows if row.method == FROZEN and row.report.provenance]
+    found = marked_changed([*own, *chain.from_iterable(map(_frozen_in, folders))], HASHED)
+    return [*map(_by_its_run, islice(found, len(own))), *found]
+
+
+def _by_its_run(row: AuditRow) -> AuditRow:
+    """A record as the manifest of its run says, where that can be read."""
+    if row.checkpoint and not row.report.changed:
+        with suppress(ValueError, FaError):
+            known = row_of_manifest(read_manifest(place_of(row)), "")
+            *_, report = _measurements(known.report, row.report)
+            return replace(row, seed=known.seed, report=report)
+    return row
 
 
 def measurement_of(row: AuditRow) -> tuple[Path, str]:
-    """A row's run, with what it has in common with those that it fits: a record of a run may say
-    that it is of other data."""
-    return place_of(row), str(_facts(row))
+    """A row's run, and the data that it was measured on."""
+    return place_of(row), str(row.report.provenance.get("data"))
 
 
 def place_of(row: AuditRow) -> Path:
@@ -129,31 +154,27 @@ def _lacks_one(row: AuditRow) -> bool:
 
 
 def _frozen_in(folder: Path) -> Iterator[AuditRow]:
-    """The runs in a folder that are frozen by their names or manifests, or by their audits where
-    these cannot be read; as their manifests say, with the numbers of their audits. One whose audit
-    or manifest cannot be read judges none; of the latter no more is known."""
+    """The measurements of the runs in a folder that are frozen by their names or manifests, or by
+    their audits where these cannot be read. One whose audit or manifest cannot be read judges none;
+    of the latter no more is known."""
     for run in sorted({file.parent for of in (MANIFEST, AUDIT) for file in folder.glob(f"*/{of}")}):
         place, manifest = str(run), None
-        row = named = row_named(run.name, place)
-        try:
+        named = row_named(run.name, place)
+        row = replace(named, report=_UNREADABLE)
+        with suppress(ValueError, FaError):
             manifest = read_manifest(run)
             row = row_of_manifest(manifest, place)
-        except (ValueError, FaError):
-            row = replace(named, report=_UNREADABLE)
-        called = (named.method, row.method)
-        reports = [row.report]
+        called = {named.method, control_of(row.method)[0]}
         if manifest is None or FROZEN in called:
-            reports = _audited(row.report, run / AUDIT, manifest)
-        for report in reports:
-            if FROZEN in (*called, control_of(report.method_name)[0]):
-                yield replace(row, method=FROZEN, checkpoint=place, report=report)
+            for report in _audited(row.report, run / AUDIT, manifest):
+                if FROZEN in {*called, control_of(report.method_name)[0]}:
+                    yield replace(row, method=FROZEN, checkpoint=place, report=report)
 
 
 def _audited(
     known: DiagnosticReport, audit: Path, manifest: Manifest | None
-) -> list[DiagnosticReport]:
-    """The audit of a run, with what its manifest says; of one without, the audit's name alone. A
-    measurement on other data is a second one: of the first the accuracy alone is known."""
+) -> Iterable[DiagnosticReport]:
+    """The measurements of a run in its folder; without a manifest, the audit's name alone."""
     try:
         found = recorded_report(audit, manifest)
     except (ValueError, FaError):
@@ -162,13 +183,21 @@ def _audited(
         return [known]
     if manifest is None:
         return [replace(known, method_name=found.method_name)]
-    own = {name: value for name, value in known.provenance.items() if value is not None}
-    measured = found.provenance.get("data_hash")
-    facts, others = {**without(found.provenance, TRAINED_ON), **own}, []
-    if measured and manifest.data_hash and measured != manifest.data_hash:
-        facts = {**found.provenance, **without(own, "data", "data_hash")}
-        others = [known]
-    return [*others, replace(found, method_name=known.method_name, provenance=facts)]
+    return _measurements(known, found)
+
+
+def _measurements(known: DiagnosticReport, found: DiagnosticReport) -> Iterator[DiagnosticReport]:
+    """What a run's manifest says, with the numbers and data of a record. Where these are other data
+    than the manifest's, by their hash or else their name, the accuracy in the manifest is a
+    measurement, too, and comes first."""
+    record, said = found.provenance, known.provenance
+    trained, measured = said["data_hash"], record.get("data_hash")
+    facts = {**record, **said, TRAINED_ON: trained, "data_hash": trained or measured}
+    name = "data_hash" if trained else "data"
+    if record.get(name) not in (None, said[name]):
+        facts |= {"data": record.get("data"), "data_hash": trained and measured}
+        yield known
+    yield replace(found, method_name=known.method_name, provenance=facts)
 
 
 def _rule(row: AuditRow) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
+from itertools import chain
 from typing import TypeAlias
 
 from fa_core.errors import UnreadableInput, UsageError
@@ -20,6 +21,11 @@ Given: TypeAlias = Mapping[str, str]
 
 Place: TypeAlias = tuple[str, int | None]
 """Field of an epoch, and the layer of a column for one layer."""
+
+LAST = 10**6
+"""Layer L in a place: its number is not known."""
+
+_AT_LAST = {"h_L": ("residual_norms", LAST), "g_L": ("bp_grad_norms", LAST)}
 
 OWN_STEP = "fa/step"
 """The monitor's own step, where the logger counts others."""
@@ -34,9 +40,8 @@ DOCUMENTED: Mapping[str, tuple[str, ...]] = {
     "h_L": ("fa/h_L", "h_L_norm"),
     "g_L": ("fa/g_L", "g_L_norm"),
     "growth_bound": ("fa/growth",),
-    "gamma": ("gamma",),
     "cross_batch_stability": ("fa/drift", "cross_batch_stability"),
-    **{name: (name,) for name in ("loss", "error_norm", "lr", "seconds", "intervals")},
+    **{name: (name,) for name in ("gamma", "loss", "error_norm", "lr", "seconds", "intervals")},
 }
 """Field of an epoch, or fact of its stream → names of its column; the first that a log has counts.
 
@@ -94,16 +99,12 @@ def columns_of(names: Collection[str], given: Given) -> dict[str, Place]:
     """
     found: dict[str, Place] = {}
     for field, known in DOCUMENTED.items():
-        for pattern in (given.get(field, ""), *known):
-            layers = _layers(pattern, names)
-            if pattern and pattern in names:
-                found[pattern] = field, None
-            elif layers:
+        for pattern in filter(None, (given.get(field), *known)):
+            if pattern in names:
+                found[pattern] = _AT_LAST.get(field, (field, None))
+            elif layers := _layers(pattern, names):
                 # the user may count from 1
-                if pattern in known:
-                    first = 0
-                else:
-                    first = min(layers.values())
+                first = 0 if pattern in known else min(layers.values())
                 found |= {name: (field, layer - first) for name, layer in layers.items()}
             else:
                 continue
@@ -122,7 +123,7 @@ def _layers(pattern: str, names: Iterable[str]) -> dict[str, int]:
 def is_log(names: Collection[str], given: Given) -> bool:
     """Whether a log with these columns has something to judge, at an epoch or a step."""
     fields = {field for field, _ in columns_of(names, given).values()}
-    return not fields.isdisjoint(JUDGED) and not fields.isdisjoint(POSITIONS)
+    return bool(fields & JUDGED and fields & POSITIONS)
 
 
 def may_be_log(names: Iterable[str]) -> bool:
@@ -139,8 +140,8 @@ def no_known_column(path: str, names: Collection[str], given: Given) -> Unreadab
         what = "no column is named epoch or step"
         hint = "name it, --columns epoch=COLUMN"
         return UnreadableInput(f"{what}: {shown}", where=path, hint=hint)
-    documented = [name for field in DOCUMENTED if field in JUDGED for name in DOCUMENTED[field]]
-    known = [name for name in documented if not name.startswith("fa/")]
+    documented = (names for field, names in DOCUMENTED.items() if field in JUDGED)
+    known = [name for name in chain(*documented) if not name.startswith("fa/")]
     what = f"no column has a name that is read: {shown}"
     hint = f"name them, --columns acc=val_acc,h=norms/h_*, or write fa/…, {', '.join(known)}"
     return UnreadableInput(what, where=path, hint=hint)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from heapq import heappop, heappush
@@ -22,6 +22,7 @@ from fa_core.files.opening import TIMES
 from fa_core.formats.json_document import attempt, convert
 from fa_core.formats.log_columns import (
     JUDGED,
+    LAST,
     OWN_STEP,
     POSITIONS,
     Given,
@@ -32,6 +33,7 @@ from fa_core.formats.rows import AuditRow, Problem, row_named
 from fa_core.formats.trace import EPOCH, STEP, Trace, TraceEpoch
 from fa_core.report.names import canonical_method, key_of
 from fa_core.report.numbers import is_number, listed
+from fa_core.report.report_facts import NORMS
 from fa_core.sanitize import WHITE_SPACE, sanitize
 
 Entry: TypeAlias = tuple[str, Mapping[str, object]]
@@ -49,6 +51,7 @@ _NEAR = 0.05
 _OF_A_RUN = ("run", "method", "seed")
 _AGAIN = "logged more than once, the last counts: epoch"
 _BACK = "logged before the log went back, left out: epoch"
+_GAPS = "norms of some layers are not logged, those of others not used: epoch"
 _UNUSED = "logged, not used:"
 _LONGEST = 40
 _PLAIN = "write one number, as 0.53: no list, percent sign, decimal comma or thousands separator"
@@ -92,9 +95,7 @@ def traces_of(
         runs.setdefault(_run_of(fields, name), []).append((where, fields))
     logged = sum(map(len, runs.values()))
     for key, of_run in runs.items():
-        run = name
-        if key:
-            run = row_named(key, name.source)
+        run = row_named(key, name.source) if key else name
         trace, problems = trace_of(run, of_run, given, logged)
         yield from problems
         if trace.epochs:
@@ -113,7 +114,7 @@ def _run_of(fields: Mapping[str, object], name: AuditRow) -> str:
 
 
 def trace_of(
-    run: AuditRow, entries: Iterable[Entry], given: Given, count: int
+    run: AuditRow, entries: Collection[Entry], given: Given, count: int
 ) -> tuple[Trace, list[Problem]]:
     """A run's trace, and problems for invalid epochs.
 
@@ -141,43 +142,67 @@ def trace_of(
     places: dict[int, str] = {}
     placed: list[tuple[int, Values]] = []
     for where, values in read:
-        at = _at_end(values.get((unit, None)))
-        if at is not None:
+        if (at := _at_end(values.get((unit, None)))) is not None:
             places[at] = where
             placed.append((at, values))
         elif _is_measured(values):
             problems.append(Problem(run.source, f"{where}: no {unit}; the entry is skipped"))
     merged, replaced = merge(placed)
+    # of a log of several runs, an empty column may be another's
+    known = columns if len(logged) < count else columns_of(names_in(entries), given)
+    gaps = {*_without_parts(merged, known.values())}
     epochs: list[TraceEpoch] = []
     for at in sorted(at for at, values in merged.items() if values):
-        one = partial(epoch_of, at, merged[at], places[at], _MOST_LAYERS // count)
-        epoch = attempt(run.source, one, "epoch")
+        epoch = attempt(run.source, partial(epoch_of, at, merged[at], places[at], count), "epoch")
         if isinstance(epoch, Problem):
             problems.append(epoch)
         else:
             epochs.append(epoch)
     unused = [name for name in names if name not in columns and name not in _OF_A_RUN]
-    trace = Trace(
+    return Trace(
         source=run.source,
         key=run.key,
         method=run.method,
         seed=run.seed,
         axes=run.axes,
         epochs=epochs,
-        notes=tuple(_remarks(merged, replaced, unused)),
+        notes=tuple(_remarks(merged, replaced, gaps, unused)),
         unit=unit,
-    )
-    return trace, problems
+    ), problems
+
+
+def _without_parts(merged: Mapping[int, Values], known: Collection[Any]) -> Iterator[int]:
+    """Leave of a stream of which some layers are not logged the last layer's norm, if it is.
+
+    Args:
+        merged: the values of each epoch.
+        known: what the log has at some epoch.
+
+    Yields:
+        The epochs with norms of some layers and not of all.
+    """
+    for field in NORMS:
+        stream = {place for place in known if place[0] == field and place[1] is not None}
+        deepest = max(stream, default=None)
+        for at, values in merged.items():
+            own = stream & values.keys()
+            if set() < own < stream:
+                yield at
+                for place in own - {deepest}:
+                    del values[place]
 
 
 def _remarks(
-    merged: Mapping[int, Values], replaced: Iterable[tuple[int, Place]], unused: Iterable[str]
+    merged: Mapping[int, Values],
+    replaced: Iterable[tuple[int, Place]],
+    gaps: Iterable[int],
+    unused: Iterable[str],
 ) -> Iterator[str]:
     """What of a log does not count, and which columns are not read."""
-    again = {at for at, (field, _) in replaced if field in JUDGED}
     remarks: dict[str, list[Any]] = {
-        _AGAIN: sorted(again),
+        _AGAIN: sorted({at for at, (field, _) in replaced if field in JUDGED}),
         _BACK: sorted(at for at, values in merged.items() if not values),
+        _GAPS: sorted(gaps),
         _UNUSED: list(map(sanitize, unused)),
     }
     for note, found in remarks.items():
@@ -187,12 +212,11 @@ def _remarks(
 
 def _held(fields: Mapping[str, object]) -> Json:
     """The values of an entry that have a name and are not empty."""
-    held = {}
-    for name, value in fields.items():
-        known = value_of(value)
-        if name and known is not None:
-            held[name] = known
-    return held
+    return {
+        name: known
+        for name, value in fields.items()
+        if name and (known := value_of(value)) is not None
+    }
 
 
 def merge(
@@ -237,16 +261,17 @@ def _placed(fields: Json, columns: Mapping[str, Place], where: str) -> Values:
     Raises:
         UnreadableInput: a text in the place of a number.
     """
-    for name in fields.keys() & columns.keys():
-        value = fields[name]
-        field, _ = columns[name]
-        if isinstance(value, str) or (field in POSITIONS and not is_number(value)):
+    found = {}
+    for name in filter(columns.__contains__, fields):
+        place, value = columns[name], fields[name]
+        if isinstance(value, str) or (place[0] in POSITIONS and not is_number(value)):
             raise UnreadableInput(
                 f"{sanitize(name)} is {str(value)[:_LONGEST]!r}, not a number",
                 where=where,
                 hint=_PLAIN,
             )
-    return {columns[name]: value for name, value in fields.items() if name in columns}
+        found[place] = value
+    return found
 
 
 def _is_measured(values: Values) -> bool:
@@ -284,7 +309,7 @@ _NO_BOUND = (
 )
 
 
-def epoch_of(at: int, values: Values, where: str, most: int) -> TraceEpoch:
+def epoch_of(at: int, values: Values, where: str, entries: int) -> TraceEpoch:
     """One epoch.
 
     (a) is exact from the norms of all layers or a logged growth, else not measured. (b) is exact at
@@ -294,23 +319,22 @@ def epoch_of(at: int, values: Values, where: str, most: int) -> TraceEpoch:
         at: its number.
         values: what was logged in it.
         where: file and JSON path or line, for messages.
-        most: layers of Γ that an epoch may have where some of them are not logged.
+        entries: of the log; the more, the fewer layers of Γ that are not logged may an epoch have.
 
     Raises:
         UnreadableInput: a value of the wrong type, or a Γ of too many layers that are not logged.
         InvalidReport: numbers that contradict each other.
     """
     found: Json = {}
-    by_layer: dict[str, dict[int, Any]] = {}
+    by_layer: defaultdict[str, dict[int, Any]] = defaultdict(dict)
     for (field, layer), value in values.items():
         if layer is None:
             found[field] = value
         else:
-            by_layer.setdefault(field, {})[layer] = value
+            by_layer[field][layer] = value
     layers = {}
-    for field, last in (("residual_norms", "h_L"), ("bp_grad_norms", "g_L")):
-        norms = by_layer.get(field, {})
-        found[field], deepest = _stream(found.get(field), norms, found.pop(last, None))
+    for field in NORMS:
+        found[field], deepest = _stream(found.get(field), by_layer[field])
         if deepest:
             layers[field] = deepest
     found |= {"epoch": at, "step": _at_end(found.get("step")), "layers": layers}
@@ -321,7 +345,7 @@ def epoch_of(at: int, values: Values, where: str, most: int) -> TraceEpoch:
     gamma = found.get("gamma")
     if given := by_layer.get("gamma"):
         count = max(given) + 1
-        if count > len(given) and count > min(TIMES * len(given), most):
+        if count > len(given) and count > min(TIMES * len(given), _MOST_LAYERS // entries):
             raise UnreadableInput(f"Γ of {count:,} layers, few of them logged", where=where)
         found["gamma"] = list(map(given.get, range(count)))
     elif gamma is not None and not isinstance(gamma, list):
@@ -331,22 +355,17 @@ def epoch_of(at: int, values: Values, where: str, most: int) -> TraceEpoch:
     return epoch
 
 
-def _stream(listed: object, norms: Mapping[int, object], last: object) -> tuple[object, str]:
+def _stream(listed: object, norms: Mapping[int, object]) -> tuple[object, str]:
     """The norms of layers 0, 1, … and ``""``; else that of the deepest layer, and its name.
 
     Args:
         listed: what is logged for all layers at once, or None; of any type.
-        norms: layer → norm.
-        last: norm of layer L, or None.
+        norms: layer → norm; `LAST` is layer L.
     """
-    if listed is not None:
-        return listed, ""
-    if last is None and not norms:
-        return [], ""
-    deepest = max(norms, default=0)
-    has_all = 0 < deepest == len(norms) - 1
-    if has_all and last in (None, norms[deepest]):
-        return [norms[layer] for layer in range(len(norms))], ""
-    if last is None:
-        return [norms[deepest]], str(deepest)
-    return [last], "L"
+    if listed is not None or not norms:
+        return listed or [], ""
+    deepest = max(norms)
+    numbered = list(map(norms.get, range(len(norms) - (deepest == LAST))))
+    if len(numbered) > 1 and None not in numbered and norms[deepest] in numbered[-1:]:
+        return numbered, ""
+    return [norms[deepest]], "L" if deepest == LAST else str(deepest)

@@ -103,9 +103,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
 
 def common_unit(units: Iterable[str]) -> str:
     """The unit of several traces: ``"step"`` if all have it, else ``"epoch"``."""
-    if set(units) == {STEP}:
-        return STEP
-    return EPOCH
+    return STEP if set(units) == {STEP} else EPOCH
 
 
 Logged = TypeVar("Logged", DiagnosticReport, TraceEpoch)

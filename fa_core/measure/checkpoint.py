@@ -255,7 +255,11 @@ def _no_tensors(
     kinds = [f"{name} {what}" for state in found.values() for name, what in state.others.items()]
     for kind in (*kinds, others):
         if kind:
-            return UnreadableInput(f"holds what is no plain tensor: {kind}", where=path)
+            return UnreadableInput(
+                f"holds what is no plain tensor: {kind}",
+                where=path,
+                hint="save the network's state_dict()",
+            )
     kind = content.name if isinstance(content, Placeholder) else type(content).__name__.lower()
     held = f"a {kind}, not a state dict"
     hint = "save the network's state_dict()"

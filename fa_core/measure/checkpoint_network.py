@@ -11,7 +11,6 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import chain, islice
 from textwrap import shorten
 from typing import Any, NamedTuple
 
@@ -39,8 +38,8 @@ INNER_WRAPPERS = re.compile(rf"(?<![^.]){_INNER}")
 WRAPPERS = re.compile(rf"^(?:(?:net|model|module)\.|{_INNER})+|(?<=\.){_INNER}")
 """Those, and the parts that wrappers, also Lightning and DistributedDataParallel, put before."""
 
-MOST_TRIED = 64
-"""Most choices of tensors and names that are tried on a network."""
+MOST_TRIED, A_CHOICE = 30_000, 500
+"""Names of tensors that are tried on a network in all, and as how many a choice counts."""
 
 MOST_SAID = 3
 """Most other fitting mappings that are named."""
@@ -130,9 +129,13 @@ def _reduced(checkpoint: Checkpoint, fits: list[Choice]) -> Checkpoint:
 
 
 def _choices(checkpoint: Checkpoint, own: Collection[str]) -> Iterator[Choice]:
-    """What may fit a network with these names, at most `MOST_TRIED`."""
-    choices = (_renamings(place, state, own) for place, state in checkpoint.mappings.items())
-    return islice(chain.from_iterable(choices), MOST_TRIED)
+    """What may fit a network with these names, as far as `MOST_TRIED` allows."""
+    tried = 0
+    for place, state in checkpoint.mappings.items():
+        for choice in _renamings(place, state, own):
+            if tried <= MOST_TRIED:
+                yield choice
+            tried += A_CHOICE + len(choice.state)
 
 
 def _renamings(place: str, state: State, own: Collection[str]) -> Iterator[Choice]:
@@ -227,13 +230,14 @@ def load_state(network: nn.Module, state: State) -> str:
         why it does not fit; "" if it does.
     """
     own = nn.Module.state_dict(network, keep_vars=True)
-    for name, what in state.others.items():
+    others = state.others
+    for name, what in others.items():
         if name in own and not name.endswith(EXTRA_STATE):
             return f"{name} {what}"
     held = {
         name: one
         for name, one in state.items()
-        if name not in state.others and (name in own or not name.endswith(EXTRA_STATE))
+        if name not in others and (name in own or not name.endswith(EXTRA_STATE))
     }
     tied: dict[int, Any] = {}
     for name in held.keys() & own.keys():

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping
 from itertools import islice
-from typing import Any, TypeVar, cast
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -91,13 +91,11 @@ class FrozenBaseline(msgspec.Struct, frozen=True):
         return report if acc is None else report.with_assumed_baseline(acc)
 
 
-def _as_one(value: Any) -> Hashable:
+def _as_one(value: object) -> Hashable:
     """A value of JSON that can be looked up; 1 is 1.0, as in a manifest of another writer."""
     if isinstance(value, Mapping):
         return frozenset((name, _as_one(one)) for name, one in value.items())
-    if isinstance(value, (list, tuple)):
-        return tuple(map(_as_one, value))
-    return cast(Hashable, value)
+    return tuple(map(_as_one, value)) if isinstance(value, list) else value
 
 
 def rule_of(method: str, args: Mapping[str, object]) -> str:
@@ -132,7 +130,7 @@ class FrozenRun(msgspec.Struct, frozen=True):
 
     source: str
     rule: str
-    facts: Mapping[str, object]
+    facts: Json
     acc: float
     right: str | None = None
     unfit: str = ""
@@ -191,27 +189,35 @@ class FrozenRuns:
     def __init__(self, runs: Iterable[FrozenRun]) -> None:
         self._alike: defaultdict[Hashable, dict[str, FrozenRun]] = defaultdict(dict)
         self._same_net: defaultdict[tuple[object, object], list[FrozenRun]] = defaultdict(list)
-        for run in sorted(runs, key=lambda run: (run.unfit, not run.right)):
+        for run in sorted(runs, key=lambda run: (not run.unfit, not run.right)):
             alike = self._alike[run.fits]
             first = alike.setdefault(run.rule, run)
-            if not first.unfit and (run.unfit or run.acc != first.acc):
+            if run.acc != first.acc and not first.unfit:
                 twin = f"and of {first.source}, which fits as well, the accuracies differ"
-                alike[run.rule] = replace(run, unfit=run.unfit or twin)
+                alike[run.rule] = replace(run, unfit=twin)
+            # with a hash of its data it may fit those that record none, and the other way
+            near = run.facts | {"data_hash": not run.facts.get("data_hash"), TRAINED_ON: None}
+            unsure = replace(run, unfit="no hash says that its data are the same")
+            self._alike[_as_one(near)].setdefault(run.rule, unsure)
             self._same_net[run.facts.get("seed"), run.facts.get("arch")].append(run)
 
-    def best(self, rule: str, facts: Mapping[str, object]) -> FrozenRun | None:
+    def best(self, rule: str, facts: Json) -> FrozenRun | None:
         """The frozen run that judges a run: of its own rule, else of another one; None if none
         fits. Where several fit alike, or one of them judges none, it says so (`FrozenRun.unfit`):
-        then none of another rule is taken, either; nor is it where one may fit (`UNKNOWN`).
+        then none of another rule is taken, either; nor is it where one may fit: its rule is
+        `UNKNOWN`, or only one of the two records a hash of its data.
         """
-        alike = self._alike.get(_as_one(facts), {})
+        near = facts | {"data_hash": bool(facts.get("data_hash")), TRAINED_ON: None}
+        alike = dict[str, FrozenRun]()
+        for key in ({}, facts, near):
+            alike |= self._alike.get(_as_one(key), {})
         return min(
-            {**self._alike.get(frozenset(), {}), **alike}.values(),
+            alike.values(),
             key=lambda run: (run.rule != rule, run.rule != UNKNOWN, run.unfit),
             default=None,
         )
 
-    def judge(self, report: Facts, rule: str, facts: Mapping[str, object]) -> Facts:
+    def judge(self, report: Facts, rule: str, facts: Json) -> Facts:
         """A run's report with its baseline, of the frozen run that judges it (`best`).
 
         Another rule than its own is noted in `BASELINE_RULE`; the others are kept as
@@ -224,14 +230,10 @@ class FrozenRuns:
         best = self.best(rule, facts)
         if best and not best.unfit:
             return _judged_by(best, report, rule, self._alike[best.fits])
-        same = self._same_net.get((facts["seed"], facts["arch"]), ())
-        near = sorted(same, key=lambda run: run.rule != rule)[:_AT_MOST]
-        differing = ((run.rule != rule, *_difference(run, facts)) for run in near)
-        why = (
-            f"no frozen run{GIVE_ONE}: none of {facts['arch']}, seed {facts['seed']}, "
-            "can be read here or beside it"
-        )
-        *_, why = min(differing, default=(why,))
+        near = self._same_net.get((facts["seed"], facts["arch"]), [])[:_AT_MOST]
+        none = f"none of {facts['arch']}, seed {facts['seed']}, can be read here or beside it"
+        differing = [(run.rule != rule, *_difference(run, facts)) for run in near]
+        *_, why = min(differing, default=(f"no frozen run{GIVE_ONE}: {none}",))
         if best:
             why = (
                 f"{OF_FROZEN} {best.source} {best.unfit}: "

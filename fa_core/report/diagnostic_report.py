@@ -76,10 +76,7 @@ def _check_norm(norm: float, name: str, where: str) -> None:
 def _check_accuracy(acc: float | None, name: str, where: str) -> None:
     if acc is None or not math.isfinite(acc) or 0.0 <= acc <= 1.0:
         return
-    if acc > 1:
-        hint = "accuracies are fractions: divide by 100"
-    else:
-        hint = "an accuracy lies in [0, 1]"
+    hint = "accuracies are fractions: divide by 100" if acc > 1 else "an accuracy lies in [0, 1]"
     raise InvalidReport(f"{name} is {acc}", where=where, hint=hint)
 
 
@@ -186,8 +183,9 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
         Raises:
             InvalidReport: unequal numbers of layers or too many, a negative norm, an accuracy
                 outside [0, 1], a cosine outside [-1, 1], an interval with its ends out of order, a
-                negative bound, other numbers of batches, fields of ``credit`` or ``provenance`` of
-                another type than in `Credit` and `Provenance`.
+                bound on growth that is negative or above that of the norms, other numbers of
+                batches, fields of ``credit`` or ``provenance`` of another type than in `Credit` and
+                `Provenance`.
         """
         _check_layers(self, where)
         for name in NORMS:
@@ -196,6 +194,9 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
                     _check_norm(norm, f"{name}[{layer}]", where)
         if self.growth_bound is not None:
             _check_norm(self.growth_bound, "growth_bound", where)
+            growth = largest_growth(self.residual_norms)
+            if growth is not None and self.growth_bound > AGREE * growth:
+                raise InvalidReport("growth_bound is above the growth of its norms", where=where)
         _check_accuracy(self.headline_acc, "headline_acc", where)
         _check_accuracy(self.frozen_baseline_acc, "frozen_baseline_acc", where)
         for name, (low, high) in self.intervals.items():
@@ -240,8 +241,7 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
             where: file and JSON path, for messages.
 
         Raises:
-            InvalidReport: no mapping, a field of the wrong type, or contradictory numbers, such as
-                a bound on growth above that of the norms.
+            InvalidReport: no mapping, a field of the wrong type, or contradictory numbers.
 
         ``recorded_verdict`` is the text of another source; the file's own counts where the numbers
         do not bear it out.
@@ -260,9 +260,6 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
                 what, where=place, hint="see docs/protocol.md, report fields"
             ) from error
         report = report.check(where)
-        growth = largest_growth(report.residual_norms)
-        if growth is not None and (report.growth_bound or 0.0) > AGREE * growth:
-            raise InvalidReport("growth_bound is above the growth of its norms", where=where)
         kept = data.get("recorded_verdict")
         if isinstance(kept, str) and not report.recorded_differs:
             report = replace(report, recorded_verdict=kept)

@@ -92,9 +92,7 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
     def beyond(self, value: float, limit: float) -> bool:
         """Whether a value is on the side of a limit that fires; False for NaN."""
         limit = finite(limit)
-        if self.fires_above:
-            return value > limit
-        return value < limit
+        return value > limit if self.fires_above else value < limit
 
     def place(self, rising: Sequence[float], limit: float) -> int:
         """How many of some rising numbers lie below a limit; one on it is on the side that
@@ -107,9 +105,7 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
         difference."""
         if not self.quantity.log:
             return high - low
-        if low > 0:
-            return high / low
-        return None
+        return high / low if low > 0 else None
 
     def how_far(self, value: float, limit: float, *, fires: bool) -> str:
         """The distance of a finite number to its threshold: ``10× under``; a number on it passes.
@@ -154,9 +150,7 @@ def _factor(ratio: float) -> str:
 
 def limit_of(quantity: Quantity, thresholds: DiagnosticThresholds) -> float | None:
     """The threshold that judges a number; None if none does."""
-    if quantity.letter:
-        return DIAGNOSTICS[quantity.letter].limit(thresholds)
-    return None
+    return DIAGNOSTICS[quantity.letter].limit(thresholds) if quantity.letter else None
 
 
 def judged_text(quantity: Quantity, value: float | None, thresholds: DiagnosticThresholds) -> str:
@@ -287,9 +281,7 @@ def verdict_text(flags: Iterable[str], coverage: Collection[str]) -> str:
     if fired:
         phrases = [one.phrase for one in DIAGNOSTICS.values() if one.letter in fired]
         return WALK_BACK + "; ".join(phrases)
-    if coverage:
-        return TRUSTWORTHY
-    return NOT_MEASURED
+    return TRUSTWORTHY if coverage else NOT_MEASURED
 
 
 def judgement_of(
@@ -316,9 +308,7 @@ def judgement_of(
         return no_claim
     if flags:
         return WALKS_BACK
-    if undecided:
-        return UNDECIDED
-    return TRUSTWORTHY
+    return UNDECIDED if undecided else TRUSTWORTHY
 
 
 def common_judgement(judgements: Iterable[str]) -> str:
@@ -407,6 +397,4 @@ def recorded_flags(verdict: str | None) -> frozenset[str] | None:
         letters |= dict.fromkeys((diagnostic.phrase, letter, f"({letter})"), letter)
     parts = re.split("[;,+]", found[1] or found[2])
     named = [letters.get(part.strip(), "") for part in parts]
-    if all(named):
-        return frozenset(named)
-    return None
+    return frozenset(named) if all(named) else None

@@ -309,13 +309,13 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
 
     @property
     def margins_by_rule(self) -> dict[str, float]:
-        """(d)'s number against frozen blocks that other rules trained: rule → percentage points."""
-        margins = {}
-        for rule, baseline in self.provenance.get(OTHER_BASELINES, {}).items():
-            margin = margin_over(self.headline_acc, baseline)
-            if margin is not None:
-                margins[rule.partition("(")[0]] = margin
-        return margins
+        """(d)'s number against frozen blocks that other rules trained: rule with its options →
+        percentage points."""
+        return {
+            rule: margin
+            for rule, baseline in self.provenance.get(OTHER_BASELINES, {}).items()
+            if (margin := margin_over(self.headline_acc, baseline)) is not None
+        }
 
     @cached_property
     def verdict(self) -> str:

@@ -101,9 +101,9 @@ def basis_text(run: JudgedRun, letter: str) -> str:
 def other_margins_text(run: JudgedRun) -> str:
     """(d)'s margins over frozen blocks that other rules trained.
 
-    >>> provenance = {"other_frozen_baselines": {"dfa": 0.557}}
+    >>> provenance = {"other_frozen_baselines": {"ep": 0.557, "ep(steps=5)": 0.549}}
     >>> other_margins_text(JudgedRun(headline_acc=0.62, provenance=provenance))
-    'by frozen blocks of other rules: dfa +6.30 pp'
+    'by frozen blocks of other rules: ep +6.30, ep(steps=5) +7.10 pp'
     """
     margins = [f"{rule} {margin:+.2f}" for rule, margin in run.margins_by_rule.items()]
     if margins:

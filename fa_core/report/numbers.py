@@ -8,6 +8,8 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from itertools import islice
 from typing import TypeGuard
 
+from fa_core.report.provenance import fact_text
+
 MISSING = "N/A"
 
 
@@ -49,9 +51,7 @@ def brief(value: float | None, digits: int = 4) -> str:
     if value and not 1e-3 <= abs(value) < 1e5:
         return scientific(value, digits, trim=True)
     text = f"{value:.{digits}g}"
-    if "e" in text:
-        return f"{value:.0f}"
-    return text
+    return f"{value:.0f}" if "e" in text else text
 
 
 def on_its_side(
@@ -94,15 +94,15 @@ def brief_in(value: float | None, cells: int, limit: float | None = None) -> str
 
 
 def plain(value: object) -> str:
-    """A value of an axis as text, without rounding noise.
+    """A value of an axis as text, without rounding noise; hashes abbreviated.
 
-    >>> plain(0.1 + 0.2), plain(64), plain("digits"), plain(0.1234567)
-    ('0.3', '64', 'digits', '0.1234567')
+    >>> plain(0.1 + 0.2), plain(64), plain("digits"), plain("sha256:" + "0123456789abcdef" * 4)
+    ('0.3', '64', 'digits', 'sha256:0123456789ab…')
     """
     # digits that a few operations leave unchanged
     if isinstance(value, float):
         return f"{value:.12g}"
-    return str(value)
+    return fact_text(value)
 
 
 def axis_sign(axis: str) -> str:
@@ -241,9 +241,7 @@ def parse(text: str) -> float | None:
         value = float(text)
     except ValueError:
         return None
-    if math.isfinite(value):
-        return value
-    return None
+    return value if math.isfinite(value) else None
 
 
 def just_past(value: float, upward: bool, limit: float, digits: int = 3) -> float | None:
@@ -309,9 +307,7 @@ def count_text(count: int, noun: str) -> str:
     >>> count_text(1, "run"), count_text(0, "run"), count_text(3, "method")
     ('1 run', '0 runs', '3 methods')
     """
-    if count == 1:
-        return f"1 {noun}"
-    return f"{count} {noun}s"
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def joined(*texts: str | None) -> str:

@@ -317,9 +317,7 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
     @property
     def h_L(self) -> float | None:
         """The deepest residual norm; None if unmeasured."""
-        if self.residual_norms:
-            return self.residual_norms[-1]
-        return None
+        return self.residual_norms[-1] if self.residual_norms else None
 
     @property
     def loss(self) -> str | None:
@@ -350,9 +348,7 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
         """`residual_norms` or `bp_grad_norms` of layers 0, 1, …; empty if only another layer was
         logged."""
         norms = self.by_layer(field)
-        if "0" in norms:
-            return list(norms.values())
-        return []
+        return list(norms.values()) if "0" in norms else []
 
     def with_thresholds(self, thresholds: DiagnosticThresholds) -> Self:
         """The measurements judged by these thresholds."""

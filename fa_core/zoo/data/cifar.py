@@ -67,11 +67,12 @@ def _array(content: Mapping[object, object], key: str) -> NDArray[Any]:
         raise UnsafeCheckpoint(
             f"wants to load {value.name}, which CIFAR files never do", hint="do not trust it"
         )
-    _, shape, dtype, _, raw = value.state
+    _, shape, dtype, by_columns, raw = value.state
     if isinstance(raw, str):  # written by Python 2
         raw = raw.encode("latin1")
-    values = np.frombuffer(raw, dtype.args[0])
-    array: NDArray[Any] = values.reshape(shape)
+    _, order, *_ = dtype.state
+    values = np.frombuffer(raw, np.dtype(dtype.args[0]).newbyteorder(order))
+    array: NDArray[Any] = values.reshape(shape, order="F" if by_columns else "C")
     return array
 
 

@@ -82,8 +82,9 @@ def read_images(folder: Path, size: int | None, typed: bool) -> tuple[Tensor, Te
     return stacked.permute(0, 3, 1, 2), torch.tensor(labels), classes
 
 
-MOST_SCANS = 100
-"""Scans of a JPEG, each of which is decoded over all of its pixels; usual ones have up to ten."""
+MOST_SCANS, MOST_STRIPS = 20, 1 << 14
+"""Scans of a JPEG, each of which is decoded over all of its pixels (usual ones have up to ten), and
+strips of a TIFF."""
 
 _SMALLER = "add a smaller size: imagefolder:DIR,size=224"
 
@@ -125,6 +126,9 @@ def _opened(file: BinaryIO, size: int | None) -> tuple[Image.Image, tuple[int, i
         scans = file.read(size_of(file)).count(b"\xff\xda")
         if scans > MOST_SCANS:
             raise ValueError(f"it is drawn in {scans:,} scans")
+    strips = len(getattr(image, "tag_v2", {}).get(273, ()))
+    if strips > MOST_STRIPS:
+        raise ValueError(f"it is drawn in {strips:,} strips")
     wide, high = image.size
     if size is None:
         return image, (0, 0)

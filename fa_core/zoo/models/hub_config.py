@@ -22,11 +22,14 @@ DROPPED = {
     "attn_impl",
     "attn_implementation",
     "auto_map",
+    "commit_hash",
     "custom_pipelines",
+    "diffusers_version",
     "finetuning_task",
     "language",
     "license",
     "name",
+    "name_or_path",
     "prefix",
     "tags",
     "task",
@@ -35,7 +38,7 @@ DROPPED = {
     "transformers_version",
     "trust_remote_code",
 }
-"""Keys that do not say which function a network computes."""
+"""Keys that do not say which function a network computes, with or without ``_`` before them."""
 
 ELSEWHERE = {
     "backbone",
@@ -66,7 +69,7 @@ def known_keys(described: object) -> Json:
     for key, value in described.items():
         if key in LABELS:
             kept[key] = value
-        elif key not in DROPPED and not key.startswith("_"):
+        elif key.lstrip("_") not in DROPPED:
             if value and key == "quantization_config":
                 kind = value
                 if isinstance(value, dict):

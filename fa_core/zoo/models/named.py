@@ -245,15 +245,16 @@ def _built(build: Callable[[], object], weights: Weights | None) -> object:
     """
     if weights is None:
         return build()
-    with _limits(weights), _size_limit(weights), torch.device("meta"):
-        try:
-            build()
-        except (FaError, MemoryError):
-            raise  # of the limits
-        except Exception:  # it reads tensor values, which the meta device does not have
-            pass
-    with _limits(weights), _size_limit(weights):
-        return build()
+    with _limits(weights):
+        with _size_limit(weights), torch.device("meta"):
+            try:
+                build()
+            except (FaError, MemoryError):
+                raise  # of the limits
+            except Exception:  # it reads tensor values, which the meta device does not have
+                pass
+        with _size_limit(weights):
+            return build()
 
 
 def _limits(weights: Weights | None) -> AbstractContextManager[None]:
@@ -318,7 +319,11 @@ def own_names(network: nn.Module, tensors: StateDict) -> StateDict:
         return tensors
     pretrained: Any = type(network)
     loaded, info = pretrained.from_pretrained(
-        None, config=network.config, state_dict=dict(tensors), output_loading_info=True
+        None,
+        config=network.config,
+        state_dict=dict(tensors),
+        output_loading_info=True,
+        ignore_mismatched_sizes=True,
     )
     if any(info.values()):
         return tensors

@@ -42,6 +42,31 @@ NET = {"arch": "resmlp", "arch_args": {"d": 64}, "data": "digits", "data_hash": 
 MARGIN = {"headline_acc": 0.5, "frozen_baseline_acc": 0.4}
 
 
+TRAINED = [
+    ({name: one}, {name: two}, ({name: one}, {name: two}))
+    for name, one, two in (
+        ("epochs_done", 6, 1),
+        ("trained_on", "sha256:1", "sha256:2"),
+        ("network", "nets.Net", "nets.Wide"),
+        ("fan_in", 32, 256),
+    )
+]
+TRAINED += [
+    (
+        {"settings": {"model": "nets:Net"}},
+        {"settings": {"model": "nets:Net?d=8"}},
+        ({"model": "nets:Net"}, {"model": "nets:Net?d=8"}),
+    ),
+    (
+        {"method_args": {}},
+        {"method_args": {"steps": 5}},
+        ({"rule": "dfa"}, {"rule": "dfa(steps=5)"}),
+    ),
+    ({"method_args": {"lam": 0.1}}, {"method_args": {}}, ({},)),
+    ({"epochs_done": 6}, {"settings": {}}, ({},)),
+]
+
+
 @pytest.mark.parametrize(
     ("one", "two", "axes"),
     [
@@ -53,6 +78,15 @@ MARGIN = {"headline_acc": 0.5, "frozen_baseline_acc": 0.4}
             {"provenance": NET},
             {"provenance": NET | {"data": "cifar"}},
             ({"data": "digits"}, {"data": "cifar"}),
+        ),
+        *(
+            ({"provenance": {**NET, **one}}, {"provenance": {**NET, **two}}, axes)
+            for one, two, axes in TRAINED
+        ),
+        (
+            {"tap_names": ["h_0", "h_1"], "provenance": {"settings": {"taps": ["nets:stream"]}}},
+            {"tap_names": ["h_0", "h_1"], "provenance": {"settings": {"taps": []}}},
+            ({"taps": ["nets:stream"]}, {"taps": ["h_0", "h_1"]}),
         ),
         (
             {"residual_norms": [1.0] * 3},
@@ -66,7 +100,7 @@ MARGIN = {"headline_acc": 0.5, "frozen_baseline_acc": 0.4}
         ),
     ],
 )
-def test_seeds_of_one_method_agree_in_source_kind_network_and_data(one, two, axes):
+def test_seeds_of_one_method_agree_in_source_kind_network_data_and_training(one, two, axes):
     rows = []
     for seed, facts in enumerate((one, two, one)):
         report = DiagnosticReport(method_name="dfa", seed=seed, **facts)
@@ -74,6 +108,14 @@ def test_seeds_of_one_method_agree_in_source_kind_network_and_data(one, two, axe
     found = over_seeds(table(*rows)).groups
     assert tuple(group.axes for group in found) == axes
     assert [group.seeds for group in found] == ([(0, 2), (1,)] if len(axes) > 1 else [(0, 1, 2)])
+
+
+def test_only_runs_that_a_fact_parts_are_named_by_it():
+    facts = [{"epochs_done": done} for done in (6, 6, 1, 6)]
+    methods = ("bp", "dfa", "dfa", "dfa")
+    runs = [row(name, seed, provenance=facts[seed]) for seed, name in enumerate(methods)]
+    found = {group.seeds: group.axes for group in over_seeds(table(*runs)).groups}
+    assert found == {(0,): {}, (1, 3): {"epochs_done": 6}, (2,): {"epochs_done": 1}}
 
 
 def test_a_seed_that_is_there_twice_is_asked_about():

@@ -391,7 +391,7 @@ class TestDistributed:
         assert homes([row.source]) == [str(folder.parent)]
         with pytest.raises(UnreadableInput) as caught:
             measured(Path(row.checkpoint))
-        command = str(caught.value).partition("convert it: python ")[2]
+        command = str(caught.value).partition("convert it, which runs what it names: python ")[2]
         words = command.split()
         assert words[:2] == ["-m", "torch.distributed.checkpoint.format_utils"]
         from torch.distributed.checkpoint.format_utils import dcp_to_torch_save

@@ -226,6 +226,21 @@ CHECKPOINTS = {
     "bytes of one text in many encodings": lambda: of_torch(
         called("_codecs.encode", text("ä" * (1 << 17)) + text("punycode") + b"\x86", 1_000)
     ),
+    "a key nested twice in each level": lambda: of_torch(
+        PROTOCOL + b"}(" + b")" + b"q\x01h\x01\x86" * 60 + b"Nu."
+    ),
+    "a key nested deep": lambda: of_torch(PROTOCOL + b"})" + b"\x85" * 400_000 + b"Ns."),
+    "a list of lists": lambda: of_torch(
+        PROTOCOL
+        + b"]("
+        + b"K\x01" * 700
+        + b"eq\x01]("
+        + b"h\x01" * 700
+        + b"eq\x02]("
+        + b"h\x02" * 700
+        + b"eq\x03"
+        + b"ctorch\nByteTensor\nh\x03\x85R."
+    ),
 }
 CHECKPOINTS |= {
     f"{name}, as torch writes it": partial(of_torch, CHECKPOINTS[name]())
@@ -347,7 +362,7 @@ def scalar(step):
     return record(b"\x10" + place + b"\x2a\x11\x0a\x0f\x0a\x08test_acc\x15" + bytes(4))
 
 
-def progressive(wide):
+def progressive(wide, scans=30_000):
     """A JPEG of many scans, the first of two pictures of a file."""
     from PIL import Image
 
@@ -355,7 +370,7 @@ def progressive(wide):
     picture = Image.new("L", (wide, wide))
     picture.save(file, "MPO", save_all=True, append_images=[small], progressive=True)
     first, end, rest = file.getvalue().partition(b"\xff\xd9")
-    return first + first[first.rindex(b"\xff\xda") :] * 30_000 + end + rest
+    return first + first[first.rindex(b"\xff\xda") :] * scans + end + rest
 
 
 def tiff(side):
@@ -363,6 +378,17 @@ def tiff(side):
     tags = {256: 1, 257: 1, 258: 8, 259: 8, 262: 1, 277: 1, 322: side, 323: side, 324: 8, 325: 8}
     fields = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
     return struct.pack("<2sHIH", b"II", 42, 8, len(tags)) + fields + bytes(4)
+
+
+def striped(high):
+    """A TIFF of one pixel in a row, a strip for each, all at one place."""
+    tags = {256: 1, 257: high, 258: 8, 259: 1, 262: 1, 273: 106, 277: 1, 278: 1}
+    fields = b"".join(
+        struct.pack("<HHII", tag, *((3, high) if tag == 273 else (4, 1)), value)
+        for tag, value in tags.items()
+    )
+    head = struct.pack("<2sHIH", b"II", 42, 8, len(tags)) + fields
+    return head.ljust(106, b"\0") + struct.pack("<H", 8) * high
 
 
 def array_of(count):
@@ -456,6 +482,7 @@ DATA = {
         "a/cat.jpg",
         lambda: progressive(3400),
     ),
+    "strips of a pixel": ("imagefolder:{},size=8", "a/cat.tif", lambda: striped(480_000)),
 }
 
 HUB = {

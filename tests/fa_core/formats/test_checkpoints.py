@@ -223,18 +223,46 @@ def with_a_recipe_of_the_record(runs):
     edited(runs / "frozen/audit.json", provenance={**facts, "recipe": {"lr": 1}})
 
 
-def measured_on_other_data(runs):
+def measured_on_other_data(runs, own="sha256:own"):
     for run, measured in {"dfa": "sha256:own", "frozen": "sha256:other"}.items():
         facts = json.loads((runs / run / "audit.json").read_text())["provenance"]
         edited(runs / run / "audit.json", provenance={**facts, "data_hash": measured})
-        edited(runs / run / "manifest.json", data_hash="sha256:own")
+        edited(runs / run / "manifest.json", data_hash=own)
     edited(runs / "frozen/audit.json", headline_acc=0.9)
 
 
-def recorded_elsewhere_on_other_data(runs):
+def measured_on_other_data_than_no_hash_names(runs):
+    measured_on_other_data(runs, own=None)
+    facts = json.loads((runs / "frozen/audit.json").read_text())["provenance"]
+    edited(runs / "frozen/audit.json", provenance={**facts, "data": "digits"})
+
+
+def recorded_elsewhere(runs, acc=0.9, **provenance):
     facts = json.loads((runs / "frozen/audit.json").read_text())
-    facts["provenance"] |= {"data_hash": "sha256:other", "checkpoint": str(runs / "frozen")}
-    (runs / "ood.json").write_text(json.dumps({"reports": {"frozen_s42": facts}}))
+    facts["provenance"] |= {**provenance, "checkpoint": str(runs / "frozen")}
+    record = {"reports": {"frozen_s42": facts | {"headline_acc": acc}}}
+    (runs / "july.json").write_text(json.dumps(record))
+
+
+def recorded_elsewhere_on_other_data(runs):
+    measured_on_other_data(runs)
+    recorded_elsewhere(runs)
+
+
+def recorded_elsewhere_and_unmeasured(runs):
+    recorded_elsewhere(runs)
+    (runs / "frozen/audit.json").unlink()
+
+
+def recorded_elsewhere_by_another_recipe(runs):
+    recorded_elsewhere(runs)
+    edited(runs / "frozen/manifest.json", recipe={"epochs": 8})
+
+
+def measured_where_the_frozen_one_has_no_hash(runs):
+    facts = json.loads((runs / "dfa/audit.json").read_text())["provenance"]
+    edited(runs / "dfa/audit.json", provenance={**facts, "data_hash": "sha256:measured"})
+    (runs / "frozen/audit.json").unlink()
 
 
 def without_a_hash_of_its_data(runs):
@@ -312,7 +340,12 @@ def of_another_network(runs):
         (with_a_recipe_of_the_record, ""),
         (measured_on_other_data, ""),
         (recorded_elsewhere_on_other_data, ""),
+        (recorded_elsewhere, "of the frozen run {}/frozen and of {}/july.json: frozen_s42, "),
+        (recorded_elsewhere_and_unmeasured, "of the frozen run {}/frozen and of {}/july.json"),
+        (recorded_elsewhere_by_another_recipe, "the frozen run {}/frozen has epochs 8, not (none)"),
         (without_a_hash_of_its_data, ""),
+        (measured_where_the_frozen_one_has_no_hash, "of the frozen run {}/frozen no hash says"),
+        (measured_on_other_data_than_no_hash_names, "of the frozen run {}/frozen no hash says"),
         (
             with_the_audit_of_another_seed,
             "of the frozen run {}/frozen its audit cannot be read, or is of another",
@@ -345,8 +378,8 @@ def test_a_frozen_run_beside_a_run_judges_it_or_is_named_unless_it_is_of_another
         report.save(run / "audit.json")
     forge(tmp_path)
     place = tmp_path / ("dfa.json" if forge is by_its_weights else "dfa")
-    report = scan([place, *tmp_path.glob("ood.json")]).rows[0].report
-    assert report.unmeasured.get("d", "").startswith(says.format(tmp_path))
+    report = scan([place, *tmp_path.glob("july.json")]).rows[0].report
+    assert report.unmeasured.get("d", "").startswith(says.replace("{}", str(tmp_path)))
     assert report.frozen_baseline_acc == (None if says else 0.5), report.unmeasured
 
 

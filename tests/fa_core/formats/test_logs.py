@@ -10,7 +10,7 @@ import pytest
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.formats import event_files, given_columns, scan
 from fa_core.formats import logs as of_logs
-from fa_core.formats.log_columns import DOCUMENTED, columns_of
+from fa_core.formats.log_columns import DOCUMENTED, LAST, columns_of
 from tests.fa_core.formats import logs
 
 
@@ -45,7 +45,8 @@ def test_every_documented_name_is_read_and_no_other():
         for name in names:
             layer = 3 if "*" in name else None
             column = name.replace("*", "3")
-            assert columns_of([column], {}) == {column: (field, layer)}
+            place = {"h_L": ("residual_norms", LAST), "g_L": ("bp_grad_norms", LAST)}.get(field)
+            assert columns_of([column], {}) == {column: place or (field, layer)}
     others = "acc accuracy val_acc test-acc Test_Acc growth h_3 h_L g_norm h__norm gamma_0 fa/h_x"
     assert columns_of(others.split(), {}) == {}
     names = ["step", "test_acc", "fa/acc", "fa/step"]
@@ -221,6 +222,69 @@ def test_layers_in_columns_of_their_own_are_the_stream_or_a_proxy(tmp_path):
     assert evidence(path, **part) == ([8.0], [0.25], None, {"b": "proxy"})
     deep = {"fa/h_L": 16.0, "fa/g_L": 0.5, "fa/growth": 4.0}
     assert evidence(path, **deep) == ([16.0], [0.5], 4.0, {})
+    assert evidence(path, **h, **{"fa/growth": 3.0})[2] == 3.0
+    with pytest.raises(UnreadableInput, match="growth_bound is above the growth of its norms"):
+        evidence(path, **h, **{"fa/growth": 200.0})
+
+
+STREAM = {"fa/h_0": 1.0, "fa/h_1": 3.0, "fa/h_2": 6.0, "fa/g_0": 1.0, "fa/g_1": 0.5, "fa/g_2": 2.0}
+H, G = [1.0, 3.0, 6.0], [1.0, 0.5, 2.0]
+GAPS = "norms of some layers are not logged, those of others not used: epoch 2"
+
+
+@pytest.mark.parametrize(
+    ("lost", "h", "g"),
+    [
+        ("fa/h_2 fa/g_2", [], []),
+        ("fa/g_2", H, []),
+        ("fa/g_1 fa/g_2", H, []),
+        ("fa/h_1", [6.0], G),
+        ("fa/h_0", [6.0], G),
+        ("fa/h_2 and fa/h_L", [6.0], G),
+        ("fa/h_L and fa/h_L", [], G),
+    ],
+)
+def test_of_a_stream_that_a_log_has_elsewhere_no_part_is_taken_for_all(tmp_path, lost, h, g):
+    norms = STREAM | ({"fa/h_L": 6.0} if "and" in lost else {})
+    gone = lost.partition(" and")[0].split()
+    left = {name: norm for name, norm in norms.items() if name not in gone}
+    text = "\n".join(
+        ",".join(str(cells.get(name, "")) for name in ("epoch", *norms))
+        for cells in (
+            {name: name for name in ("epoch", *norms)},
+            {"epoch": 1, **norms},
+            {"epoch": 2, **left},
+        )
+    )
+    for path in (
+        logs.lines(tmp_path / "a_s1.jsonl", {"epoch": 1, **norms}, {"epoch": 2, **left}),
+        logs.lines(
+            tmp_path / "b_s1.jsonl",
+            {"epoch": 1, **norms},
+            {"epoch": 2, **dict.fromkeys(gone), **left},
+        ),
+        logs.put(tmp_path / "c_s1.csv", f"{text}\n"),
+        logs.events(tmp_path / "d_s1" / "events.out.tfevents.1", {1: norms, 2: left}),
+    ):
+        trace = read(path)
+        whole, part = trace.epochs
+        assert (whole.residual_norms, whole.bp_grad_norms) == (H, G)
+        assert (part.residual_norms, part.bp_grad_norms) == (h, g)
+        assert trace.notes == (GAPS,)
+
+
+def test_layers_at_steps_of_their_own_are_no_streams(tmp_path):
+    first = {"fa/h_0": 1.0, "fa/h_1": 1.0}
+    steps = {10: first, 11: {"fa/h_2": 100.0}, 20: first, 21: {"fa/h_2": 100.0}}
+    trace = read(logs.events(tmp_path / "events.out.tfevents.1", steps))
+    assert [epoch.residual_norms for epoch in trace.epochs] == [[], [100.0], [], [100.0]]
+
+
+@pytest.mark.parametrize(("deeper", "h"), [("", []), ("2,1,.5,1,2,3\n", [1.0, 2.0])])
+def test_a_column_that_no_row_fills_is_a_layer_unless_it_is_another_runs(tmp_path, deeper, h):
+    text = f"seed,epoch,fa/acc,fa/h_0,fa/h_1,fa/h_2\n1,1,.5,1,2,\n{deeper}"
+    first, *_ = scan([logs.put(tmp_path / "dfa.csv", text)]).traces
+    assert first.epochs[0].residual_norms == h
 
 
 def test_a_trainers_history_is_a_trace_and_its_last_state_is_the_run(tmp_path):

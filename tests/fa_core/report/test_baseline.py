@@ -100,6 +100,10 @@ UNREADABLE = at("unreadable", frozen("dfa", None), provenance={}, changed="its m
         ([OWN, at("of-bp", OF_BP, headline_acc=None)], ""),
         ([OWN, at("s7", frozen("dfa", None, data_hash="sha256:2"))], ""),
         ([OWN, at("own", CHANGED)], "own"),
+        ([OWN, at("unhashed", frozen("dfa", 0.5, data_hash=None))], "unhashed"),
+        ([OF_BP, at("unhashed", frozen("dfa", 0.5, data_hash=None))], "unhashed"),
+        ([OWN, at("unhashed", frozen("dfa", 0.5, data_hash=None, recipe={}))], ""),
+        ([OWN, at("unhashed", frozen("bp", 0.5, data_hash=None))], ""),
     ],
 )
 def test_one_that_cannot_judge_is_named_before_others_judge_unless_it_is_of_another_run(
@@ -192,6 +196,16 @@ def test_a_recorded_baseline_is_kept_and_one_that_was_cut_out_is_that_of_the_fro
 def test_one_that_is_unfinished_or_was_trained_on_other_data_is_not_taken(own, other, why):
     found = judged(row("bp", **own), frozen("bp", 0.579, **other))
     assert found.frozen_baseline_acc is None and why in found.unmeasured["d"]
+
+
+def test_one_with_a_hash_of_its_data_may_fit_a_run_that_records_none():
+    own = row("dfa", data_hash=None)
+    other = frozen("dfa", 0.5, data_hash=None)
+    assert judged(own, other).frozen_baseline_acc == 0.5
+    for frozen_runs in ([OWN], [OWN, other], [other, OWN]):
+        found = judged(own, *frozen_runs)
+        assert found.frozen_baseline_acc is None
+        assert found.unmeasured["d"].startswith("of the frozen run own no hash says that its data")
 
 
 def test_controls_get_none():

@@ -32,10 +32,13 @@ def write_python10(folder):
     folder.mkdir(parents=True)
     names = [*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]
     for index, name in enumerate(names):
+        labels, x = [index, 9 - index], pixels(2, index)
+        if index % 2:  # as NumPy pickles what another program made
+            labels, x = np.array(labels, ">i8"), np.asfortranarray(x)
         batch = {
             b"batch_label": b"x",
-            b"labels": [index, 9 - index],
-            b"data": pixels(2, index),
+            b"labels": labels,
+            b"data": x,
             b"filenames": [b"a"],
         }
         (folder / name).write_bytes(pickle.dumps(batch, protocol=2))

@@ -217,6 +217,11 @@ def test_keys_that_name_code_of_others_are_not_handed_on(hub, no_network):
     assert no_network == []
 
 
+def test_a_key_that_begins_with_a_dash_below_says_which_network_it_is(hub):
+    configured(hub, _name_or_path="a/b", _commit_hash="1", _remove_final_layer_norm=True)
+    assert network_of(f"hf:{hub}").config._remove_final_layer_norm
+
+
 def test_code_in_a_hub_folder_is_not_run(hub):
     configured(hub, model_type="theirs", auto_map={"AutoConfig": "theirs.Config"})
     (hub / "theirs.py").write_text("import sys\nsys.modules['they_ran'] = sys\n")
