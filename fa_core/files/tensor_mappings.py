@@ -194,7 +194,7 @@ def mappings(content: object, size: int) -> dict[str, State]:
         held = _counted_contents(value, budget)
         if not held or {"state", "param_groups"} <= held.keys():
             continue
-        if _is_module(held):
+        if isinstance(value, Placeholder) and _is_module(held):
             state = _module_state(held, budget)
         else:
             state, deeper = _state_and_containers(held, place, budget)
@@ -204,8 +204,8 @@ def mappings(content: object, size: int) -> dict[str, State]:
         taken = sum(tensor.nbytes for tensor in state.tensors.values())
         if taken > REPEATS * size + SLACK:
             state = State(dict.fromkeys(state, OtherKind("larger than its file")))
-        if state:
-            found[place] = state
+        if state and found.setdefault(place, state) is not state:
+            raise ValueError(f"two of its mappings are called {place[:LONGEST_NAME]!r}")
     return found
 
 

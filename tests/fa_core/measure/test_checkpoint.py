@@ -84,6 +84,21 @@ def test_another_zip_archive_says_what_it_is(tmp_path, entry, words):
         load_checkpoint(tmp_path / "a.pt")
 
 
+ONE, TWO = {"w": torch.ones(2)}, {"w": torch.zeros(2)}
+
+
+@pytest.mark.parametrize("content", [{**ONE, "": TWO}, {"a.b": ONE, "a": {"b": TWO}}])
+def test_two_mappings_of_one_name_are_refused(content, tmp_path):
+    torch.save(content, tmp_path / "a.pt")
+    with pytest.raises(UnreadableInput, match="two of its mappings are called '"):
+        load_checkpoint(tmp_path / "a.pt")
+
+
+def test_a_mapping_with_the_keys_of_a_module_is_none(tmp_path):
+    torch.save({**ONE, "_parameters": TWO, "_buffers": {}, "_modules": {}}, tmp_path / "a.pt")
+    assert torch.equal(load_checkpoint(tmp_path / "a.pt").tensors["w"], ONE["w"])
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
