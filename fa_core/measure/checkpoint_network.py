@@ -141,6 +141,8 @@ def _choices(checkpoint: Checkpoint, own: Collection[str]) -> Iterator[Choice]:
 def _renamings(place: str, state: State, own: Collection[str]) -> Iterator[Choice]:
     """A mapping as it is, without prefixes of wrappers, below a prefix, and with one."""
     inner = state.renamed(partial(INNER_WRAPPERS.sub, ""))
+    if len(inner) < len(state):  # two names would be one
+        inner = state
     bare = state.renamed(partial(WRAPPERS.sub, ""))
     dropped = {part for name in state for part in WRAPPERS.findall(name)}
     kinds = [("", state)]

@@ -314,6 +314,14 @@ def test_weights_are_found_at_every_level_and_what_was_taken_is_said(
         assert torch.equal(found[name].cpu(), tensor + float(weights == "teacher"))
 
 
+def test_names_that_would_be_one_without_their_wrappers_are_two(load):
+    state = Net().state_dict()
+    others = {name: one + 1.0 for name, one in state.items()}
+    net, said = load({**prefixed("module.", others), **prefixed("module._orig_mod.", state)}, Net)
+    assert said.startswith("weights from 'module._orig_mod'; not used: module.")
+    assert all(torch.equal(one, state[name]) for name, one in net.state_dict().items())
+
+
 def test_a_name_that_is_not_there_says_which_are(load):
     with pytest.raises(UsageError, match=r"no --weights ema; it holds student, teacher"):
         load({**prefixed("student.", Net().state_dict()), "teacher.w": torch.ones(1)}, Net, "ema")
