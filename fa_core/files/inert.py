@@ -362,6 +362,8 @@ class Archive:
         if content != torch.serialization.MAGIC_NUMBER:
             return content
         _, system, content, keys = (self._unpickled(file) for _ in range(4))
+        if "builtins.set" in self.names:  # of keys, whose order is another one each time
+            self.others = "a set in torch's old format"
         if not system["little_endian"]:
             raise ValueError(_BIG_ENDIAN)
         for key in map(_text, keys):

@@ -1,7 +1,7 @@
 """Checkpoint files: their tensors, read without running any code that a file names.
 
-``.safetensors`` files cannot hold code; `fa_core.files.inert` reads files of torch. The
-first bytes decide, so that a large file of another kind is never read.
+``.safetensors`` files cannot hold code; `fa_core.files.torch_file` reads files of torch. The name
+and the first bytes decide, so that a large file of another kind is never read.
 """
 
 from __future__ import annotations
@@ -169,6 +169,12 @@ def _read(path: Path) -> Checkpoint:
         if head[8:9] == b"{":
             if int.from_bytes(head[:8], "little") > HEADER_LIMIT:
                 raise UnreadableInput("its header is too large for any network", where=path)
+            if path.suffix != ".safetensors":  # torch.load may find a pickle in it
+                raise UnreadableInput(
+                    "is a safetensors file of another name",
+                    where=path,
+                    hint=f"rename it: {path.with_suffix('.safetensors').name}",
+                )
             metadata = safetensors_metadata(str(path), file, size)
             return _read_safetensors(path, name_of(file), metadata)
         if not head.startswith((_ZIP_MAGIC, _PICKLE_MAGIC)):

@@ -13,10 +13,13 @@ from fa_core.measure.checkpoint import load_checkpoint
 
 def test_safetensors_come_with_their_metadata(tmp_path):
     weight = torch.arange(6.0).reshape(2, 3)
-    save_file({"head.weight": weight}, tmp_path / "dfa.bin", {"method": "dfa", "seed": "42"})
-    checkpoint = load_checkpoint(tmp_path / "dfa.bin")
+    path = tmp_path / "dfa.safetensors"
+    save_file({"head.weight": weight}, path, {"method": "dfa", "seed": "42"})
+    checkpoint = load_checkpoint(path)
     assert torch.equal(checkpoint.tensors["head.weight"], weight)
     assert checkpoint.metadata == {"method": "dfa", "seed": "42"}
+    with pytest.raises(UnreadableInput, match=r"another name; rename it: dfa\.safetensors"):
+        load_checkpoint(path.rename(tmp_path / "dfa.bin"))
 
 
 def test_a_torchscript_program_is_not_run(tmp_path):
