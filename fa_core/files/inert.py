@@ -59,12 +59,16 @@ _DICTS = {
 }
 _SETS = {"builtins.set", "builtins.frozenset"}
 _PLAIN = {
-    *("collections.Counter", "collections.OrderedDict", "builtins.set"),
-    *("torch.Size", "torch.device", "torch.nn.parameter.Parameter"),
-    *("torch._utils._rebuild_tensor", "torch._utils._rebuild_parameter"),
-    *("torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_tensor_v3"),
+    **dict.fromkeys(("collections.Counter", "collections.OrderedDict", "builtins.set"), 1),
+    **dict.fromkeys(("torch.Size", "torch.device"), 2),
+    "torch._utils._rebuild_tensor": 4,
+    "torch._utils._rebuild_tensor_v2": 6,
+    "torch._utils._rebuild_tensor_v3": 7,
+    "torch._utils._rebuild_parameter": 3,
+    "torch.nn.parameter.Parameter": 2,
 }
-"""What is called where plain tensors, numbers and texts are loaded."""
+"""What is called where plain tensors, numbers and texts are loaded, and its arguments at most:
+those behind them conjugate or negate."""
 
 _BIG_ENDIAN = "written on a big-endian machine"
 _NOT_PLAIN = (
@@ -406,7 +410,7 @@ def _is_plain(name: str, args: Sequence[Any]) -> bool:
     if name == _WITH_ATTRIBUTES:
         parts = args[3] if isinstance(args[3], tuple) else args[3:]
         return not any(hasattr(Tensor, str(one)) for part in parts if part for one in part)
-    return name in _PLAIN
+    return not any(one is not None for one in args[_PLAIN.get(name, 0) :]) and name in _PLAIN
 
 
 def _encoded(text: str) -> bytes:
@@ -512,6 +516,8 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
             self._archive.others = made.name
         elif isinstance(made, SafeDict) and isinstance(state, dict):
             made._metadata = state.get("_metadata")
+            if state.keys() != {"_metadata"}:
+                self._archive.others = "a mapping with attributes"
 
     def _empty_dict(self) -> None:
         self.append(SafeDict())

@@ -126,8 +126,7 @@ def tensor_of(value: object) -> Tensor | None:
             value.tensor = _rebuilt(value)
         value = value.tensor
     if isinstance(value, Tensor):
-        # a parameter as torch loads it
-        return value.detach().resolve_conj().resolve_neg()
+        return value.detach()  # a parameter as torch loads it
     return None
 
 

@@ -356,13 +356,15 @@ def epoch_of(at: int, values: Values, where: str, entries: int) -> TraceEpoch:
 
 
 def _stream(listed: object, norms: Mapping[int, object]) -> tuple[object, str]:
-    """The norms of layers 0, 1, … and ``""``; else that of the deepest layer, and its name.
+    """The norms of layers 0, 1, … and ``""``; else that of the deepest layer, and its name, also
+    where it is another one than the last of the list.
 
     Args:
         listed: what is logged for all layers at once, or None; of any type.
         norms: layer → norm; `LAST` is layer L.
     """
-    if listed is not None or not norms:
+    same = LAST not in norms or (isinstance(listed, list) and listed[-1:] == [norms[LAST]])
+    if not norms or (listed is not None and same):
         return listed or [], ""
     deepest = max(norms)
     numbered = list(map(norms.get, range(len(norms) - (deepest == LAST))))

@@ -334,7 +334,9 @@ def second_reading(report: JudgedRun) -> str:
         notes = [] if doubtful else [PASS]
     if doubtful:
         notes.append(f"undecided on {', '.join(doubtful)}")
-    if all(value is None for value in per_layer(report.credit)):
+    gammas = per_layer(report.credit)
+    measured = [one for one in gammas if one is not None and math.isfinite(one)]
+    if not measured or len(measured) < len(report.residual_norms or ()):
         missing.append("Γ")
     if missing:
         notes.append(f"{', '.join(missing)} missing")

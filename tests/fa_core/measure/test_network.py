@@ -336,10 +336,10 @@ def test_other_tensors_than_plain_ones_refuse_a_file_that_torch_loads(load):
         "quantised": torch.quantize_per_tensor(torch.randn(4), 0.1, 0, torch.qint8),
         "meta": torch.empty(3, device="meta"),
         "nested": torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+        "conj": torch.ones(3, dtype=torch.complex64).conj(),
     }
     plain = {
         "jagged": torch.nested.nested_tensor([torch.ones(2)], layout=torch.jagged),
-        "conj": torch.ones(3, dtype=torch.complex64).conj(),
         "float8": torch.ones(3).to(torch.float8_e4m3fn),
         "expanded": torch.ones(1).expand(1 << 30),
         "empty": torch.empty(0),

@@ -38,14 +38,19 @@ def test_only_three_numbers_are_judged(norms, drift, baseline, verdict):
     assert second_reading(report) == verdict
 
 
-def test_gamma_is_required_of_a_trained_network():
+@pytest.mark.parametrize("gamma", [[0.4], [0.4, None], [0.4, math.nan]])
+def test_gamma_is_required_of_a_trained_network_at_every_layer(gamma):
+    report = DiagnosticReport(method_name="dfa", credit={"gamma": gamma}, **QUIET)
+    assert second_reading(report) == "PASS; D3, Γ missing"
     assert second_reading(DiagnosticReport(method_name="dfa", **QUIET)) == "PASS; D3, Γ missing"
     assert second_reading(DiagnosticReport(method_name="random_init", **QUIET)) == "control"
 
 
 def test_an_interval_that_holds_the_threshold_leaves_its_check_open():
     report = DiagnosticReport(
-        residual_norms=[1.0, 49.0], intervals={"growth": (40.0, 60.0)}, credit={"gamma": [0.4]}
+        residual_norms=[1.0, 49.0],
+        intervals={"growth": (40.0, 60.0)},
+        credit={"gamma": [0.4, 0.1]},
     )
     assert second_reading(report) == "undecided on D1; D2, D3 missing"
 
