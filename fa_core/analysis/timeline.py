@@ -13,10 +13,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from fa_core.analysis import Result
-from fa_core.analysis.method_groups import collections
+from fa_core.analysis.method_groups import collections, conditions
 from fa_core.analysis.seeds import AVERAGED
 from fa_core.files.decode import Json
-from fa_core.formats.rows import AuditRow, axes_of_methods, values_on_axes
+from fa_core.formats.rows import AuditRow
 from fa_core.formats.table import AuditTable, Bits, having
 from fa_core.formats.trace import Trace
 from fa_core.report.baseline import FrozenBaseline, why_no_baseline
@@ -25,6 +25,7 @@ from fa_core.report.diagnostics import LETTERS, letters_of, mask_of
 from fa_core.report.gamma import deep_over_epochs, null_gamma, per_layer
 from fa_core.report.names import named_place, run_names, run_place
 from fa_core.report.numbers import brief
+from fa_core.report.provenance import TRAINED_ON
 from fa_core.report.report_facts import PROTOCOL, TRAINING, DiagnosticThresholds
 
 Fires: TypeAlias = dict[str, int | None]
@@ -169,14 +170,15 @@ class Replay:
         self._runs = []
         rows: list[AuditRow] = []
         self._deep: list[float] = []
-        named = axes_of_methods(list(table.rows()))
+        parted = [(one.axes, rows) for one, rows in conditions(table)]
+        shared = {(table.source[n], table.key[n]): axes for axes, rows in parted for n in rows}
         for trace, name, run in zip(traces, names, _audits_of(traces, table), strict=True):
             axes = dict(trace.axes)
             notes = trace.notes
             audit = None
             if run is not None:
                 audit = run.report
-                axes |= values_on_axes(run, named[run.method])
+                axes |= shared[run.source, run.key]
                 notes = (*notes, *filter(None, [audit.unmeasured.get(TRAINING)]))
             deep = deep_over_epochs([epoch.gamma for epoch in trace.epochs], trace.method)
             nulls = _nulls(trace.method, audit)
@@ -309,8 +311,13 @@ def _with_baseline(
     assumed: FrozenBaseline,
 ) -> DiagnosticReport:
     """The last epoch's report with its baseline, unless it records one; with the audit's interval
-    of (d), if the audit is of this accuracy."""
+    of (d), if the audit is of this accuracy. An audit on other data than those of the training has
+    none."""
     acc = None if audit is None else audit.baseline_acc
+    if audit is not None:
+        measured_on = audit.provenance.get("data_hash")
+        if audit.provenance.get(TRAINED_ON) not in (None, measured_on):
+            acc = None
     if report.frozen_baseline_acc is not None:
         return report
     if audit is None or acc is None or not math.isfinite(acc) or method in assumed.by_method:

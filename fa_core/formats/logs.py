@@ -200,7 +200,7 @@ def _remarks(
 ) -> Iterator[str]:
     """What of a log does not count, and which columns are not read."""
     remarks: dict[str, list[Any]] = {
-        _AGAIN: sorted({at for at, (field, _) in replaced if field in JUDGED}),
+        _AGAIN: sorted({at for at, (field, _) in replaced if field in JUDGED and merged[at]}),
         _BACK: sorted(at for at, values in merged.items() if not values),
         _GAPS: sorted(gaps),
         _UNUSED: list(map(sanitize, unused)),
@@ -222,7 +222,7 @@ def _held(fields: Mapping[str, object]) -> Json:
 def merge(
     entries: Iterable[tuple[int, Mapping[Column, Any] | None]],
 ) -> tuple[dict[int, dict[Column, Any]], set[tuple[int, Column]]]:
-    """The values of each epoch or step, and which were replaced by another number.
+    """The values of each epoch or step, and which were replaced by another number, or dropped.
 
     The last value counts, but NaN replaces no number. A column that is logged again at an earlier
     place goes on from there: what it held afterwards is dropped.
@@ -246,7 +246,9 @@ def merge(
                 if known == known != value:
                     replaced.add((at, column))
                 while logged[column][-1] != at:
-                    found[logged[column].pop()].pop(column, None)
+                    dropped = logged[column].pop()
+                    found[dropped].pop(column, None)
+                    replaced.add((dropped, column))
             else:
                 logged[column].append(at)
             found[at][column] = value

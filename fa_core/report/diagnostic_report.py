@@ -18,7 +18,7 @@ from fa_core.files.atomic import write_json
 from fa_core.files.decode import Json
 from fa_core.report.diagnostic_record import records_of, report_text
 from fa_core.report.diagnostics import largest_growth
-from fa_core.report.gamma import deep_gamma, null_gamma
+from fa_core.report.gamma import deep_gamma, null_gamma, per_layer
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.numbers import or_none
 from fa_core.report.provenance import Credit, Provenance
@@ -91,7 +91,10 @@ def _check_members(found: Mapping[str, object], kind: type, where: str) -> None:
 
 
 def _with_cosine(facts: DiagnosticReport, where: str) -> DiagnosticReport:
-    """The report with (c) checked; None for the NaN of an unmeasured (c)."""
+    """The report with Γ and (c) checked; None for the NaN of an unmeasured (c)."""
+    for gamma in per_layer(facts.credit):
+        if gamma is not None:
+            _check_cosine(gamma, "credit.gamma", where)
     cosine = facts.cross_batch_stability
     if cosine is None:
         return facts
@@ -100,11 +103,15 @@ def _with_cosine(facts: DiagnosticReport, where: str) -> DiagnosticReport:
         if reasons["c"] == NO_REASON:
             del reasons["c"]
         return replace(facts, cross_batch_stability=None, unmeasured=reasons)
+    _check_cosine(cosine, "cross_batch_stability", where)
+    return facts
+
+
+def _check_cosine(cosine: float, name: str, where: str) -> None:
     if math.isfinite(cosine) and abs(cosine) > 1.0 + COSINE_SLACK:
         raise InvalidReport(
-            f"cross_batch_stability is {cosine}", where=where, hint="a mean cosine lies in [-1, 1]"
+            f"{name} is {cosine}", where=where, hint="a mean cosine lies in [-1, 1]"
         )
-    return facts
 
 
 SOURCE_DRIFT = "cross_batch_direction_stability"
