@@ -122,11 +122,12 @@ def column_labels(session: Session, group: Group) -> list[str]:
 
 
 def is_one_network(session: Session, rows: Sequence[int]) -> bool:
-    """Whether runs share method, axes, place and depth, so that their mean is meaningful."""
-    grid = build_grid(session.rows, rows)
-    depths = {len(session.rows[row].report.residual_norms) for row in rows}
-    # one source has no heading
-    return len(grid.lines) == len(depths) == 1
+    """Whether runs are seeds of one method (`conditions`), so that their mean is meaningful."""
+    # they import NumPy: after the first paint
+    from fa_core.analysis.method_groups import conditions
+    from fa_core.formats.table import AuditTable
+
+    return len(conditions(AuditTable.from_rows([session.rows[row] for row in rows]))) == 1
 
 
 def agreement(session: Session, group: Group) -> Iterator[tuple[str, str]]:

@@ -108,9 +108,25 @@ def test_an_audit_of_the_same_run_folder_lends_its_baseline_and_no_other_does():
         assert found.evidence == ({} if is_lent else {"d": "assumed"})
         # with the interval of (d)
         assert ("d" in found.undecided) == is_lent
+    facts = {"data_hash": "sha256:1", "trained_on": "sha256:2"}
+    other = replace(same, report=replace(same.report, provenance=facts))
+    (found,) = Replay([one], table(other)).timelines()
+    assert found.points[-1].margin_pp is None, "an audit on other data"
     begun = row(source="runs/dfa_s42", unmeasured={"training": "training, epoch 3 of 9"})
     (found,) = Replay([one], table(begun, *elsewhere)).timelines()
     assert "(d) not judged: done when its training is complete" in found.skipped
+
+
+def test_runs_that_are_not_trained_alike_are_no_seeds_of_one_method():
+    traces = [replace(crossing(epochs=3), seed=s, source=f"r/dfa_s{s}/trace.jsonl") for s in (1, 2)]
+    rows = [
+        row(seed=s, acc=0.3, source=f"r/dfa_s{s}", provenance={"arch": "x", "epochs_done": 3 * s})
+        for s in (1, 2)
+    ]
+    assert [one.axes for one in by_method(Replay(traces, table(*rows)).timelines())] == [
+        {"epochs_done": 3},
+        {"epochs_done": 6},
+    ]
 
 
 def test_a_trace_says_which_input_is_missing():

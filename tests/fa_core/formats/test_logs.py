@@ -185,9 +185,21 @@ def test_broken_cells_and_rows_are_said_and_the_rest_is_kept(tmp_path):
 
 
 def test_what_a_log_held_before_it_went_back_is_said(tmp_path):
-    rows = [{"epoch": epoch, "test_acc": 0.5} for epoch in (1, 2, 3, 2)]
-    trace = read(logs.lines(tmp_path / "a.jsonl", *rows))
-    assert trace.notes == ("logged before the log went back, left out: epoch 3",)
+    for epochs, note in (
+        ((1, 2, 3, 2), "logged before the log went back, left out: epoch 3"),
+        ((1, 2, 3, 2, 3), "logged more than once, the last counts: epoch 3"),
+    ):
+        rows = [{"epoch": epoch, "test_acc": 0.5} for epoch in epochs]
+        trace = read(logs.lines(tmp_path / "a.jsonl", *rows))
+        assert trace.notes == (note,)
+
+
+def test_a_last_norm_that_is_none_of_the_list_counts_alone(tmp_path):
+    lists = {"h_norms": [1, 1, 1], "g_norms": [0.1, 0.1, 0.1]}
+    for last, norms in ((1, [1, 1, 1]), (200, [200])):
+        entry = {"epoch": 1, "test_acc": 0.5, **lists, "fa/h_L": last}
+        (epoch,) = read(logs.lines(tmp_path / "a.jsonl", entry)).epochs
+        assert epoch.residual_norms == norms
 
 
 def test_entries_are_numbered_by_step_where_epochs_do_not_number_them(tmp_path):

@@ -127,6 +127,7 @@ def test_a_report_comes_back_from_json_as_it_went(measured):
         ({"headline_acc": 31}, "headline_acc is 31.0; accuracies are fractions: divide by 100"),
         ({"frozen_baseline_acc": -0.1}, "frozen_baseline_acc is -0.1"),
         ({"cross_batch_stability": 1.5}, "cross_batch_stability is 1.5"),
+        ({"credit": {"gamma": [None, 0.1, 7.0]}}, "credit.gamma is 7.0; a mean cosine lies in"),
         ({"residual_norms": ["big"]}, "$.residual_norms[0]"),
         ({"evidence": {"d": "exact"}}, "Invalid enum value 'exact'"),
         ({"provenance": {"batch_sizes": [1] * 8}, "n_batches": 9}, "8 numbers; n_batches is 9"),

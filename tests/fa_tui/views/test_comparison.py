@@ -113,6 +113,10 @@ def test_only_runs_of_one_network_have_a_mean():
         row_of("dfa", 1, 1.0, 2.0),
         row_of("bp", 3, 1.0),
     ]
+    for epochs in (3, 3, 1):
+        facts = {"arch": "x", "epochs_done": epochs}
+        rows.append(replace(rows[0], report=replace(rows[0].report, provenance=facts)))
     session = Session(rows)
+    assert is_one_network(session, (4, 5)) and not is_one_network(session, (5, 6))
     assert is_one_network(session, (0, 1))
     assert not is_one_network(session, (0, 2)) and not is_one_network(session, (0, 3))
