@@ -482,20 +482,19 @@ def merged(session: Session, readings: Iterable[Reading]) -> tuple[Session, News
     news = News([], [], [], [])
     read, gone = list(session.read), set(session.gone)
     places = {place: dict(keys) for place, keys in session.runs.places.items()}
-    bare = {
+    unmeasured = {
         str(real_path(row.source)): index
         for index, row in enumerate(read)
-        if row.source == row.checkpoint and is_file(row.source)
+        if row.source == row.checkpoint and not row.report.coverage and is_file(row.source)
     }
     for reading in readings:
         known = places.setdefault(reading.place, {})
         missing = set(known.values())
         for row in reading.rows:
-            index = bare.get(row.checkpoint or "", -1) if row.checkpoint != row.source else -1
-            if index >= 0:  # the audit of a checkpoint that is shown
-                row = replace(read[index], report=row.report)
-            else:
-                index = known.setdefault(row.key, len(read))
+            index = len(read)
+            if row.checkpoint != row.source:  # the audit of a checkpoint that is shown
+                index = unmeasured.pop(row.checkpoint or "", index)
+            index = known.setdefault(row.key, index)
             if index == len(read):
                 news.added.append(index)
             elif row != read[index]:

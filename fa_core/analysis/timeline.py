@@ -311,13 +311,11 @@ def _with_baseline(
     assumed: FrozenBaseline,
 ) -> DiagnosticReport:
     """The last epoch's report with its baseline, unless it records one; with the audit's interval
-    of (d), if the audit is of this accuracy. An audit on other data than those of the training has
-    none."""
-    acc = None if audit is None else audit.baseline_acc
-    if audit is not None:
-        measured_on = audit.provenance.get("data_hash")
-        if audit.provenance.get(TRAINED_ON) not in (None, measured_on):
-            acc = None
+    of (d), if the audit is of this accuracy. An audit of another one, or on other data than those
+    of the training, has none."""
+    acc = None
+    if audit is not None and _is_of_this(report, audit):
+        acc = audit.baseline_acc
     if report.frozen_baseline_acc is not None:
         return report
     if audit is None or acc is None or not math.isfinite(acc) or method in assumed.by_method:
@@ -329,6 +327,20 @@ def _with_baseline(
     if ends is None or audit.headline_acc != report.headline_acc:
         return judged
     return replace(judged, intervals={**judged.intervals, "margin_pp": ends})
+
+
+def _is_of_this(report: DiagnosticReport, audit: DiagnosticReport) -> bool:
+    """Whether an audit is of the network and data of an epoch, as far as it says."""
+    facts = audit.provenance
+    own, other = report.headline_acc, audit.headline_acc
+    if facts.get(TRAINED_ON) not in (None, facts.get("data_hash")):
+        return False
+    return own is None or other is None or abs(own - other) <= SAME_ACC
+
+
+SAME_ACC = 5e-3
+"""Largest difference of the accuracies of a run's last epoch and of its audit, for rounding and other
+processors."""
 
 
 def _final_acc(trace: Trace) -> float | None:

@@ -195,7 +195,7 @@ async def test_one_epoch_has_one_number_on_its_axis():
 
 async def test_a_methods_baseline_replaces_the_one_of_its_audit():
     runs = [trace("dfa", 42, 1.0, epochs=3), trace("bp", 42, 1.0, epochs=3)]
-    report = DiagnosticReport(bp_grad_norms=[0.1], headline_acc=0.5, frozen_baseline_acc=0.3)
+    report = DiagnosticReport(bp_grad_norms=[0.1], headline_acc=0.467, frozen_baseline_acc=0.3)
     rows = [row_of(one.key, one.source, report=report) for one in runs]
     session = Session(rows, traces=runs, baseline=FrozenBaseline(0.2, {"dfa": 0.1}))
     async with running(app_on(session)) as pilot:

@@ -109,9 +109,10 @@ def test_an_audit_of_the_same_run_folder_lends_its_baseline_and_no_other_does():
         # with the interval of (d)
         assert ("d" in found.undecided) == is_lent
     facts = {"data_hash": "sha256:1", "trained_on": "sha256:2"}
-    other = replace(same, report=replace(same.report, provenance=facts))
-    (found,) = Replay([one], table(other)).timelines()
-    assert found.points[-1].margin_pp is None, "an audit on other data"
+    for changed in ({"provenance": facts}, {"headline_acc": 0.3176}):
+        other = replace(same, report=replace(same.report, **changed))
+        (found,) = Replay([one], table(other)).timelines()
+        assert found.points[-1].margin_pp is None, "an audit on other data, or of another run"
     begun = row(source="runs/dfa_s42", unmeasured={"training": "training, epoch 3 of 9"})
     (found,) = Replay([one], table(begun, *elsewhere)).timelines()
     assert "(d) not judged: done when its training is complete" in found.skipped
