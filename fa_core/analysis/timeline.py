@@ -339,8 +339,8 @@ def _is_of_this(report: DiagnosticReport, audit: DiagnosticReport) -> bool:
 
 
 SAME_ACC = 5e-3
-"""Largest difference of the accuracies of a run's last epoch and of its audit, for rounding and other
-processors."""
+"""Largest difference of the accuracies of a run's last epoch and of its audit, for rounding and
+other processors."""
 
 
 def _final_acc(trace: Trace) -> float | None:
