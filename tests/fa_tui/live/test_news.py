@@ -209,8 +209,12 @@ def test_an_audit_of_a_shown_checkpoint_is_shown_on_its_row(tmp_path):
     open_now = folders(tmp_path)
     put_json(tmp_path / RESULTS, {"reports": results})
     session, found = merged(Session([shown]), news(open_now))
-    assert (found.added, found.changed, session.rows[0].source) == ([1], [0], str(net))
+    audits = str(tmp_path / RESULTS)
+    assert (found.added, found.changed, session.rows[0].source) == ([1], [0], audits)
     assert [row.report.h_L for row in session.rows] == [7, 8]
+    put_json(tmp_path / "second.json", {"reports": {"bp_s1": results["bp_s1"]}})
+    session, found = merged(session, news(open_now))
+    assert (found.added, found.changed) == ([2], []), "a second audit of it is another run"
 
 
 def test_reading_again_takes_a_place_as_found_in_a_folder(tmp_path):
