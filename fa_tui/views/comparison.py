@@ -83,7 +83,7 @@ def groups_of(session: Session) -> list[Group]:
     if len(marked) > 1:
         groups.append(Group.of(MARKED, marked))
     home = ""
-    for line in build_grid(session.rows, session.scope).lines:
+    for line in build_grid(session.rows, session.in_scope).lines:
         if line.is_heading:
             home = line.label
         else:
