@@ -170,16 +170,14 @@ def spread_words(line: ComparedLine) -> str:
     """Mean and spread of a line, as in tables over seeds; ``""`` for verdicts.
 
     >>> values = LayerSpread(layer=0, values=(0.09, 0.11), ratio=1.2)
-    >>> (spread_words(ComparedLine("h", "0", values)), spread_words(ComparedLine("number", "drift",
-    ...     values)))
+    >>> from fa_core.report.quantities import BY_NAME
+    >>> drift = ComparedLine("number", "c drift", values, quantity=BY_NAME["drift"])
+    >>> spread_words(ComparedLine("h", "0", values)), spread_words(drift)
     ('0.0995 (×1.2)', '0.100 ± 0.014')
     """
     if line.spread is None:
         return ""
-    geometric = line.kind != "number"
-    if line.quantity:
-        geometric = line.quantity.log
-    stat = line.spread.stat(geometric)
+    stat = line.spread.stat(line.quantity is None or line.quantity.log)
     if stat.n:
         return stat_words(stat)
     return ""
