@@ -121,7 +121,7 @@ class ProtocolMonitor:
         self._every = every
         self._on_fire = on_fire
         self._measure = measure
-        self._trace = None if trace is None else Path(trace)
+        self._trace = trace
         self._send = to
         self._unit = unit
         self._entries: list[Json] = []
@@ -157,7 +157,7 @@ class ProtocolMonitor:
             number = self._steps or len(self.reports)
             entry = trace_entry(number, report, seconds, unit=self._unit, **logged)
             self._entries.append(entry)
-            write_trace(self._trace, self._entries)
+            write_trace(Path(self._trace), self._entries)
         if self._send is not None:
             self._send(scalars(report), self._steps)
         new = "".join(sorted(report.flags - self._fired))

@@ -169,9 +169,6 @@ def half_flush() -> Demonstration:
     return Demonstration("half-flush", wrong, right, ran_on="g = 5e-10 in every entry")
 
 
-DEEP = "mean over samples, hidden layers"
-
-
 def aggregate(credit: Signal, grads: Sequence[Tensor]) -> dict[str, float]:
     """Four aggregations of one Γ, all of them in use.
 
@@ -186,7 +183,7 @@ def aggregate(credit: Signal, grads: Sequence[Tensor]) -> dict[str, float]:
     pooled = pooled_gamma(credit, grads)
     found = {
         "mean over samples, all layers": mean_over(per_layer, first=0),
-        DEEP: mean_over(per_layer),
+        "mean over samples, hidden layers": mean_over(per_layer),
         "cosine of batch means, hidden layers": pooled["gamma_of_batch_means"],
         "cosine of concatenated hidden layers": pooled["gamma_concatenated"],
     }
@@ -212,9 +209,9 @@ def layer_mean(on: Subject) -> Demonstration:
     Source: docs/protocol.md §12.6: +0.068 over all layers, +0.429 at l = 0, −0.022 over l ≥ 1.
     """
     per_layer = list(map(gamma, on.credit, on.grads))
-    values = aggregate(on.credit, on.grads)
-    wrong = {"mean Γ over layers 0..L": values["mean over samples, all layers"]}
-    right = {"Γ_l": per_layer, "Γ_0": per_layer[0], "mean Γ over layers 1..L": values[DEEP]}
+    deep = mean_over(per_layer)
+    wrong = {"mean Γ over layers 0..L": mean_over(per_layer, first=0)}
+    right = {"Γ_l": per_layer, "Γ_0": per_layer[0], "mean Γ over layers 1..L": deep}
     return Demonstration("layer-mean", wrong, right)
 
 

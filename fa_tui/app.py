@@ -195,7 +195,7 @@ class ExplorerApp(App[int]):
         self.opened = title
         self.opens_next: Path | None = None
         if not look.show:
-            look = look._replace(show=self.settings.show.replace("stability", "drift"))
+            look = look._replace(show=self.settings.show)
         self.begins = look
 
     @cached_property

@@ -279,7 +279,7 @@ class ExplorerScreen(Screen[None]):
 
     def action_next_flip(self, step: int) -> None:
         """Go to the next run that flipped with the last step, or to the one before."""
-        flips = [*chain(*parted(self.session, self.session.flips))]
+        flips = [*chain(*parted(self.session))]
         if not flips:
             self.app.say(
                 "no run flipped with the last step: { } on a slider go to the next that does",

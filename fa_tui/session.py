@@ -129,7 +129,7 @@ class Scope:
 
     Args:
         runs: all runs.
-        rows: indices of those in scope, rising; None for all.
+        indices: of those in scope, rising.
 
     Attributes:
         values: letter → a diagnostic's numbers of the compared runs, rising, then a NaN for each
@@ -138,18 +138,11 @@ class Scope:
             intervals, and the numbers without one.
     """
 
-    def __init__(self, runs: Runs, rows: Sequence[int] | None) -> None:
+    def __init__(self, runs: Runs, indices: Sequence[int]) -> None:
         self._runs = runs
-        self.rows = rows
+        self.indices = indices
         self.values = cache(lambda letter: runs.judge.values(letter, self.compared))
         self.points = cache(lambda letter: runs.judge.points(letter, self.compared))
-
-    @cached_property
-    def indices(self) -> Sequence[int]:
-        """Indices of the runs, rising."""
-        if self.rows is None:
-            return range(len(self._runs.rows))
-        return self.rows
 
     @cached_property
     def runs(self) -> Sequence[AuditRow]:
@@ -227,7 +220,7 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
             if "thresholds" not in changes:
                 shared["_judged"] = self._judged
             depends = "filter" in changes or (self.filter is not None and self.filter.live)
-            if not depends or later.seen.rows == self.seen.rows:
+            if not depends or later.in_scope == self.in_scope:
                 shared["seen"] = self.seen
         return later
 
@@ -253,7 +246,7 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
         rows = self.runs.shown
         if self.filter is not None:
             rows = sorted({*rows}.intersection(self.filter.rows(self)))
-        return Scope(self.runs, None if len(rows) == len(self) else rows)
+        return Scope(self.runs, rows)
 
     @cached_property
     def _judged(self) -> tuple[bytearray, bytearray]:
@@ -288,11 +281,6 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
         return self._judged[1]
 
     @property
-    def scope(self) -> Sequence[int] | None:
-        """Indices of the rows in scope, rising; None for all."""
-        return self.seen.rows
-
-    @property
     def scope_text(self) -> str:
         """The typed text of the filter; ``""`` without one."""
         return "" if self.filter is None else self.filter.text
@@ -312,9 +300,7 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
         """The rows whose cells the last step changed, among those in scope then or now."""
         if self.since is None or self.since._judged == self._judged:
             return ()
-        rows: Iterable[int] = range(len(self))
-        if self.scope is not None and self.since.scope is not None:
-            rows = sorted({*self.scope, *self.since.scope})
+        rows = sorted({*self.in_scope, *self.since.in_scope})
         differ = _differing(self.since, self)
         return [Flip(row, self.since.masks(row), self.masks(row)) for row in rows if differ[row]]
 

@@ -30,7 +30,6 @@ Quantity = Literal[
     "growth",
     "g_L",
     "drift",
-    "stability",
     "margin",
     "acc",
     "h_L",

@@ -71,7 +71,7 @@ class AuditResult(msgspec.Struct, frozen=True, kw_only=True):
 
     rows: list[AuditRow]
     failures: list[Problem]
-    interrupted: bool = False
+    interrupted: bool
 
 
 class Measuring(msgspec.Struct, frozen=True):

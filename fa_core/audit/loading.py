@@ -187,8 +187,10 @@ def resolve_plan(options: MeasureOptions, manifest: Manifest | None, where: Path
     if manifest:
         batches, batch_size = manifest.eval_batches, manifest.eval_batch_size
         seed = manifest.eval_seed
-    batches = batches if asked is None else asked
-    batch_size = batch_size if options.batch_size is None else options.batch_size
+    if asked is not None:
+        batches = asked
+    if options.batch_size is not None:
+        batch_size = options.batch_size
     check_counts(batches=batches, batch_size=batch_size)
     return Plan(data, options.data is not None and options.data_typed, batches, batch_size, seed)
 

@@ -70,8 +70,8 @@ class VerifyResult(msgspec.Struct, frozen=True, kw_only=True):
 
     runs: list[Verification]
     failures: list[Problem]
-    skipped: list[Problem] = []
-    interrupted: bool = False
+    skipped: list[Problem]
+    interrupted: bool
 
 
 def verify(

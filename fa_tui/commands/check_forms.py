@@ -30,8 +30,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     file: str
     outcome: str
-    lines: list[str] = []
-    record: Json = {}
+    lines: list[str]
+    record: Json
 
     def to_dict(self) -> Json:
         """The record of a run, its outcome, and the lines."""

@@ -132,8 +132,7 @@ belongs to its run: no filter takes it away
     @property
     def _table(self) -> AuditTable:
         """The runs in scope."""
-        table, scope = self.session.runs.table, self.session.scope
-        return table if scope is None else table.select(scope)
+        return self.session.runs.table.select(self.session.in_scope)
 
     def _judge(self) -> None:
         self._blocks = list(self._analysed(self._open))

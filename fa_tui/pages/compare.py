@@ -190,7 +190,7 @@ different networks have no mean
     def title(self) -> Row:
         group = self.group
         if group is None:
-            why = "no runs" if self.session.scope is None else "no run passes the filter"
+            why = "no run passes the filter" if len(self.session) else "no runs"
             return [(f" nothing to compare: {why}", "strong")]
         seen = f" {runs_words(len(group.rows))}"
         place = f", method {self._at + 1} of {len(self._groups)}"

@@ -184,7 +184,7 @@ def baseline_words(session: Session) -> str:
     """The assumed frozen baselines, and what flipped by them."""
     text = baseline_text(session.baseline)
     name = f"frozen baseline {text}" if text else "frozen baselines as recorded"
-    return f"{name}: {flip_text(session, session.flips) or 'no verdict flips'}"
+    return f"{name}: {flip_text(session) or 'no verdict flips'}"
 
 
 async def ask_measure(app: ExplorerApp) -> None:

@@ -153,7 +153,6 @@ class Palette(CommandPalette, Question[None]):
         asks = "type what to do; enter does it, esc leaves"
         # as Textual passes one
         super().__init__([commands], placeholder=asks, id="--command-palette")  # type: ignore[list-item]
-        self.set_class(not self.app.terminal.unicode, "-ascii")
 
     def compose(self) -> ComposeResult:
         for widget in super().compose():

@@ -69,7 +69,6 @@ class Dialog(Question[ResultT]):
         raise NotImplementedError
 
     def compose(self) -> ComposeResult:
-        self.set_class(not self.app.terminal.unicode, "-ascii")
         with Vertical():
             yield from self.body()
             yield KeyBar()

@@ -83,7 +83,7 @@ def groups_of(session: Session) -> list[Group]:
     if len(marked) > 1:
         groups.append(Group.of(MARKED, marked))
     home = ""
-    for line in build_grid(session.rows, session.scope).lines:
+    for line in build_grid(session.rows, session.in_scope).lines:
         if line.is_heading:
             home = line.label
         else:
@@ -171,16 +171,14 @@ def spread_words(line: ComparedLine) -> str:
     """Mean and spread of a line, as in tables over seeds; ``""`` for verdicts.
 
     >>> values = LayerSpread(layer=0, values=(0.09, 0.11), ratio=1.2)
-    >>> (spread_words(ComparedLine("h", "0", values)), spread_words(ComparedLine("number", "drift",
-    ...     values)))
+    >>> from fa_core.report.quantities import BY_NAME
+    >>> drift = ComparedLine("number", "c drift", values, quantity=BY_NAME["drift"])
+    >>> spread_words(ComparedLine("h", "0", values)), spread_words(drift)
     ('0.0995 (×1.2)', '0.100 ± 0.014')
     """
     if line.spread is None:
         return ""
-    geometric = line.kind != "number"
-    if line.quantity:
-        geometric = line.quantity.log
-    stat = line.spread.stat(geometric)
+    stat = line.spread.stat(line.quantity is None or line.quantity.log)
     if stat.n:
         return stat_words(stat)
     return ""

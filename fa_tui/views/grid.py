@@ -78,12 +78,12 @@ _Groups = dict[str, dict[str, _Cells]]
 """Home → label → cells."""
 
 
-def build_grid(rows: Sequence[AuditRow], shown: Iterable[int] | None = None) -> Grid:
+def build_grid(rows: Sequence[AuditRow], shown: Sequence[int]) -> Grid:
     """Lay rows out by method and seed, under a heading per source if there are several.
 
     Args:
         rows: all runs.
-        shown: indices to lay out, in order (default: all).
+        shown: indices to lay out, in order.
 
     Every run has its own cell. An axis that varies within a source is part of the line's label, one
     that does not of the heading. Runs that agree on every axis get further lines (``dfa``,
@@ -104,7 +104,7 @@ def build_grid(rows: Sequence[AuditRow], shown: Iterable[int] | None = None) -> 
     return Grid(labels, lines, places)
 
 
-def labels_of(rows: Sequence[AuditRow], shown: Iterable[int] | None) -> dict[int, str]:
+def labels_of(rows: Sequence[AuditRow], shown: Sequence[int]) -> dict[int, str]:
     """The label of each run's line; with its heading's home where several have that line."""
     groups = _apart(_placed(rows, shown)[0])
     alike = Counter(chain.from_iterable(groups.values()))
@@ -116,18 +116,14 @@ def labels_of(rows: Sequence[AuditRow], shown: Iterable[int] | None) -> dict[int
     return found
 
 
-def _placed(
-    rows: Sequence[AuditRow], shown: Iterable[int] | None
-) -> tuple[list[_Placed], list[str]]:
+def _placed(rows: Sequence[AuditRow], shown: Sequence[int]) -> tuple[list[_Placed], list[str]]:
     """The runs with their places, and the labels of the columns."""
     # of all runs, so that a filter renames no heading
     headings = homes_of([row.source for row in rows])
-    indices = list(range(len(rows)) if shown is None else shown)
-    seeds = sorted({rows[index].seed for index in indices}, key=rank)
+    seeds = sorted({rows[index].seed for index in shown}, key=rank)
     column_of = {seed: column for column, seed in enumerate(seeds)}
     runs = [
-        _Placed(index, rows[index], headings[index], column_of[rows[index].seed])
-        for index in indices
+        _Placed(index, rows[index], headings[index], column_of[rows[index].seed]) for index in shown
     ]
     return runs, ["no seed" if seed is None else f"s{seed}" for seed in seeds]
 

@@ -38,8 +38,6 @@ class Scale(msgspec.Struct, frozen=True):
             return _clamped((value - self.lo) / (self.hi - self.lo))
         if value <= 0:
             return 0.0
-        if value == math.inf:
-            return 1.0
         low = math.log10(self.lo)
         high = math.log10(self.hi)
         return _clamped((math.log10(value) - low) / (high - low))

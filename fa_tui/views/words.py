@@ -122,10 +122,10 @@ def limit_words(one: Diagnostic, thresholds: DiagnosticThresholds) -> str:
     return f"{one.letter} {one.sign} {exact(one.limit(thresholds))}"
 
 
-def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3) -> str:
-    """Flips as text, the changed verdicts first: ``+a → ✗ ep s123, −d (still ✗) dfa s42``;
+def flip_text(session: Session, limit: int = 3) -> str:
+    """The flips as text, the changed verdicts first: ``+a → ✗ ep s123, −d (still ✗) dfa s42``;
     more than `limit` of a kind by method: ``dfa +a on 12``."""
-    turned, still = parted(session, flips)
+    turned, still = parted(session)
     kinds = (
         _listed(session, turned, " → {}", limit),
         _listed(session, still, " (still {})", limit),
@@ -133,10 +133,10 @@ def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3) -> str:
     return ", ".join(filter(None, kinds))
 
 
-def parted(session: Session, flips: Sequence[Flip]) -> tuple[list[Flip], list[Flip]]:
+def parted(session: Session) -> tuple[list[Flip], list[Flip]]:
     """The flips that changed a run's verdict, and the others; a control makes no claim."""
     turned, still = list[Flip](), list[Flip]()
-    for flip in flips:
+    for flip in session.flips:
         claim = session.rows[flip.row].no_claim
         kept = _sign(flip.before, claim) == _sign(flip.after, claim)
         (still if kept else turned).append(flip)

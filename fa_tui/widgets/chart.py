@@ -195,10 +195,8 @@ class _Cells:
         return column, lines - 1 - self._chart.y.cell(y, lines)
 
     def write(self, column: int, line: int, text: str, style: str) -> None:
-        if not 0 <= line < self.lines:
-            return
         for place, character in enumerate(text, column):
-            if 0 <= place < self.columns:
+            if place < self.columns:
                 self._characters[line][place] = (character, style)
 
     def row(self, line: int) -> Row:
@@ -250,10 +248,9 @@ class _Cells:
         """Set one of 2×4 dots per cell."""
         column, right = divmod(x, 2)
         line, below = divmod(y, 4)
-        if 0 <= column < self.columns and 0 <= line < self.lines:
-            self._dots[line, column] |= _DOTS[below][right]
-            character = chr(0x2800 | self._dots[line, column])
-            self._characters[line][column] = (character, style)
+        self._dots[line, column] |= _DOTS[below][right]
+        character = chr(0x2800 | self._dots[line, column])
+        self._characters[line][column] = (character, style)
 
 
 def drawable(scale: Scale, value: float) -> bool:

@@ -101,7 +101,7 @@ class FilterLine(Vertical):
             self._wrong = note = str(wrong)
             chosen = self._without_last(text)
         now = self._filtered(chosen)
-        if not note and chosen.text and now.scope == []:
+        if not note and chosen.text and not now.in_scope:
             last = split(text)[-1]
             note = "no run matches"
             begun = [name for name in names(self._axes) if name.lower().startswith(last.lower())]

@@ -85,7 +85,7 @@ class Matrix(RunsView):
 
     def __init__(self, session: Session, quantity: Quantity | None) -> None:
         super().__init__(session, id="matrix")
-        self._grid: Grid = build_grid(())
+        self._grid: Grid = build_grid((), ())
         self.quantity = quantity
         self._number = QUANTITIES[0]
         if quantity in QUANTITIES:
@@ -95,7 +95,7 @@ class Matrix(RunsView):
     def lay_out(self) -> None:
         """Rebuild the lines after runs or the filter changed. The cursor stays on its run."""
         kept = self.row
-        self._grid = build_grid(self.session.rows, self.session.scope)
+        self._grid = build_grid(self.session.rows, self.session.in_scope)
         lines = self._grid.lines
         self._looks = SeedLooks(self.session.rows, self._glyphs)
         say = self._glyphs.say

@@ -113,7 +113,7 @@ class RunsView(LineTable):
         view, as the message names it first."""
         self.refresh_runs(rows)
         if is_step and 0 < len(self.session.flips) <= FEW_FLIPS:
-            flips = chain(*parted(self.session, self.session.flips))
+            flips = chain(*parted(self.session))
             for place in [*filter(None, (self.place_of(flip.row) for flip in flips))][:1]:
                 self.bring_into_view(*place)
 

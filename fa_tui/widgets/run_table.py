@@ -73,7 +73,7 @@ class RunTable(RunsView):
         self.looks = SeedLooks(session.rows, self._glyphs)
         self._columns = [column for column in columns_of(session.runs) if column.name != "verdict"]
         # what tells runs apart belongs to the name: axes, and where several hold the same, the home
-        labels = labels_of(session.rows, session.scope)
+        labels = labels_of(session.rows, session.in_scope)
         self._names = {row: self._glyphs.say(label) for row, label in labels.items()}
         seeds = {str(row.seed) for row in session.scoped}
         # at least as wide as a heading with its arrow

@@ -304,7 +304,6 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         undecided = self._cells_of(self._interval, cells)
         row: Row = []
         for cell, (tick, tone) in enumerate(zip(ticks, self._tones(knob, cells), strict=True)):
-            fires = tone == "limit"
             if cell == knob:
                 sign = glyphs.knob_home if self.value == self._default else glyphs.knob
                 row.append((sign, "cursor" if self.has_focus else "strong"))
@@ -317,7 +316,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
             elif cell in plateau:
                 row.append((glyphs.plateau, "bar"))
             else:
-                row.append((glyphs.firing if fires else glyphs.passing, "dim"))
+                row.append((glyphs.firing if tone == "limit" else glyphs.passing, "dim"))
         return joined(row)
 
     def _cells_of(self, interval: Interval | None, cells: int) -> range:

@@ -81,7 +81,7 @@ class SlidersPanel(Vertical):
                 slider.set_runs(now.seen.values(letter), now.seen.points(letter))
             slider.catch_up()
         if now.seen is not before.seen or changed_cells(before, now):
-            self._flipped = flip_text(now, now.flips)
+            self._flipped = flip_text(now)
             self.show_summary()
 
     def show_intervals(self, row: AuditRow | None) -> None:

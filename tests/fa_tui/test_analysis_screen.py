@@ -66,7 +66,7 @@ async def test_thresholds_and_runs_that_change_are_followed(app):
 async def test_the_analyses_are_of_the_runs_in_scope_and_say_what_the_filter_takes_from_them(app):
     async with running(app) as pilot:
         await filter_by(pilot, "seed<100 method:dfa")
-        await until(pilot, lambda: app.session.scope is not None)
+        await until(pilot, lambda: app.session.filter is not None)
         screen = await _open(pilot, "2")
         assert "1 of 15 runs" in page_line(app, 0)
         assert "Only some runs of a method pass the filter: dfa 1 of 3." in screen.text.text
@@ -87,7 +87,7 @@ async def test_where_there_is_nothing_to_analyse_it_says_so(app, filtered, said)
     async with running(app, (80, 24)) as pilot:
         if filtered:
             await filter_by(pilot, "growth>1e30")
-            await until(pilot, lambda: app.session.scope == [])
+            await until(pilot, lambda: app.session.in_scope == [])
         screen = await _open(pilot)
         for key in "12":
             await pilot.press(key)

@@ -125,6 +125,6 @@ async def test_the_first_run_that_flips_comes_into_sight():
         for _ in range(3):
             await pilot.press("right_square_bracket")
             await pilot.pause()
-            turned, still = parted(app.session, app.session.flips)
+            turned, still = parted(app.session)
             place = explorer.matrix.place_of((turned or still)[0].row)
             assert place[0] in explorer.matrix.visible_lines()

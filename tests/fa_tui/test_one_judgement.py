@@ -344,6 +344,6 @@ def test_a_flip_is_named_by_the_state_after_it():
     for ceiling in (0.7, 0.3, 0.1, 0.3, 0.7):
         limits = replace(session.thresholds, stability_drift_ceiling=ceiling)
         session = stepped(session, thresholds=limits)
-        said.append(flip_text(session, session.flips))
+        said.append(flip_text(session))
     signs = ("−c → ✓", "~c → ~", "+c → ✗", "~c → ~", "−c → ✓")
     assert said == [f"{sign} dfa" for sign in signs]

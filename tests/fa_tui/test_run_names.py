@@ -88,7 +88,7 @@ def test_the_default_is_named_where_its_axis_differs_and_the_audit_tells_it():
     assert labels([plain, vit]) == ["bp arch=resmlp", "bp arch=vit_mini"]
     assert labels([plain, plain])[0].startswith("bp") and "arch" not in labels([plain])[0]
     assert labels([silent, vit]) == ["bp", "bp arch=vit_mini"], "nothing says what it is"
-    assert [line.label for line in build_grid([plain, vit]).lines] == [
+    assert [line.label for line in build_grid([plain, vit], [0, 1]).lines] == [
         "bp arch=resmlp",
         "bp arch=vit_mini",
     ]

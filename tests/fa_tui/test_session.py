@@ -34,15 +34,15 @@ def test_a_step_reads_and_counts_nothing_again(session):
 
 def test_flips_are_told_in_words_and_the_rest_counted(session):
     now = at(session, h_norm_explosion_ratio=0.5)
-    assert flip_text(now, now.flips, limit=2) == "bp +a on 3, ep +a on 3"
-    assert flip_text(now, now.flips, limit=1) == "bp +a on 3, 3 more"
+    assert flip_text(now, limit=2) == "bp +a on 3, ep +a on 3"
+    assert flip_text(now, limit=1) == "bp +a on 3, 3 more"
     back = at(now, h_norm_explosion_ratio=5.0)
-    assert "−a → ✓ bp s42" in flip_text(back, back.flips, limit=9)
+    assert "−a → ✓ bp s42" in flip_text(back, limit=9)
 
 
 def test_a_run_that_loses_a_letter_but_not_its_walk_back_is_told_apart_and_last(session):
     now = at(session, h_norm_explosion_ratio=5.0, stability_drift_ceiling=0.5)
-    assert flip_text(now, now.flips, limit=9).endswith(
+    assert flip_text(now, limit=9).endswith(
         "+a → ✗ ep s456, −c (still ✗) credit_bridge s42, −c (still ✗) dfa s123"
     )
 

@@ -135,7 +135,7 @@ async def test_the_runs_are_those_in_scope_and_a_scope_without_a_trace_says_so(a
     app = app_on(Session([*epochs_of().rows, lone], traces=four_traces()))
     async with running(app, (80, 24)) as pilot:
         await filter_by(pilot, "source:audits")
-        await until(pilot, lambda: app.session.scope == [4] and app.explorer.takes_keys)
+        await until(pilot, lambda: app.session.in_scope == [4] and app.explorer.takes_keys)
         screen = await _open(pilot)
         assert "no traces of the runs that pass the filter" in screen_text(app)
         assert "f takes all runs; runs have some" in screen_text(app)

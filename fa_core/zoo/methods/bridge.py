@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import index
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -216,13 +216,6 @@ def prediction_loss(predict: Prediction, stream: Sequence[Tensor], target: Tenso
     return torch.stack(errors).mean() / mean_square_norm(target)
 
 
-class Variant(NamedTuple):
-    """Settings of a variant: LayerNorm on V's input, and the weight w of gradient matching."""
-
-    normalise: bool
-    weight: float
-
-
 class CreditBridge(BridgeMethod):
     """a_l = ∇_{h_l} V(h_l, t_l, s), l = 0..L, with a learned value V and s = e_T.
 
@@ -241,10 +234,8 @@ class CreditBridge(BridgeMethod):
 
     name = "credit_bridge"
     learns = "value"
-    VARIANTS = {
-        "published": Variant(normalise=False, weight=1.0),
-        "stable": Variant(normalise=True, weight=10.0),
-    }
+    WEIGHTS = {"published": 1.0, "stable": 10.0}
+    """Variant → w."""
     SIGMA = 0.1
     TEMPERATURE = 0.1
     DRAWS = 4
@@ -258,14 +249,14 @@ class CreditBridge(BridgeMethod):
         lr: float = 1e-3,
     ) -> None:
         super().__init__(net, generator, lr)
-        check_known("variant of credit_bridge", variant, self.VARIANTS)
-        self.variant = self.VARIANTS[variant]
+        check_known("variant of credit_bridge", variant, self.WEIGHTS)
+        self.weight = self.WEIGHTS[variant]
         self.value = BridgeNet(
             net.state_sizes,
             net.num_classes,
             width=2 * net.head.in_features,
             outputs=1,
-            normalise=self.variant.normalise,
+            normalise=variant == "stable",
         )
         self.value_ema = copy.deepcopy(self.value).requires_grad_(False)
         self.redraw(generator)
@@ -306,7 +297,7 @@ class CreditBridge(BridgeMethod):
             noise,
         )
         error = bridge_error(self.value, info.stream, s, soft)
-        return terminal_error + self.variant.weight * matching + error
+        return terminal_error + self.weight * matching + error
 
     def extra_step(self, net: StreamNet, info: StepInfo) -> Tensor | None:
         """One step of V, then V̄ ← 0.99·V̄ + 0.01·V."""

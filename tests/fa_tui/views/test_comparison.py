@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from fa_core.analysis.seeds import across_runs
 from fa_core.formats import scan
+from fa_core.report.quantities import BY_NAME
 from fa_tui.session import Session
 from fa_tui.views.comparison import (
     MARKED,
@@ -86,9 +87,8 @@ def test_runs_of_one_name_are_told_apart_by_the_axes_that_differ_then_by_where_t
 
 def test_a_spread_reads_as_in_tables_over_seeds_and_rounding_is_none():
     def said(*values):
-        return spread_words(
-            ComparedLine("number", "drift", across_runs([[value] for value in values])[0])
-        )
+        [spread] = across_runs([[value] for value in values])
+        return spread_words(ComparedLine("number", "drift", spread, quantity=BY_NAME["drift"]))
 
     assert said(1.51, math.nextafter(1.51, 2)) == "1.51 ± 0.00"
     assert said(1.0, 3.0) == "2.00 ± 1.41"

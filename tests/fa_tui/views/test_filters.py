@@ -103,7 +103,7 @@ def test_a_diagnostic_is_filtered_by_its_letter_too(session, letter, name):
 
 
 def test_the_matrix_can_begin_with_every_quantity_and_with_their_older_names():
-    names = {*get_args(Quantity)} - {"letters", "stability"}
+    names = {*get_args(Quantity)} - {"letters"}
     assert names == {*CELLS} - {"null"}
     typed = {"accuracy": "acc", "‖g_L‖": "g_L", "stability": "drift", "c": "drift", "Γ": "gamma"}
     assert {name: meant(name, names) for name in typed} == typed
