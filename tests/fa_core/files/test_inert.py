@@ -488,22 +488,11 @@ ALTERED = {
     "by its data": call(
         f"{REBUILD}parameter_with_state", tensor(), b"\x89N", mapped("data", OTHER_TENSOR)
     ),
-    "by its data in slots": call(
-        f"{REBUILD}parameter_with_state", tensor(), b"\x89NN", mapped("data", OTHER_TENSOR), b"\x86"
-    ),
     "by the data of its type": call(
         "torch._tensor._rebuild_from_type_v2",
         b"ctorch._utils\n_rebuild_tensor_v2\nctorch\nTensor\n",
         b"(%st" % b"".join(PARTS),
         mapped("data", OTHER_TENSOR),
-    ),
-    "by a part of another tensor of its storage": tensor()
-    + b"K\7"
-    + call(
-        "torch._tensor._rebuild_from_type_v2",
-        b"ctorch._utils\n_rebuild_tensor_v2\nctorch\nTensor\n",
-        b"(%st" % b"".join(PARTS),
-        mapped("real", OTHER_TENSOR),
     ),
     "by the data of what is the same tensor": tensor()
     + b"q\x05K\7"
@@ -514,9 +503,6 @@ ALTERED = {
         mapped("data", OTHER_TENSOR),
     ),
     "by its sign": call(f"{REBUILD}tensor_v3", *PARTS, FLOAT, NEGATED),
-    "by its sign, counted": call(
-        f"{REBUILD}tensor_v2", *PARTS, call("collections.Counter", NEGATED)
-    ),
     "by its sign in the second format": call(f"{REBUILD}tensor_v2", *PARTS, NEGATED),
 }
 
