@@ -402,17 +402,6 @@ _BYTES = "_codecs.encode"
 _WITH_ATTRIBUTES = "torch._utils._rebuild_parameter_with_state"
 
 
-def _is_plain(name: str, args: Sequence[Any]) -> bool:
-    """Whether a call makes bytes, a plain container, a plain tensor, or one with attributes of the
-    user's own: torch sets any others, such as its ``data``."""
-    if name == _BYTES:
-        return list(args[1:]) == ["latin1"]
-    if name == _WITH_ATTRIBUTES:
-        parts = args[3] if isinstance(args[3], tuple) else args[3:]
-        return not any(hasattr(Tensor, str(one)) for part in parts if part for one in part)
-    return not any(one is not None for one in args[_PLAIN.get(name, 0) :]) and name in _PLAIN
-
-
 def _encoded(text: str) -> bytes:
     return _text(text).encode("latin1")
 
@@ -458,7 +447,7 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         if not isinstance(func, Placeholder):
             raise pickle.UnpicklingError(f"it calls a {type(func).__name__}")
         made: object = []
-        if not _is_plain(func.name, args):
+        if not self._is_plain(func.name, args):
             self._archive.others = func.name
         if func.name in _SETS:
             if args:
@@ -473,6 +462,22 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         else:
             made = Placeholder(func.name, args)
         self.append(made)
+
+    def _is_plain(self, name: str, args: Sequence[Any]) -> bool:
+        """Whether a call makes bytes, a plain container, a plain tensor, or one with attributes of
+        the user's own: torch sets any others, such as its ``data``."""
+        if name == _BYTES:
+            return len(args) == 2 and args[1] == "latin1"
+        if name == _WITH_ATTRIBUTES:
+            state = args[-1]
+            parts = state if isinstance(state, tuple) else (state,)
+            names = [str(one) for part in parts if part for one in part]
+            self._budget.spend(len(names))
+            return not any(hasattr(Tensor, one) for one in names)
+        if name not in _PLAIN:
+            return False
+        most = _PLAIN[name]
+        return len(args) <= most or (len(args) == most + 1 and args[most] is None)
 
     def _once(self, value: _Value, make: Callable[[_Value], object]) -> object:
         """Result of `make`, cached per value by identity."""

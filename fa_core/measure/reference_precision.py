@@ -33,6 +33,7 @@ def reference_precision(
     Source: docs/protocol.md, *Is the reference valid?*
 
     >>> import torch
+    >>> _ = torch.manual_seed(0)
     >>> net = nn.Sequential(nn.Linear(2, 2), nn.Tanh(), nn.Linear(2, 2))
     >>> batch = torch.eye(2), torch.tensor([0, 1])
     >>> found = reference_precision(net, batch, PassOptions(taps="0,1"))
