@@ -154,7 +154,7 @@ class Replay:
     Args:
         traces: runs over epochs.
         table: audits. The one of a trace's run folder or name lends its frozen baseline to a
-            last epoch that records none, and its Γ under random feedback.
+            last epoch that records none and has its accuracy, and its Γ under random feedback.
         assumed: frozen baselines to assume: of a method before that of its audit, for all after it.
 
     Source: docs/protocol.md §9, temporal.

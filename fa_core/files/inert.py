@@ -259,7 +259,7 @@ class Storage:
         ):
             raise ValueError("a tensor's sizes or strides are no counts, or too many")
         dtype = dtype or self._kind
-        memory = self.memory
+        memory = self.memory()
         if not all(size):
             offset = 0
         else:
@@ -275,7 +275,6 @@ class Storage:
         dtype: torch.dtype = STORAGES[self._archive.kinds[self._key]]
         return dtype
 
-    @property
     def memory(self) -> torch.UntypedStorage:
         """The storage's part of the file.
 
@@ -380,7 +379,7 @@ class Archive:
     def _of_torch(self, content: object) -> object:
         self.is_of_torch = True
         for storage in self.storages:
-            _ = storage.memory  # each is in the file, used or not
+            storage.memory()  # each is in the file, used or not
         return content
 
     def _entry(self, name: str) -> bytes:
@@ -451,8 +450,8 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
             self._archive.others = func.name
         if func.name in _SETS:
             if args:
-                keys = made = args[0]
-                self._look_at(keys)
+                self._look_at(args[0])
+                made = args[0]
         elif func.name == _BYTES:
             made = self._once(args[0], _encoded)
         elif func.name == "torch.storage._load_from_bytes":

@@ -19,7 +19,7 @@ SECONDS = 5.0
 @contextmanager
 def limited(path: Path, size: int, doing: str, hint: str) -> Iterator[None]:
     """Stop what takes far more time or memory than a file accounts for: lists and tables in Python
-    are no tensors. Time is limited in the main thread, memory under Linux.
+    are no tensors. Under Linux, in the main thread; elsewhere nothing is limited.
 
     Args:
         path: the file.

@@ -20,12 +20,13 @@ from fa_core.files.opening import name_of, size_of
 def content_of(
     path: Path, file: BinaryIO, entries: Sequence[zipfile.ZipInfo] | None
 ) -> tuple[object, str]:
-    """The content of a file of torch, and what torch itself would make besides plain tensors.
+    """The content of a file of torch; and what it holds besides plain tensors, numbers and texts,
+    for which it is to be refused.
 
-    It is read as data first, within limits (`fa_core.files.inert`). If it names nothing that
-    `torch.load` refuses by default (``weights_only=True``), what that gives is the content, so that
-    what is measured is what a user loads. Calls that change tensors or make others are left to
-    none. The tensors stay in the file.
+    It is read as data first, within limits (`fa_core.files.inert`). If `torch.load` takes by
+    default (``weights_only=True``) all that it names, and it holds nothing else, torch itself reads
+    it: what is measured is what a user loads. What torch refuses stays as it was read. The tensors
+    of an archive stay in the file.
 
     Args:
         path: the file.
@@ -43,11 +44,11 @@ def content_of(
     if archive.others:
         return content, archive.others
     file.seek(0)
-    source = file if entries is None else name_of(file)
+    mapped = entries is not None
+    source = name_of(file) if mapped else file
     try:
         with limited(path, size_of(file), "to load", ""), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # an unusual protocol
-            mapped = entries is not None
             return torch.load(source, "cpu", weights_only=True, mmap=mapped), ""
     except pickle.UnpicklingError:
         return content, ""  # an operation that it does not take

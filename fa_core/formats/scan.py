@@ -279,7 +279,7 @@ def _under(
                 count += len(finding) if isinstance(finding, list) else 1
                 if count > most:
                     raise UnreadableInput(
-                        f"more than {most} runs in {size >> 10} KiB",
+                        f"more than {most:,} runs in {size >> 10:,} KiB",
                         where=place.path,
                         hint="open it in parts",
                     )

@@ -259,13 +259,11 @@ def _no_tensors(
     content."""
     root = contents_of(content)
     kinds = [f"{name} {what}" for state in found.values() for name, what in state.others.items()]
-    for kind in (*kinds, others):
-        if kind:
-            return UnreadableInput(
-                f"holds what is no plain tensor: {kind}",
-                where=path,
-                hint="save the network's state_dict()",
-            )
+    if others:
+        kinds.append(f"{others}; save the network's state_dict()")
+    if kinds:
+        what = f"holds more than plain tensors, numbers and texts: {kinds[0]}"
+        return UnreadableInput(what, where=path)
     kind = content.name if isinstance(content, Placeholder) else type(content).__name__.lower()
     held = f"a {kind}, not a state dict"
     hint = "save the network's state_dict()"

@@ -93,7 +93,7 @@ def _check_members(found: Mapping[str, object], kind: type, where: str) -> None:
 def _with_cosine(facts: DiagnosticReport, where: str) -> DiagnosticReport:
     """The report with Γ and (c) checked; None for the NaN of an unmeasured (c)."""
     for gamma in per_layer(facts.credit):
-        if gamma is not None and not -1.0 <= gamma <= 1.0:
+        if gamma is not None:
             _check_cosine(gamma, "credit.gamma", where)
     cosine = facts.cross_batch_stability
     if cosine is None:

@@ -45,8 +45,8 @@ from, if not all come from one file.
   max/min      the largest of the line over its smallest; more than ×10 stands out
   ‹            the first layer at which the runs part (diverge): lie more than ×10 apart
   mean         of norms and growth the geometric mean and its factor, (×1.2), else \
-mean ± sample std; only of one method, with its axes, place and depth: \
-different networks have no mean
+mean ± sample std; only of seeds of one method: runs that differ in \
+network, data or training have no mean
   red          a number on which a diagnostic fires; of growth, a block above the limit
 
   tab          the next method; shift+tab: the one before

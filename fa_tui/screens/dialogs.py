@@ -81,7 +81,7 @@ async def copy_shared(app: ExplorerApp, *, command: bool = False) -> None:
     if os.environ.get("TMUX"):
         app.run_worker(partial(hand_to_tmux, text), thread=True, group="copy")
     [first, *others] = text.splitlines()
-    said = f"copied, if the terminal allows it: {first}"
+    said = f"copied, if the terminal allows it: {first.expandtabs()}"
     if others or width_of(said) < app.size.width:
         app.say(said, "good")
     else:

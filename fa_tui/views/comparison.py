@@ -121,7 +121,7 @@ def column_labels(session: Session, group: Group) -> list[str]:
     return [name.removeprefix(sanitize(row.method)).strip() or name for row, name in parts]
 
 
-def is_one_network(session: Session, rows: Sequence[int]) -> bool:
+def are_seeds(session: Session, rows: Sequence[int]) -> bool:
     """Whether runs are seeds of one method (`conditions`), so that their mean is meaningful."""
     # they import NumPy: after the first paint
     from fa_core.analysis.method_groups import conditions

@@ -88,7 +88,7 @@ class CompareView(LineTable):
     def _fit(self) -> None:
         """Set the widths: the mean is on screen if names stay whole.
 
-        Different networks have no mean.
+        Runs that are no seeds of one method have none.
         """
         count = len(self._rows)
         if not count:
@@ -98,7 +98,7 @@ class CompareView(LineTable):
         room = self.view.width - _LABEL - sum(more)
         # with its mark, and gaps
         named = min(widest(self._names) + 3, _NAME_MOST)
-        if count > 1 and comparison.is_one_network(self.session, self._rows):
+        if count > 1 and comparison.are_seeds(self.session, self._rows):
             more.append(_SPREAD)
             if (room - _SPREAD) // count >= named:
                 room -= _SPREAD

@@ -13,10 +13,10 @@ from fa_tui.views.comparison import (
     MOST,
     ComparedLine,
     Group,
+    are_seeds,
     column_labels,
     compared_lines,
     groups_of,
-    is_one_network,
     place_of,
     spread_words,
 )
@@ -117,6 +117,6 @@ def test_only_runs_of_one_network_have_a_mean():
         facts = {"arch": "x", "epochs_done": epochs}
         rows.append(replace(rows[0], report=replace(rows[0].report, provenance=facts)))
     session = Session(rows)
-    assert is_one_network(session, (4, 5)) and not is_one_network(session, (5, 6))
-    assert is_one_network(session, (0, 1))
-    assert not is_one_network(session, (0, 2)) and not is_one_network(session, (0, 3))
+    assert are_seeds(session, (4, 5)) and not are_seeds(session, (5, 6))
+    assert are_seeds(session, (0, 1))
+    assert not are_seeds(session, (0, 2)) and not are_seeds(session, (0, 3))
