@@ -69,7 +69,7 @@ def test_batches_of_the_same_samples_are_refused():
 def test_recorded_runs_agree(sample_runs):
     for run in ("dfa_s42", "bp_s42"):
         done = fa_tui("verify", sample_runs / "main" / run, "--device", "cuda")
-        assert "agrees in" in done.stdout and "DIFFERS" not in done.stdout, done.stdout
+        assert "agrees: " in done.stdout and "DIFFERS" not in done.stdout, done.stdout
 
 
 def test_two_workers_on_one_gpu_measure_what_one_does(sample_runs, tmp_path):

@@ -85,31 +85,35 @@ _Handler: TypeAlias = Callable[..., None]
 LARGEST_DIRECTORY = 1 << 23
 """Most bytes of a zip archive's directory: about 100,000 entries."""
 
-_end_of_zip: Callable[[BinaryIO], Sequence[Any] | None] = vars(zipfile)["_EndRecData"]
-
 
 def zip_entries(file: BinaryIO) -> list[zipfile.ZipInfo]:
     """The entries of a zip archive that is the whole file: in all others, readers differ.
 
+    An archive ends with an end record (22 bytes). One that may be larger than 4 GB has in front of
+    it a 64-bit end record (56) and its locator (20). Each is looked at here, since releases of
+    Python differ in what they take.
+
     Raises:
-        zipfile.BadZipFile: not a zip archive.
+        zipfile.BadZipFile: its directory is damaged.
         ValueError: too many entries, or other bytes in front of the archive or behind it.
     """
-    ends = _end_of_zip(file)
-    if not ends:
-        raise zipfile.BadZipFile("not a zip archive")
-    *_, size, start, _, _, end = ends
+    whole = file.seek(0, io.SEEK_END)
+    file.seek(max(whole - 98, 0))
+    ends = file.read().rjust(98, b"\0")
+    record, locator, last = ends[:56], ends[56:76], ends[76:]
+    size, start = struct.unpack_from("<2I", last, 12)
+    end = whole - len(last)
+    known = last[:4] == b"PK\5\6" and last[20:] == b"\0\0"
+    if locator[:4] == b"PK\6\7":
+        size, start = struct.unpack_from("<2Q", record, 40)
+        end = whole - len(ends)
+        known &= record[:12] == struct.pack("<4sQ", b"PK\6\6", 44)
+        known &= locator[8:16] == struct.pack("<Q", end)
+    if not known or start + size != end:
+        raise ValueError("not one zip archive from its first byte to its last")
     if size > LARGEST_DIRECTORY:
         raise ValueError("a zip archive of more entries than a network or a data set has")
-    archive = zipfile.ZipFile(file)
-    # a locator (20 bytes) in front of the end record (22) may say where a record of 56 bytes lies:
-    # some readers look there, others in front of the locator
-    file.seek(end - 20)
-    last = file.read()
-    leads_elsewhere = last[:4] == b"PK\6\7" and last[8:16] != struct.pack("<Q", end - 76)
-    if archive.start_dir != start or leads_elsewhere or len(last) > 42:
-        raise ValueError("other bytes before or behind its zip archive")
-    return archive.infolist()
+    return zipfile.ZipFile(file).infolist()
 
 
 class StepBudget:
