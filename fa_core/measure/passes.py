@@ -502,6 +502,10 @@ _REMEDIES = (
     ),
     ("ScriptModules", "give the nn.Module that each TorchScript block was made of"),
     ("inference tensor", "load or copy the network outside torch.inference_mode()"),
+    (
+        "cudnn RNN",
+        "measure it on the CPU (--device cpu), or set torch.backends.cudnn.enabled = False",
+    ),
     ("same device|device type", "move the network to one device, or give device="),
     (
         "missing .*argument|takes .*argument|unexpected keyword|subscript|invalid data type|"

@@ -396,7 +396,10 @@ def as_tar(start):
 
 
 OTHERS = zipped(PICKLE, {"x/data/0": TWOS})
-OUTSIDE, OTHERWISE = "not one zip archive from its first byte", "each once, uncompressed, in one folder"
+OUTSIDE, OTHERWISE = (
+    "not one zip archive from its first byte",
+    "each once, uncompressed, in one folder",
+)
 AMBIGUOUS = {
     "two archives": (OTHERS + zipped(PLAIN), OUTSIDE),
     "bytes behind": (zipped(PLAIN) + b"\n", OUTSIDE),

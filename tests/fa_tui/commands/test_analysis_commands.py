@@ -206,5 +206,5 @@ def test_pitfalls_explain_with_the_installed_versions(capsys):
 
     out = printed(capsys, "pitfalls", "norm-axis", "2", "half-flush")
     assert "1.142857" in out and "[5, 10]" in out and "0.0181" in out
-    assert f"torch {torch.__version__}" in out
+    assert "torch " + torch.__version__.partition("+")[0] in out
     assert [line[:2] for line in out.splitlines() if line[:1].isdigit()] == ["1.", "2.", "3."]

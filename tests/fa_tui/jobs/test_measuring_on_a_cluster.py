@@ -18,6 +18,7 @@ CLUSTER = Execution(engine="ray", address="head:6379", jobs=2)
 @pytest.fixture
 def asked(monkeypatch):
     """Executions that a pool was asked for; workers of this machine stand in for the cluster."""
+    pytest.importorskip("ray")
     found = []
     real = audit.Measuring.pool
 
