@@ -73,6 +73,11 @@ def _frozen_runs(rows: Iterable[AuditRow]) -> Iterator[FrozenRun]:
         )
 
 
+def with_baselines_at_hand(rows: Sequence[AuditRow]) -> Sequence[AuditRow]:
+    """Rows that lack a baseline with that of a frozen run `at_hand`."""
+    return with_measured_baselines(rows, at_hand(rows))
+
+
 def with_baselines(rows: Sequence[AuditRow]) -> Sequence[AuditRow]:
     """Measured rows that lack a baseline with that of a frozen run among them or beside, whichever
     was trained first."""

@@ -28,7 +28,7 @@ from fa_core.files.opening import (
 )
 from fa_core.formats import checkpoint_file, log_files, run_folder
 from fa_core.formats.checkpoint_file import HASHED, marked_changed, with_places
-from fa_core.formats.frozen_runs import at_hand, with_measured_baselines
+from fa_core.formats.frozen_runs import with_baselines_at_hand
 from fa_core.formats.json_document import Finding, open_document
 from fa_core.formats.log_columns import Given, is_log, may_be_log, no_known_column
 from fa_core.formats.readers import HEAD, KNOWN, format_of, may_be_known, plugin_readers
@@ -113,13 +113,13 @@ def scan(
     results = {Path(path).with_name(RESULTS) for path in alone}
     for path in sorted(filter(is_file, results)):
         beside = _collected(_under(str(path), seen, False, read, homes))
-        judged = with_measured_baselines(beside.rows, at_hand(beside.rows))
+        judged = with_baselines_at_hand(beside.rows)
         found.rows.extend(row for row in judged if row.checkpoint in real)
         found.problems.extend(beside.problems)
     found = _one_per_run(found, named)
     if as_recorded:
         return found
-    rows = with_measured_baselines(found.rows, at_hand(found.rows))
+    rows = with_baselines_at_hand(found.rows)
     twins = twins_of(rows)
     last = [row for place, row in enumerate(rows) if place not in twins]
     return Scan(last, found.traces, found.problems)

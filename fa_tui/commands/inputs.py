@@ -16,7 +16,7 @@ from fa_core.analysis.difference import mark_unlike
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.formats import scan
 from fa_core.formats.checkpoint_file import marked_changed
-from fa_core.formats.frozen_runs import at_hand, with_measured_baselines
+from fa_core.formats.frozen_runs import with_baselines_at_hand
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.formats.scan import twins_of
 from fa_core.formats.table import AuditTable
@@ -49,7 +49,7 @@ def open_paths(paths: Sequence[Path] | None, *, as_recorded: bool = False, **how
     found = scan(list(paths or default_paths()), as_recorded=True, **how)
     rows: Sequence[AuditRow] = found.rows
     if not as_recorded:
-        rows = with_measured_baselines(rows, at_hand(rows))
+        rows = with_baselines_at_hand(rows)
     rows = [*marked_changed(rows)]
     twins = {} if as_recorded else twins_of(rows)
     report_problems(mark_unlike(rows, twins))
