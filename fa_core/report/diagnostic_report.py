@@ -48,20 +48,21 @@ def _longest_list(credit: Json) -> int:
 
 
 def _check_layers(facts: ReportFacts, where: str) -> None:
-    h = len(facts.residual_norms)
-    g = len(facts.bp_grad_norms)
-    longest = max(h, g, _longest_list(facts.credit) if facts.credit else 0)
+    numbers = {name: len(getattr(facts, name)) for name in NORMS}
+    numbers["credit.gamma"] = len(per_layer(facts.credit))
+    longest = max(*numbers.values(), _longest_list(facts.credit) if facts.credit else 0)
     if longest > MOST_LAYERS:
         raise InvalidReport(
             f"{longest:,} values where there is one for each layer",
             where=where,
             hint=f"up to {MOST_LAYERS:,} layers are read",
         )
-    if h and g and h != g and not facts.layers:
+    if len({*numbers.values()} - {0}) > 1 and not facts.layers:
+        said = ", ".join(f"{number} {name}" for name, number in numbers.items())
         raise InvalidReport(
-            f"layers of unequal number: {h} residual_norms, {g} bp_grad_norms",
+            f"layers of unequal number: {said}",
             where=where,
-            hint="both must list h_0..h_L; leave one out if it was not measured",
+            hint="all list h_0..h_L; leave out what was not measured",
         )
 
 
@@ -194,6 +195,9 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
                 batches, fields of ``credit`` or ``provenance`` of another type than in `Credit` and
                 `Provenance`.
         """
+        for found, kind in ((self.credit, Credit), (self.provenance, Provenance)):
+            if found:
+                _check_members(found, kind, where)
         _check_layers(self, where)
         for name in NORMS:
             for layer, norm in enumerate(getattr(self, name)):
@@ -213,9 +217,6 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
                     where=where,
                     hint="low end first, no NaN",
                 )
-        for found, kind in ((self.credit, Credit), (self.provenance, Provenance)):
-            if found:
-                _check_members(found, kind, where)
         if len(self.batch_sizes) not in {0, 1, self.n_batches}:
             raise InvalidReport(
                 f"provenance.batch_sizes has {len(self.batch_sizes)} numbers",
