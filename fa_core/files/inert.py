@@ -51,15 +51,16 @@ MOST_DIMENSIONS = 64
 
 TOO_MANY_OBJECTS = "its pickle makes more objects than are read from a file of this size"
 
+_COUNTER = "collections.Counter"
 _DICTS = {
     "builtins.dict",
-    "collections.Counter",
+    _COUNTER,
     "collections.OrderedDict",
     "collections.defaultdict",
 }
 _SETS = {"builtins.set", "builtins.frozenset"}
 _PLAIN = {
-    **dict.fromkeys(("collections.Counter", "collections.OrderedDict", "builtins.set"), 1),
+    **dict.fromkeys((_COUNTER, "collections.OrderedDict", "builtins.set"), 1),
     **dict.fromkeys(("torch.Size", "torch.device"), 2),
     "torch._utils._rebuild_tensor": 4,
     "torch._utils._rebuild_tensor_v2": 6,
@@ -399,6 +400,9 @@ def _text(value: str) -> str:
     return "".join([value])
 
 
+_METADATA = {"_metadata"}
+"""Attributes that torch gives a state dict."""
+
 _BYTES = "_codecs.encode"
 """How protocols before 3 write bytes."""
 
@@ -439,9 +443,11 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
             return pid[1]
         if len(pid) > PARTS_OF_A_STORAGE:
             raise pickle.UnpicklingError("a storage of more parts than any has")
-        _, kind, key, _, count, *view = pid
+        what, kind, key, place, count, *view = pid
         if any(view):
             raise pickle.UnpicklingError("a view of a storage, which torch no longer writes")
+        if (what, type(place), type(count)) != ("storage", str, int):
+            raise pickle.UnpicklingError("a storage of other parts than torch writes")
         _, _, storage_class = kind.name.rpartition(".")
         return Storage(self._archive, storage_class, _text(key), count)
 
@@ -450,6 +456,8 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         if not isinstance(func, Placeholder):
             raise pickle.UnpicklingError(f"it calls a {type(func).__name__}")
         made: object = []
+        self._budget.spend(len(args))
+        self._budget.spend(sum(len(arg) for arg in args if isinstance(arg, (tuple, list))))
         if not self._is_plain(func.name, args):
             self._archive.others = func.name
         if func.name in _SETS:
@@ -473,10 +481,10 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
             return len(args) == 2 and args[1] == "latin1"
         if name == _WITH_ATTRIBUTES:
             state = args[-1]
-            parts = state if isinstance(state, tuple) else (state,)
-            names = [str(one) for part in parts if part for one in part]
-            self._budget.spend(len(names))
-            return not any(hasattr(Tensor, one) for one in names)
+            self._budget.spend(len(state))
+            return isinstance(state, dict) and not any(hasattr(Tensor, one) for one in state)
+        if name == _COUNTER and not all(isinstance(arg, dict) for arg in args):
+            return False  # it would hash pairs
         if name not in _PLAIN:
             return False
         most = _PLAIN[name]
@@ -513,7 +521,7 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         keywords = self.stack.pop()
         args = self.stack.pop()
         func = self.stack.pop()
-        self._budget.spend(len(args))
+        self._budget.spend(len(args))  # copied
         self._instantiate(func, (*args, keywords))
 
     def _build(self) -> None:
@@ -522,10 +530,10 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         if isinstance(made, Placeholder):
             made.state = state
             self._archive.others = made.name
-        elif isinstance(made, SafeDict) and isinstance(state, dict):
-            made._metadata = state.get("_metadata")
-            if state.keys() != {"_metadata"}:
-                self._archive.others = "a mapping with attributes"
+        elif isinstance(made, SafeDict) and isinstance(state, dict) and state.keys() == _METADATA:
+            (made._metadata,) = state.values()
+        else:
+            self._archive.others = "a mapping with attributes"
 
     def _empty_dict(self) -> None:
         self.append(SafeDict())

@@ -109,9 +109,14 @@ def shared_tuple():
     return keep(b"(" + b"N" * 20_000 + b"t", 1)
 
 
+STORAGE = b"(" + text("storage") + b"ctorch\nFloatStorage\n" + text("0") + text("cpu") + b"K\x01tQ"
+TWICE = b")" + b"q\x01h\x01\x86" * 60
+"""A tuple of one tuple twice, nested: 2⁶⁰ parts to hash or to write."""
+
+
 def many_dimensions(count, tensors):
     """Tensors of one element, whose shape is one tuple of ones."""
-    storage = keep(b"(" + text("storage") + b"ctorch\nFloatStorage\n" + text("0") + b"NK\x01tQ", 0)
+    storage = keep(STORAGE, 0)
     shape = keep(b"(" + b"K\x01" * count + b"t", 1)
     rebuild = keep(b"ctorch._utils\n_rebuild_tensor\n", 2)
     one = get(2) + b"(" + get(0) + b"K\x00" + get(1) + get(1) + b"tR"
@@ -143,8 +148,7 @@ def of_torch(pickle):
 
 def elements(function):
     """A function that is called with a tensor of one number, many times."""
-    storage = b"(" + text("storage") + b"ctorch\nFloatStorage\n" + text("0") + text("cpu")
-    tensor = b"ctorch._utils\n_rebuild_tensor\n(" + storage + b"K\x01tQK\x00"
+    tensor = b"ctorch._utils\n_rebuild_tensor\n(" + STORAGE + b"K\x00"
     tensor += b"J" + struct.pack("<i", 1 << 30) + b"\x85K\x00\x85tR"
     module, _, name = function.rpartition(".")
     return of_torch(PROTOCOL + f"c{module}\n{name}\n".encode() + tensor + b"\x85R.")
@@ -226,8 +230,28 @@ CHECKPOINTS = {
     "bytes of one text in many encodings": lambda: of_torch(
         called("_codecs.encode", text("ä" * (1 << 17)) + text("punycode") + b"\x86", 1_000)
     ),
-    "a key nested twice in each level": lambda: of_torch(
-        PROTOCOL + b"}(" + b")" + b"q\x01h\x01\x86" * 60 + b"Nu."
+    "a key nested twice in each level": lambda: of_torch(PROTOCOL + b"}(" + TWICE + b"Nu."),
+    "a counted pair nested twice": lambda: of_torch(
+        PROTOCOL + b"ccollections\nCounter\n](N" + TWICE + b"\x86e\x85R."
+    ),
+    "a counted pair nested deep": lambda: of_torch(
+        PROTOCOL + b"ccollections\nCounter\n](N)" + b"\x85" * 400_000 + b"\x86e\x85R."
+    ),
+    "an attribute nested twice": lambda: of_torch(
+        PROTOCOL
+        + b"ctorch._utils\n_rebuild_parameter_with_state\n(ctorch._utils\n_rebuild_tensor\n("
+        + STORAGE
+        + b"K\x00))tR\x88N]"
+        + TWICE
+        + b"a\x85tR."
+    ),
+    "shapes of tensors": lambda: of_torch(
+        PROTOCOL
+        + keep(b"ctorch._utils\n_rebuild_tensor\n", 0)
+        + keep(b"(" + STORAGE + b"K\x00" + keep(b"(" + b"K\x01" * 40_000 + b"t", 2) + b"h\x02t", 1)
+        + b"}("
+        + (b"Nh\x00h\x01R" * 6_500)
+        + b"u."
     ),
     "a key nested deep": lambda: of_torch(PROTOCOL + b"})" + b"\x85" * 400_000 + b"Ns."),
     "a list of lists": lambda: of_torch(

@@ -510,20 +510,26 @@ ALTERED = {
 }
 
 
+GOOD, ITEMS = mapped("w", tensor()), b"(" + text("w") + OTHER_TENSOR + b"u"
+
+
 @pytest.mark.parametrize("kind", ["UserList\nOrderedDict", "collections\nCounter"])
-@pytest.mark.parametrize("at_first", [True, False])
-def test_what_a_mapping_holds_are_its_items_or_it_is_refused(kind, at_first, tmp_path):
-    good = mapped("w", tensor())
-    items = b"(" + text("w") + OTHER_TENSOR + b"u"
-    data = b"c%s\n%sR%s" % (kind.encode(), good + b"\x85" if at_first else b")", items)
-    data += b"" if at_first else good + b"b"
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        (GOOD + b"\x85", b""),
+        (b")", GOOD + b"b"),
+        (b")", text("keys") + b"cbuiltins\nset\n\x86\x85b"),
+    ],
+)
+def test_what_a_mapping_holds_are_its_items_or_it_is_refused(kind, first, then, tmp_path):
+    data = b"\x80\x02c%s\n%sR%s." % (kind.encode(), first, ITEMS + then)
     path = tmp_path / "a.pt"
     storages = {f"x/data/{key}": (torch.arange(6.0) + 9 * key).numpy().tobytes() for key in (0, 1)}
-    pickled = {"x/data.pkl": b"\x80\x02" + data + b"."}
-    path.write_bytes(zipped(pickled, storages, {"x/version": b"3\n"}))
+    path.write_bytes(zipped({"x/data.pkl": data, **storages, "x/version": b"3\n"}))
     of_torch = torch.load(path)["w"]
     assert torch.equal(of_torch, torch.arange(6.0).view(2, 3) + 9)
-    if at_first:
+    if not then:
         assert torch.equal(load_checkpoint(path).tensors["w"], of_torch)
     else:
         with pytest.raises(UnreadableInput, match="a mapping with attributes"):
