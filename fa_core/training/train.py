@@ -133,8 +133,7 @@ def fitted_args(arch: str, given: Json, data: DataSet) -> Json:
         UsageError: unknown network, or data of a shape that it does not take.
     """
     check_known("network", arch, ARCHS)
-    known = signature(ARCHS[arch]).parameters
-    if "input_dim" in known:
+    if "input_dim" in signature(ARCHS[arch]).parameters:
         fitted = {"input_dim": math.prod(data.input_shape)}
     else:
         shape = data.input_shape

@@ -177,8 +177,7 @@ class StateBridge(BridgeMethod):
         return {"h_L": net.read(stream[-1])}
 
     def bridge_loss(self, info: StepInfo, s: Tensor) -> Tensor:
-        predict = partial(self.predictor, s=s)
-        return prediction_loss(predict, info.stream, info.targets["h_L"])
+        return prediction_loss(partial(self.predictor, s=s), info.stream, info.targets["h_L"])
 
 
 Prediction = Callable[[int, Tensor], Tensor]
