@@ -354,8 +354,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
 
     def action_step(self, direction: int, stride: bool = False) -> None:
         """Move by one step, or by one stride."""
-        target = self._track.moved(self._pending, direction, stride=stride)
-        self._set_pending(target)
+        self._set_pending(self._track.moved(self._pending, direction, stride=stride))
 
     def action_flip(self, direction: int, verdict: bool = False) -> None:
         """Move to the next value at which a diagnostic changes on a run, or its judgement."""
@@ -411,8 +410,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         label, cells, _ = widths(self.size.width)
         cell = min(cells - 1, max(0, x - label))
         if cell != self._track.scale.cell(self._pending, cells):
-            value = self._track.scale.value_at(cell, cells)
-            self._set_pending(value, f"drag {self._drags}")
+            self._set_pending(self._track.scale.value_at(cell, cells), f"drag {self._drags}")
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         # a click on the words sets nothing
@@ -448,8 +446,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         text = self._entry
         value = parse(text)
         if value is None:
-            example = exact(self._default)
-            self._refuse(f"“{text}” is not a number: try {example}")
+            self._refuse(f"“{text}” is not a number: try {exact(self._default)}")
         elif self._track.scale.log and value < 0:
             self._refuse(f"{text} is negative: {self._diagnostic.quantity.words} never is")
         else:
