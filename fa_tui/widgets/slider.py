@@ -42,15 +42,9 @@ class Flips:
         self._diagnostic = diagnostic
 
     def plateau(self, threshold: float) -> Interval | None:
-        """The interval around the threshold with unchanged verdicts, or None without runs.
-
-        >>> from fa_core.report.diagnostics import DIAGNOSTICS
-        >>> Flips([10.96, 694.5, 2000.0], DIAGNOSTICS["a"]).plateau(50.0)
-        (10.96, 694.5)
-        """
-        index = self._diagnostic.place(self.values, threshold)
+        """The interval around the threshold with unchanged verdicts, or None without runs."""
         if self.values:
-            return (self._at(index - 1), self._at(index))
+            return self._diagnostic.plateau(self.values, threshold)
         return None
 
     def next(self, threshold: float, *, upward: bool) -> float | None:
