@@ -22,6 +22,14 @@ class Net(nn.Module):
         return self.states(x)[0]
 
 
+def through(blocks, h):
+    """[h, what the first block gives of it, what the second gives of that, ...]."""
+    hidden = [h]
+    for block in blocks:
+        hidden.append(block(hidden[-1]))
+    return hidden
+
+
 def mlp(width=D):
     return nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.GELU())
 
@@ -142,9 +150,7 @@ class Distances(Residual):
         self.prototypes = nn.Parameter(torch.randn(C, D))
 
     def states(self, x):
-        hidden = [self.embed(x)]
-        for block in self.blocks:
-            hidden.append(block(hidden[-1]))
+        hidden = through(self.blocks, self.embed(x))
         return -torch.cdist(hidden[-1], self.prototypes), hidden
 
 
@@ -180,9 +186,7 @@ class SkipsWhereShapesAgree(Residual):
         self.blocks, self.norm = nn.ModuleList(map(SometimesAdds, flags)), nn.Identity()
 
     def states(self, x):
-        hidden = [self.embed(x)]
-        for block in self.blocks:
-            hidden.append(block(hidden[-1]))
+        hidden = through(self.blocks, self.embed(x))
         return self.head(hidden[-1]), hidden
 
 
@@ -317,9 +321,7 @@ class SharedExpert(Net):
         self.blocks, self.norm = nn.ModuleList(Experts() for _ in range(3)), nn.LayerNorm(D)
 
     def states(self, x):
-        hidden = [self.embed(x)]
-        for block in self.blocks:
-            hidden.append(block(hidden[-1]))
+        hidden = through(self.blocks, self.embed(x))
         return self.head(self.norm(hidden[-1])), hidden
 
 
@@ -445,9 +447,9 @@ class ViT(Net):
         self.blocks = nn.ModuleList(Attention() for _ in range(3))
 
     def states(self, x):
-        hidden = [torch.cat([self.cls.expand(len(x), 1, D), self.embed(x)], 1) + self.pos]
-        for block in self.blocks:
-            hidden.append(block(hidden[-1]))
+        hidden = through(
+            self.blocks, torch.cat([self.cls.expand(len(x), 1, D), self.embed(x)], 1) + self.pos
+        )
         return self.head(self.readout(hidden[-1])), hidden
 
     def readout(self, h):
@@ -579,9 +581,7 @@ class FNet(ViTPooled):
         self.blocks = nn.ModuleList(self.Block() for _ in range(3))
 
     def states(self, x):
-        hidden = [self.start(self.embed(x))]
-        for block in self.blocks:
-            hidden.append(block(hidden[-1]))
+        hidden = through(self.blocks, self.start(self.embed(x)))
         return self.head(hidden[-1].mean(1)), hidden
 
 
@@ -601,9 +601,7 @@ class MergesInEveryBlock(Residual):
         self.blocks = nn.ModuleList(self.Block() for _ in range(3))
 
     def states(self, x):
-        hidden = [self.embed(x)]
-        for block in self.blocks:
-            hidden.append(block(hidden[-1]))
+        hidden = through(self.blocks, self.embed(x))
         return self.head(self.norm(hidden[-1])), hidden
 
 
@@ -663,9 +661,7 @@ class GPT(Net):
         self.h = nn.ModuleList(Attention(causal=True) for _ in range(3))
 
     def states(self, ids):
-        hidden = [self.wte(ids) + self.wpe.weight]
-        for block in self.h:
-            hidden.append(block(hidden[-1]))
+        hidden = through(self.h, self.wte(ids) + self.wpe.weight)
         return self.ln_f(hidden[-1]) @ self.wte.weight.T, hidden
 
 
@@ -856,9 +852,7 @@ class HalvesOfInput(Halves):
         self.blocks = nn.ModuleList(Coupled() for _ in range(3))
 
     def states(self, x):
-        hidden = [x]
-        for block in self.blocks:
-            hidden.append(block(hidden[-1]))
+        hidden = through(self.blocks, x)
         return self.head(hidden[-1]), hidden
 
 
@@ -901,9 +895,7 @@ class CopiesFirst(Residual):
         self.blocks = nn.ModuleList(Adds() for _ in range(3))
 
     def states(self, x):
-        hidden = [self.start(self.embed(x))]
-        for block in self.blocks:
-            hidden.append(block(hidden[-1]))
+        hidden = through(self.blocks, self.start(self.embed(x)))
         return self.head(self.norm(hidden[-1])), hidden
 
 
@@ -911,9 +903,7 @@ class Spread(CopiesFirst):
     """A code at three places, as a broadcast decoder has it."""
 
     def states(self, x):
-        hidden = [self.embed(x)[:, None].expand(-1, 3, -1)]
-        for block in self.blocks:
-            hidden.append(block(hidden[-1]))
+        hidden = through(self.blocks, self.embed(x)[:, None].expand(-1, 3, -1))
         return self.head(hidden[-1].mean(1)), hidden
 
 
@@ -927,9 +917,7 @@ class OneBlockStages(CopiesFirst):
         del self.blocks
 
     def states(self, x):
-        hidden = [self.embed(x)]
-        for step in (self.layer1, self.downs[0], self.layer2):
-            hidden.append(step(hidden[-1]))
+        hidden = through((self.layer1, self.downs[0], self.layer2), self.embed(x))
         return self.head(self.norm(hidden[-1])), hidden
 
 
@@ -943,9 +931,7 @@ class Columns(CopiesFirst):
         self.embed, self.each = None, nn.Parameter(torch.randn(4, D))
 
     def states(self, x):
-        hidden = [x[..., None] * self.each]
-        for block in self.blocks:
-            hidden.append(block(hidden[-1]))
+        hidden = through(self.blocks, x[..., None] * self.each)
         return self.head(hidden[-1].mean(1)), hidden
 
 
@@ -972,9 +958,7 @@ class PoolsByAttention(CopiesFirst):
         self.pool = Pool()
 
     def states(self, x):
-        hidden = [self.embed(x)]
-        for block in self.blocks:
-            hidden.append(block(hidden[-1]))
+        hidden = through(self.blocks, self.embed(x))
         return self.head(self.pool(hidden[-1])), hidden
 
 
@@ -1008,9 +992,7 @@ class Directions(CopiesFirst):
         self.act, self.normed = nn.Tanh(), nn.Identity()
 
     def states(self, x):
-        hidden = [self.embed(x)]
-        for block in self.blocks:
-            hidden.append(block(hidden[-1]))
+        hidden = through(self.blocks, self.embed(x))
         return self.head(self.normed(F.normalize(self.act(hidden[-1]), dim=1))), hidden
 
 
@@ -1022,7 +1004,5 @@ class BoundedCode(CopiesFirst):
         self.code, self.decoder = nn.Tanh(), nn.ModuleList(Adds() for _ in range(2))
 
     def states(self, x):
-        hidden = [self.embed(x)]
-        for step in (*self.blocks, self.code, *self.decoder):
-            hidden.append(step(hidden[-1]))
+        hidden = through((*self.blocks, self.code, *self.decoder), self.embed(x))
         return self.head(hidden[-1]), hidden
