@@ -34,12 +34,19 @@ def mlp(width=D):
     return nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.GELU())
 
 
-class Residual(Net):
-    """A list of branches: the network adds them itself."""
+class Ends(Net):
+    """A layer in front of the blocks, and one behind them."""
 
     def __init__(self):
         super().__init__()
         self.embed, self.head = nn.Linear(5, D), nn.Linear(D, C)
+
+
+class Residual(Ends):
+    """A list of branches: the network adds them itself."""
+
+    def __init__(self):
+        super().__init__()
         self.blocks, self.norm = nn.ModuleList(mlp() for _ in range(3)), nn.LayerNorm(D)
 
     def states(self, x):
@@ -314,10 +321,9 @@ class Experts(nn.Module):
         return h + (self.gate(normed).sigmoid() * self.routed(normed) + self.shared(normed))
 
 
-class SharedExpert(Net):
+class SharedExpert(Ends):
     def __init__(self):
         super().__init__()
-        self.embed, self.head = nn.Linear(5, D), nn.Linear(D, C)
         self.blocks, self.norm = nn.ModuleList(Experts() for _ in range(3)), nn.LayerNorm(D)
 
     def states(self, x):
@@ -336,12 +342,11 @@ class PostNorm(nn.Module):
         return self.norm(h + self.branch(h))
 
 
-class TiedPostNorm(Net):
+class TiedPostNorm(Ends):
     """One block of two post-norm sums, run three times."""
 
     def __init__(self):
         super().__init__()
-        self.embed, self.head = nn.Linear(5, D), nn.Linear(D, C)
         self.blocks = nn.ModuleList([PostNorm(PostNorm())])
 
     def states(self, x):
@@ -447,10 +452,11 @@ class ViT(Net):
         self.blocks = nn.ModuleList(Attention() for _ in range(3))
 
     def states(self, x):
-        hidden = through(
-            self.blocks, torch.cat([self.cls.expand(len(x), 1, D), self.embed(x)], 1) + self.pos
-        )
+        hidden = through(self.blocks, self.tokens(x))
         return self.head(self.readout(hidden[-1])), hidden
+
+    def tokens(self, x):
+        return torch.cat([self.cls.expand(len(x), 1, D), self.embed(x)], 1) + self.pos
 
     def readout(self, h):
         return self.norm(h)[:, 0]
@@ -523,11 +529,8 @@ class DropsTokens(ViTPooled):
         return h.index_select(1, torch.tensor([0, 3]))
 
     def states(self, x):
-        h = torch.cat([self.cls.expand(len(x), 1, D), self.embed(x)], 1) + self.pos
-        hidden = [h, self.blocks[0](h)]
-        hidden.append(self.kept(hidden[-1]))
-        for block in self.blocks[1:]:
-            hidden.append(block(hidden[-1]))
+        first, *others = self.blocks
+        hidden = through((first, self.kept, *others), self.tokens(x))
         return self.head(self.readout(hidden[-1])), hidden
 
 
@@ -605,7 +608,7 @@ class MergesInEveryBlock(Residual):
         return self.head(self.norm(hidden[-1])), hidden
 
 
-class Mamba(Net):
+class Mamba(Ends):
     """Blocks that hand on (branch, sum of the branches before)."""
 
     class Block(nn.Module):
@@ -618,7 +621,6 @@ class Mamba(Net):
 
     def __init__(self):
         super().__init__()
-        self.embed, self.head = nn.Linear(5, D), nn.Linear(D, C)
         self.layers, self.norm = nn.ModuleList(self.Block() for _ in range(3)), nn.LayerNorm(D)
 
     def forward(self, x):
@@ -793,12 +795,11 @@ class AddedUNet(Net):
         return self.head(F.relu(self.up(low)) + h)
 
 
-class TwoBranches(Net):
+class TwoBranches(Ends):
     """Two trunks of the same depth, summed."""
 
     def __init__(self):
         super().__init__()
-        self.embed, self.head = nn.Linear(5, D), nn.Linear(D, C)
         self.left = nn.Sequential(*(mlp() for _ in range(3)))
         self.right = nn.Sequential(*(mlp() for _ in range(3)))
 
