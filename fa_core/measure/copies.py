@@ -20,11 +20,6 @@ def tensors_in(model: nn.Module) -> Iterator[Tensor]:
     return chain(model.parameters(), model.buffers())
 
 
-def floating(model: nn.Module) -> list[Tensor]:
-    """Floating-point parameters and buffers."""
-    return [tensor for tensor in tensors_in(model) if tensor.is_floating_point()]
-
-
 class _Copying(TorchFunctionMode):
     """Lets `copy.deepcopy` move and convert tensors, and copy those of a graph without it.
 
@@ -35,7 +30,7 @@ class _Copying(TorchFunctionMode):
         self, model: nn.Module, device: torch.device | None, dtype: torch.dtype | None
     ) -> None:
         super().__init__()
-        self._own = {tensor.dtype for tensor in floating(model)}
+        self._own = {tensor.dtype for tensor in tensors_in(model) if tensor.is_floating_point()}
         self._device = device
         self._dtype = dtype
 
