@@ -283,8 +283,7 @@ def write_report(
             blocks = reporting_form(table, thresholds, traces, extras)
         return _write_blocks(path, blocks)
     if kind in FIGURE_KINDS:
-        drawing = _figure(table, thresholds, traces, figure)
-        content = rendered(drawing.draw(), kind)
+        content = rendered(_figure(table, thresholds, traces, figure).draw(), kind)
     elif kind == ".tex":
         content = paper_tables(table, thresholds).encode()
     else:

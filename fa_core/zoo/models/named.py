@@ -161,8 +161,7 @@ def _from_library(package: str, name: str, **args: object) -> object:
             raise unknown_name("network of timm", name, library.list_models(f"{name[:4]}*"))
         return library.create_model(name, pretrained=False, checkpoint_path="", **args)
     models = library.models
-    known = models.list_models(module=models)
-    check_known("network of torchvision", name, known)
+    check_known("network of torchvision", name, models.list_models(module=models))
     return models.get_model(name, weights=None, **args)
 
 
