@@ -191,9 +191,9 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
         Raises:
             InvalidReport: unequal numbers of layers or too many, a negative norm, an accuracy
                 outside [0, 1], a cosine outside [-1, 1], a λ that is a text, an interval with its
-                ends out of order, a bound on growth that is negative or above that of the norms, other numbers of
-                batches, fields of ``credit`` or ``provenance`` of another type than in `Credit` and
-                `Provenance`.
+                ends out of order, a bound on growth that is negative or above that of the norms,
+                other numbers of batches, fields of ``credit`` or ``provenance`` of another type
+                than in `Credit` and `Provenance`.
         """
         for found, kind in ((self.credit, Credit), (self.provenance, Provenance)):
             if found:
