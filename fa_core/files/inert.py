@@ -524,6 +524,13 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         func = self.stack.pop()
         self._instantiate(func, args)
 
+    def _new_object(self) -> None:
+        """As a call; but a container of Python is empty then, whatever is given."""
+        made = self.stack[-2]
+        if isinstance(made, Placeholder) and made.name in TAKEN:
+            self._archive.others = made.name
+        self._reduce()
+
     def _reduce_ex(self) -> None:
         keywords = self.stack.pop()
         args = self.stack.pop()
@@ -560,7 +567,7 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
     _kept = _PurePython.dispatch
     dispatch = _kept | {
         pickle.REDUCE[0]: _reduce,
-        pickle.NEWOBJ[0]: _reduce,
+        pickle.NEWOBJ[0]: _new_object,
         pickle.NEWOBJ_EX[0]: _reduce_ex,
         pickle.BUILD[0]: _build,
         pickle.EMPTY_DICT[0]: _empty_dict,
