@@ -27,7 +27,7 @@ from fa_core.errors import UnreadableInput, UsageError
 from fa_core.files.decode import Json, read_toml
 from fa_core.formats.rows import AuditRow
 from fa_core.option_values import nearest, unknown_name
-from fa_core.report.diagnostics import NOT_MEASURED, PROXY, UNDECIDED
+from fa_core.report.diagnostics import ASSUMED, NOT_MEASURED, PROXY, UNDECIDED
 from fa_core.report.names import canonical_method
 from fa_core.report.numbers import exact, listed
 from fa_core.report.provenance import Interval
@@ -41,6 +41,9 @@ MOST_OUTCOMES = 1_000_000
 
 OUTCOMES = (HOLDS, FAILS, UNDECIDED, NOT_MEASURED)
 """What a run, and a claim, can say."""
+
+_OVER_FROZEN = {"margin", "frozen"}
+"""What a baseline that was given by hand measures nothing of."""
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -243,19 +246,20 @@ def _runs_of(claim: Claim, rows: Sequence[AuditRow]) -> Iterator[AuditRow]:
 def _said(claim: Claim, row: AuditRow) -> SeedOutcome:
     """What one run says about a claim."""
     run = row.key if row.seed is None else f"s{row.seed}"
-    metric = BY_NAME[claim.metric]
-    value = metric.recorded(row.report)
-    changed = row.report.changed
-    if value is None or changed:
-        return SeedOutcome(run=run, outcome=NOT_MEASURED, why=changed or f"no {claim.metric}")
-    interval = row.report.judged_intervals.get(metric.column)
+    metric, report = BY_NAME[claim.metric], row.report
+    value = metric.recorded(report)
+    why = report.changed
+    if claim.metric in _OVER_FROZEN and report.kinds.get("d") == ASSUMED:
+        why = why or "its baseline is assumed"
+    if value is None or why:
+        return SeedOutcome(run=run, outcome=NOT_MEASURED, why=why or f"no {claim.metric}")
+    interval = report.judged_intervals.get(metric.column)
     low, *_, high = sorted((value, value, *(interval or ())))
-    if metric.letter in row.report.inconclusive or row.report.evidence.get(metric.letter) == PROXY:
+    if metric.letter in report.inconclusive or report.evidence.get(metric.letter) == PROXY:
         low, high = low if metric.letter == "a" else -math.inf, math.inf
     if not math.isfinite(value):
         return SeedOutcome(run=run, outcome=UNDECIDED, value=value, why="its number is not finite")
     outcome = claim.outcome(low, high)
-    why = ""
     if outcome == UNDECIDED:
         why = "the limit lies inside its 95 % interval"
         if (low, high) != interval:

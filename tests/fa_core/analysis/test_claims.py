@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from msgspec.structs import replace
 
 from fa_core.analysis.claims import (
     FAILS,
@@ -113,6 +114,17 @@ def test_a_number_of_a_part_or_by_proxy_shows_nothing_that_the_rest_may_undo(
     one = row(**{"growth": 2.0, "g_L": 1e-3} | facts)
     (seed,) = check_claim(claim(metric, **limit), [one]).seeds
     assert (seed.outcome, bool(seed.why)) == (outcome, outcome == UNDECIDED)
+
+
+def test_of_a_baseline_given_by_hand_nothing_is_measured_typed_or_recorded():
+    given = row(acc=0.5, baseline=0.1, provenance={"frozen_baseline_from": "given"})
+    typed = row(acc=0.5)
+    typed = replace(typed, report=typed.report.with_assumed_baseline(0.1))
+    for metric, limit in (("margin", 2.0), ("frozen", 0.05)):
+        for run in (given, typed):
+            (seed,) = check_claim(claim(metric, at_least=limit), [run]).seeds
+            assert (seed.outcome, seed.why) == (NOT_MEASURED, "its baseline is assumed")
+    assert check_claim(claim("acc", at_least=0.4), [given]).outcome == HOLDS
 
 
 def test_two_runs_of_one_seed_decide_nothing_until_an_axis_chooses_one():
