@@ -255,7 +255,8 @@ def _said(claim: Claim, row: AuditRow) -> SeedOutcome:
         return SeedOutcome(run=run, outcome=NOT_MEASURED, why=why or f"no {claim.metric}")
     interval = report.judged_intervals.get(metric.column)
     low, *_, high = sorted((value, value, *(interval or ())))
-    if metric.letter in report.inconclusive or report.evidence.get(metric.letter) == PROXY:
+    inexact = metric.letter in report.inconclusive or report.evidence.get(metric.letter) == PROXY
+    if inexact or (claim.metric == "h_L" and report.partial_stream):
         low, high = low if metric.letter == "a" else -math.inf, math.inf
     if not math.isfinite(value):
         return SeedOutcome(run=run, outcome=UNDECIDED, value=value, why="its number is not finite")

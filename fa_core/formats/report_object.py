@@ -261,10 +261,11 @@ def _report(fields: Json, axes: Json, where: str) -> DiagnosticReport:
         note = f"in the list, not used: {listed(sorted(unused), 6)}"
         found["notes"] = joined(str(found.get("notes", "")), note)
     report = DiagnosticReport.from_dict({"layers": layers, **found, "axes": axes}, where)
-    for name in _LAST:
-        given, own = fields.get(name), getattr(report, name)
-        if given is not None and not _is_rounded(given, own):
-            raise InvalidReport(f"{name} is {given!s:.60}, its norms end in {own:g}", where=where)
+    for name, field in _LAST.items():
+        given, norms = fields.get(name), getattr(report, field)
+        if given is not None and not _is_rounded(given, norms[-1]):
+            what = f"{name} is {given!s:.60}, its norms end in {norms[-1]:g}"
+            raise InvalidReport(what, where=where)
     return report
 
 

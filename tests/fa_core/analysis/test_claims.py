@@ -101,6 +101,7 @@ def test_a_lower_bound_of_growth_never_shows_that_growth_is_small():
         ("growth", {"at_least": 1.5}, {"partial_stream": "blocks"}, HOLDS),
         ("g_L", {"at_least": 1e-7}, {"partial_stream": "blocks"}, UNDECIDED),
         ("g_L", {"at_most": 1.0}, {"partial_stream": "blocks"}, UNDECIDED),
+        ("h_L", {"at_most": 50.0}, {"partial_stream": "blocks"}, UNDECIDED),
         ("growth", {"at_most": 1.5}, {"partial_stream": "blocks"}, FAILS),
         ("growth", {"at_most": 50.0}, {"growth": 0.0}, UNDECIDED),
         ("g_L", {"at_least": 1e-7}, {"growth": 0.0}, HOLDS),
