@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, BinaryIO
 import msgspec
 from msgspec.structs import replace
 
-from fa_core.errors import UnreadableInput
+from fa_core.errors import InvalidReport, UnreadableInput
 from fa_core.files.decode import as_utf8, reading
 from fa_core.files.opening import all_of
 from fa_core.formats.json_document import Document, Finding, check_entries, convert
 from fa_core.formats.log_columns import Given, columns_of, is_log, may_be_log
 from fa_core.formats.logs import Entry, names_in, trace_of, traces_of
+from fa_core.formats.report_object import check_run, is_rounded
 from fa_core.formats.rows import Place, Problem, row_of_file
 from fa_core.formats.trace import Trace
-from fa_core.report.names import AXES, axes_of, canonical_method
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.names import AXES, axes_of, canonical_method, control_of
 from fa_core.report.numbers import joined, listed
 
 if TYPE_CHECKING:
@@ -141,20 +143,28 @@ def read_penalty(document: Document) -> Iterator[Finding]:
     if report.cross_batch_stability is None:
         why = {"c": "a penalty log holds no gradients of several batches"}
         report = replace(report, unmeasured=why | report.unmeasured)
+    said = "judged at the last of the logged epochs; norms are those the log holds"
+    report = replace(_with_header(report, header, where), notes=joined(said, *notes), axes=axes)
+    yield replace(row, report=report.check(f"{document.path}: $"))
+    yield replace(trace, notes=notes)
+
+
+def _with_header(report: DiagnosticReport, header: _Header, where: str) -> DiagnosticReport:
+    """The report of the last epoch with what the header says, if the two do not differ."""
+    method = header.method_name or report.method_name
+    check_run(report, {"method": control_of(method)[0]}, "header", where)
     final = {
         "headline_acc": header.final_test_acc,
         "frozen_baseline_acc": header.frozen_baseline_acc,
         "recorded_verdict": header.verdict,
     }
-    said = "judged at the last of the logged epochs; norms are those the log holds"
-    report = replace(
-        report,
-        notes=joined(said, *notes),
-        axes=axes,
-        **{name: value for name, value in final.items() if value is not None},
-    )
-    yield replace(row, report=report.check(f"{document.path}: $"))
-    yield replace(trace, notes=notes)
+    said = {name: value for name, value in final.items() if value is not None}
+    for name, value in said.items():
+        own = getattr(report, name)
+        if own is not None and not is_rounded(value, own):
+            what = f"{name} is {value} in the header, {own} at the last epoch"
+            raise InvalidReport(what, where=where, hint="leave one of them out")
+    return replace(report, **said)
 
 
 def csv_header(head: bytes) -> list[str]:

@@ -263,14 +263,14 @@ def _report(fields: Json, axes: Json, where: str) -> DiagnosticReport:
     report = DiagnosticReport.from_dict({"layers": layers, **found, "axes": axes}, where)
     for name, field in _LAST.items():
         given, norms = fields.get(name), getattr(report, field)
-        if given is not None and not _is_rounded(given, norms[-1]):
+        if given is not None and not is_rounded(given, norms[-1]):
             what = f"{name} is {given!s:.60}, its norms end in {norms[-1]:g}"
             raise InvalidReport(what, where=where)
     return report
 
 
-def _is_rounded(given: object, own: float) -> bool:
-    """Whether a value is a number, up to rounding."""
+def is_rounded(given: object, own: float) -> bool:
+    """Whether a value is a number of a report, up to rounding (1 %)."""
     return str(given) == str(own) or (
         is_number(given) and math.isclose(given, own, rel_tol=AGREE - 1)
     )

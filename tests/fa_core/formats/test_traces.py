@@ -70,6 +70,9 @@ def test_what_a_header_says_is_kept_noted_or_refused(tmp_path):
         {"final_test_acc": "x"},
         {"log": [{"epoch": "x", "test_acc": 0.1}]},
         {"log": [1]},
+        {"final_test_acc": 0.9},
+        {"log": [{**LOG[1], "frozen_baseline_acc": 0.6}], "frozen_baseline_acc": 0.1},
+        {"method": "bp", "method_name": "ep"},
     ):
         with pytest.raises(FaError, match="dfa_pen"):
             penalty(tmp_path, **wrong)
