@@ -204,8 +204,7 @@ def _entry_row(node: Node, source: str, where: str) -> AuditRow:
     name = fields.get("method") or fields.get("method_name")
     if not isinstance(name, str) or not _is_measured(fields):
         raise UnreadableInput("no method with something measured", where=where)
-    report = _report(fields, axes_of(fields), where)
-    check_run(report, {"method": control_of(name)[0]}, "entry", where)
+    report = entry_report(fields, where)
     row = row_of(source, "", report, where)
     key = fields.get("key")
     if not isinstance(key, str) or not key:
@@ -224,6 +223,7 @@ _SPELLED = {
     SOURCE_DRIFT: "cross_batch_stability",
     "frozen_acc": "frozen_baseline_acc",
     "test_acc": "headline_acc",
+    "final_test_acc": "headline_acc",
     "hidden_norms": "residual_norms",
 }
 """Name in a list → field of a report, where they differ; without norms, growth is exact."""
@@ -239,9 +239,14 @@ def _is_measured(fields: Json) -> bool:
     return not named.isdisjoint((*MEASURED, "growth_bound", *_LAST))
 
 
-def _report(fields: Json, axes: Json, where: str) -> DiagnosticReport:
-    """An entry as a report."""
+def entry_report(fields: Json, where: str) -> DiagnosticReport:
+    """An entry of a list, or a log's header, as a report.
+
+    Raises:
+        InvalidReport: one that contradicts itself.
+    """
     found: Json = {}
+    axes = axes_of(fields)
     layers = {}
     unused = []
     for name, value in fields.items():
@@ -258,7 +263,7 @@ def _report(fields: Json, axes: Json, where: str) -> DiagnosticReport:
             found[field] = [fields[name]]
             layers[field] = "L"
     if unused:
-        note = f"in the list, not used: {listed(sorted(unused), 6)}"
+        note = f"in the file, not used: {listed(sorted(unused), 6)}"
         found["notes"] = joined(str(found.get("notes", "")), note)
     report = DiagnosticReport.from_dict({"layers": layers, **found, "axes": axes}, where)
     for name, field in _LAST.items():
@@ -266,6 +271,8 @@ def _report(fields: Json, axes: Json, where: str) -> DiagnosticReport:
         if given is not None and not is_rounded(given, norms[-1]):
             what = f"{name} is {given!s:.60}, its norms end in {norms[-1]:g}"
             raise InvalidReport(what, where=where)
+    name = str(fields.get("method") or report.method_name)
+    check_run(report, {"method": control_of(name)[0]}, "entry", where)
     return report
 
 
