@@ -196,13 +196,13 @@ def _without_parts(merged: Mapping[int, Values], known: Collection[Any]) -> Iter
 
 def _remarks(
     merged: Mapping[int, Values],
-    replaced: Iterable[tuple[int, Place]],
+    replaced: Iterable[int],
     gaps: Iterable[int],
     unused: Iterable[str],
 ) -> Iterator[str]:
     """What of a log does not count, and which columns are not read."""
     remarks: dict[str, list[Any]] = {
-        _AGAIN: sorted({at for at, (field, _) in replaced if field in JUDGED and merged[at]}),
+        _AGAIN: sorted(at for at in replaced if merged[at]),
         _BACK: sorted(at for at, values in merged.items() if not values),
         _GAPS: sorted(gaps),
         _UNUSED: list(map(sanitize, unused)),
@@ -223,8 +223,9 @@ def _held(fields: Mapping[str, object]) -> Json:
 
 def merge(
     entries: Iterable[tuple[int, Mapping[Column, Any] | None]], judged: AbstractSet[Column]
-) -> tuple[dict[int, dict[Column, Any]], set[tuple[int, Column]]]:
-    """The values of each epoch or step, and which were replaced by another number, or dropped.
+) -> tuple[dict[int, dict[Column, Any]], set[int]]:
+    """The values of each epoch or step, and where one that is judged was replaced by another
+    number, or all were dropped.
 
     The last value counts, but NaN replaces no number. Where a number that is judged is logged
     again at an earlier place, all columns go on from there: what they held is dropped.
@@ -236,22 +237,22 @@ def merge(
     """
     found: defaultdict[int, dict[Column, Any]] = defaultdict(dict)
     replaced = set()
-    latest: list[int] = []  # a heap of −place
+    latest = [math.inf]  # a heap of −place
     for at, values in entries:
         known, own = found[at], values or {}
         numbers = {column for column, value in own.items() if value == value}
-        is_back = latest and at < -latest[0] and judged & numbers & known.keys()
-        while (is_back or values is None) and latest and at <= -latest[0]:
-            dropped = -heappop(latest)
-            replaced |= {(dropped, column) for column in found[dropped]}
+        again = judged & numbers & known.keys()
+        if any(known[column] == known[column] != own[column] for column in again):
+            replaced.add(at)
+        begins = values is None or (again and at < -latest[0])
+        while begins and at <= -latest[0]:
+            dropped = int(-heappop(latest))
+            replaced.add(dropped)
             found[dropped].clear()
         if own and not known:
             heappush(latest, -at)
         for column, value in own.items():
-            was = known.get(column, value)
-            if was == was != value == value:
-                replaced.add((at, column))
-            if value == value or column not in known:
+            if column in numbers or column not in known:
                 known[column] = value
     return found, replaced
 
