@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -41,9 +41,6 @@ MOST_OUTCOMES = 1_000_000
 
 OUTCOMES = (HOLDS, FAILS, UNDECIDED, NOT_MEASURED)
 """What a run, and a claim, can say."""
-
-_OVER_FROZEN = {"margin", "frozen"}
-"""What a baseline that was given by hand measures nothing of."""
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -221,7 +218,9 @@ def check_claim(claim: Claim, rows: Sequence[AuditRow]) -> ClaimResult:
 
     Source: docs/protocol.md, *Claims*.
     """
-    runs = list(_runs_of(claim, rows))
+    seeds = set(claim.seeds)
+    of_axes = [row for row in rows if claim.axes.items() <= row.axes.items()]
+    runs = [row for row in of_axes if not seeds or row.seed in seeds]
     times = Counter(row.seed for row in runs if row.seed is not None)
     found = [_said(claim, row) for row in runs if row.seed is None or times[row.seed] == 1]
     for seed, count in times.items():
@@ -234,22 +233,13 @@ def check_claim(claim: Claim, rows: Sequence[AuditRow]) -> ClaimResult:
     return ClaimResult(claim=claim, seeds=tuple(found))
 
 
-def _runs_of(claim: Claim, rows: Sequence[AuditRow]) -> Iterator[AuditRow]:
-    """The runs of its method that a claim is about."""
-    seeds = set(claim.seeds)
-    for row in rows:
-        same = all(row.axes.get(name) == value for name, value in claim.axes.items())
-        if same and (not seeds or row.seed in seeds):
-            yield row
-
-
 def _said(claim: Claim, row: AuditRow) -> SeedOutcome:
     """What one run says about a claim."""
     run = row.key if row.seed is None else f"s{row.seed}"
     metric, report = BY_NAME[claim.metric], row.report
     value = metric.recorded(report)
     why = report.changed
-    if claim.metric in _OVER_FROZEN and report.kinds.get("d") == ASSUMED:
+    if claim.metric in ("margin", "frozen") and report.kinds.get("d") == ASSUMED:
         why = why or "its baseline is assumed"
     if value is None or why:
         return SeedOutcome(run=run, outcome=NOT_MEASURED, why=why or f"no {claim.metric}")
