@@ -219,8 +219,11 @@ def check_claim(claim: Claim, rows: Sequence[AuditRow]) -> ClaimResult:
     Source: docs/protocol.md, *Claims*.
     """
     seeds = set(claim.seeds)
-    of_axes = [row for row in rows if claim.axes.items() <= row.axes.items()]
-    runs = [row for row in of_axes if not seeds or row.seed in seeds]
+    runs = [
+        row
+        for row in rows
+        if claim.axes.items() <= row.axes.items() and (not seeds or row.seed in seeds)
+    ]
     times = Counter(row.seed for row in runs if row.seed is not None)
     found = [_said(claim, row) for row in runs if row.seed is None or times[row.seed] == 1]
     for seed, count in times.items():

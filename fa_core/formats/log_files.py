@@ -19,11 +19,10 @@ from fa_core.files.opening import all_of
 from fa_core.formats.json_document import Document, Finding, check_entries
 from fa_core.formats.log_columns import Given, columns_of, is_log, may_be_log
 from fa_core.formats.logs import Entry, names_in, trace_of, traces_of
-from fa_core.formats.report_object import entry_report, is_rounded
+from fa_core.formats.report_object import entry_report, is_rounded, row_by_itself
 from fa_core.formats.rows import Place, Problem, row_of_file
 from fa_core.formats.trace import Trace
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.names import canonical_method
 from fa_core.report.numbers import joined
 
 if TYPE_CHECKING:
@@ -104,10 +103,7 @@ def read_penalty(document: Document) -> Iterator[Finding]:
             "not a list of epochs", where=where, hint="a penalty log has one entry per epoch"
         )
     header = entry_report(without(document.members, "log"), f"{document.path}: $")
-    row = row_of_file(document.path, document.root)
-    method = canonical_method(header.method_name or row.method)
-    seed = row.seed if header.seed is None else header.seed
-    row = replace(row, method=method, seed=seed, axes={**row.axes, **header.axes})
+    row = replace(row_by_itself(document, header), checkpoint=None)
     entries = [(log.place(index), entry) for index, entry in log.objects()]
     trace, problems = trace_of(row, entries, document.columns, len(entries))
     if not trace.epochs:
@@ -117,7 +113,7 @@ def read_penalty(document: Document) -> Iterator[Finding]:
         )
     yield from problems
     # a file's name makes no control
-    report = _joined(trace.epochs[-1].report(header.method_name, seed), header, where)
+    report = _joined(trace.epochs[-1].report(header.method_name, row.seed), header, where)
     if report.cross_batch_stability is None:
         why = {"c": "a penalty log holds no gradients of several batches"}
         report = replace(report, unmeasured=why | report.unmeasured)

@@ -149,13 +149,17 @@ def read(document: Document) -> Iterator[Finding]:
         UnreadableInput: a field of the wrong type.
         InvalidReport: numbers that contradict each other.
     """
-    report = decode_report(document.members, f"{document.path}: $")
+    yield row_by_itself(document, decode_report(document.members, f"{document.path}: $"))
+
+
+def row_by_itself(document: Document, report: DiagnosticReport) -> AuditRow:
+    """The row of a file's one report, completed by the file's name; its own names count."""
     own = row_of(document.path, "", report, "")
     name = row_of_file(document.path, document.root)
     method = own.method if report.method_name.strip() else name.method
     seed = name.seed if own.seed is None else own.seed
     axes = {**name.axes, **own.axes}
-    yield replace(own, key=name.key, method=method, seed=seed, axes=axes)
+    return replace(own, key=name.key, method=method, seed=seed, axes=axes)
 
 
 _PEEK = 20
@@ -271,8 +275,8 @@ def entry_report(fields: Json, where: str) -> DiagnosticReport:
         if given is not None and not is_rounded(given, norms[-1]):
             what = f"{name} is {given!s:.60}, its norms end in {norms[-1]:g}"
             raise InvalidReport(what, where=where)
-    name = str(fields.get("method") or report.method_name)
-    check_run(report, {"method": control_of(name)[0]}, "entry", where)
+    method, _ = control_of(str(fields.get("method") or report.method_name))
+    check_run(report, {"method": method}, "entry", where)
     return report
 
 
