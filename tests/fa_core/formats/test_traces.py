@@ -36,9 +36,6 @@ def test_a_penalty_log_is_an_audit_of_its_last_epoch_and_a_trace(tmp_path):
     assert row.report.headline_acc == 0.3631
     assert row.report.by_layer("residual_norms") == {"L": 4096.0}
     assert row.report.by_layer("bp_grad_norms") == {"2": 2e-4}
-    assert row.report.h_L == 4096.0
-    earlier = [{"epoch": 1, "h_2_norm": 3.0, "test_acc": 0.36}]
-    assert penalty(tmp_path, log=earlier).rows[0].report.h_L is None
     assert [epoch.test_acc for epoch in trace.epochs] == [0.2, 0.36]
     judged = row.report.with_frozen_baseline(0.349)
     assert (judged.margin_pp, judged.flags, judged.evidence) == (1.41, {"d"}, {"b": "proxy"})
