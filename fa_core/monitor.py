@@ -155,8 +155,7 @@ class ProtocolMonitor:
         if self._trace is not None:
             # `measure` may be called without `step`
             number = self._steps or len(self.reports)
-            entry = trace_entry(number, report, seconds, unit=self._unit, **logged)
-            self._entries.append(entry)
+            self._entries.append(trace_entry(number, report, seconds, unit=self._unit, **logged))
             write_trace(Path(self._trace), self._entries)
         if self._send is not None:
             self._send(scalars(report), self._steps)

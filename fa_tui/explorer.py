@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.containers import Vertical
 from textual.geometry import Size
 from textual.screen import Screen
@@ -55,58 +55,6 @@ def is_too_small(size: Size) -> bool:
     return not {"-tiny", "-flat"}.isdisjoint(classes_at(size))
 
 
-EXPLORER_KEYS: list[BindingType] = [
-    Binding(
-        "a",
-        "slider('a')",
-        "Slider",
-        key_display="a-d",
-        tooltip="go to the slider of a threshold",
-    ),
-    # listed with the first
-    hidden("b", "slider('b')"),
-    hidden("c", "slider('c')"),
-    hidden("d", "slider('d')"),
-    Binding(
-        "m",
-        "measure",
-        "Measure",
-        tooltip="measure the marked runs, or this one; compare where there is an audit",
-    ),
-    Binding(
-        "slash",
-        "filter",
-        "Filter",
-        key_display="/",
-        tooltip="show only the runs that match what you type",
-    ),
-    Binding(
-        "F",
-        "flip_run",
-        "Flip by all limits",
-        tooltip="move the limits, for all runs, to where this run has another verdict; u: back",
-    ),
-    hidden("z", "fold", "Fold", tooltip="the sliders folded, for a larger page; again: unfolded"),
-    hidden(
-        "n", "next_flip(1)", "Next flip", tooltip="the next run that flipped with the last step"
-    ),
-    hidden("N", "next_flip(-1)", "Flip before", tooltip="the run that flipped before"),
-    hidden(
-        "escape",
-        "back",
-        "Back",
-        tooltip="back: to the page, to the matrix; then a typed filter goes",
-    ),
-    *(hidden(tab.key, f"go({tab.name!r})", tab.name, tooltip=tab.about) for tab in PAGES[1:]),
-    Binding(
-        "P",
-        "app.show_problems",
-        "Problems",
-        tooltip="files, settings not read, or only in part",
-    ),
-]
-
-
 _SETTLE_SECONDS = 0.01
 """Seconds between checks for the first paint, before the other imports."""
 
@@ -131,9 +79,60 @@ class ExplorerScreen(Screen[None]):
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
 
-    BINDINGS = EXPLORER_KEYS
+    BINDINGS = [
+        Binding(
+            "a",
+            "slider('a')",
+            "Slider",
+            key_display="a-d",
+            tooltip="go to the slider of a threshold",
+        ),
+        # listed with the first
+        hidden("b", "slider('b')"),
+        hidden("c", "slider('c')"),
+        hidden("d", "slider('d')"),
+        Binding(
+            "m",
+            "measure",
+            "Measure",
+            tooltip="measure the marked runs, or this one; compare where there is an audit",
+        ),
+        Binding(
+            "slash",
+            "filter",
+            "Filter",
+            key_display="/",
+            tooltip="show only the runs that match what you type",
+        ),
+        Binding(
+            "F",
+            "flip_run",
+            "Flip by all limits",
+            tooltip="move the limits, for all runs, to where this run has another verdict; u: back",
+        ),
+        hidden(
+            "z", "fold", "Fold", tooltip="the sliders folded, for a larger page; again: unfolded"
+        ),
+        hidden(
+            "n", "next_flip(1)", "Next flip", tooltip="the next run that flipped with the last step"
+        ),
+        hidden("N", "next_flip(-1)", "Flip before", tooltip="the run that flipped before"),
+        hidden(
+            "escape",
+            "back",
+            "Back",
+            tooltip="back: to the page, to the matrix; then a typed filter goes",
+        ),
+        *(hidden(tab.key, f"go({tab.name!r})", tab.name, tooltip=tab.about) for tab in PAGES[1:]),
+        Binding(
+            "P",
+            "app.show_problems",
+            "Problems",
+            tooltip="files, settings not read, or only in part",
+        ),
+    ]
 
-    def __init__(self, session: Session, *, name: str, classes: str = "") -> None:
+    def __init__(self, session: Session, *, name: str, classes: str) -> None:
         super().__init__(classes=classes)
         self.session = session
         self.row: int | None = None

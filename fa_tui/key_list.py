@@ -75,8 +75,7 @@ def keys_here(screen: Screen[object]) -> Iterator[KeyLine]:
     """The keys that work on a screen now."""
     for active, key in offered(screen, attrgetter("tooltip")):
         binding = active.binding
-        name = binding.description
-        yield KeyLine(key, binding.tooltip, name, "", binding.action, active.node)
+        yield KeyLine(key, binding.tooltip, binding.description, "", binding.action, active.node)
 
 
 def every_key(app: ExplorerApp, screen: Screen[object]) -> Iterator[KeyLine]:

@@ -121,8 +121,7 @@ def write_data(path: Path, shared: Shared, thresholds: DiagnosticThresholds) -> 
         from fa_core.formats.table import AuditTable
         from fa_core.reporting.records import to_csv
 
-        table = AuditTable.from_rows(shared.rows)
-        write_bytes(path, to_csv(table, thresholds).encode())
+        write_bytes(path, to_csv(AuditTable.from_rows(shared.rows), thresholds).encode())
         return ""
     judged = []
     for row in shared.rows:

@@ -160,10 +160,14 @@ def slug(heading):
     return re.sub(r"[\s]+", "-", re.sub(r"[^\w\s-]", "", heading.lower()).strip())
 
 
+def prose(page):
+    """What stands outside of blocks of code."""
+    return re.sub(r"^```.*?^```", "", text_of(page), flags=re.M | re.S)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_links_lead_somewhere(page):
-    text = re.sub(r"^```.*?^```", "", text_of(page), flags=re.M | re.S)
-    for target in LINK.findall(text):
+    for target in LINK.findall(prose(page)):
         if re.match(r"https?:|mailto:", target):
             continue
         name, _, anchor = target.partition("#")
@@ -177,8 +181,7 @@ def test_links_lead_somewhere(page):
 
 @pytest.mark.parametrize("page", READ, ids=str)
 def test_lines_of_text_wrap_at_a_hundred_columns(page):
-    text = re.sub(r"^```.*?^```", "", text_of(page), flags=re.M | re.S)
-    for line in text.splitlines():
+    for line in prose(page).splitlines():
         kept = "](" in line or line.startswith(("|", "    "))
         assert len(line) <= 100 or kept, f"{page.name}: {line}"
 

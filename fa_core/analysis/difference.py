@@ -221,7 +221,7 @@ def mark_unlike(rows: list[AuditRow], twins: Mapping[int, int]) -> list[Problem]
     unlike, recorded = {}, [*rows]
     for place, last in twins.items():
         other, shown = recorded[place], recorded[last]
-        if _compared(other, shown).state == CHANGED:
+        if _full_name(other) != _full_name(shown) or _compared(other, shown).state == CHANGED:
             what = (
                 f"{shown.source}: {shown.key} is not alike in {other.source}, which is not shown; "
                 "`fa-tui diff` compares"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
-from pathlib import PurePath
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,7 +16,7 @@ from fa_core.option_values import nearest
 from fa_core.report.baseline import rule_of
 from fa_core.report.diagnostics import ASSUMED
 from fa_core.report.method_style import CONTROLS
-from fa_core.report.names import canonical_method, differing_axes, homes
+from fa_core.report.names import canonical_method, differing_axes, homes, short_paths
 from fa_core.report.provenance import TRAINED_ON
 
 Members: TypeAlias = Sequence[str] | None
@@ -100,7 +99,8 @@ class Condition(NamedTuple):
         axes: their second axes, and what else tells them from the method's other runs: a part of
             the network, the data or the recipe, ``layers``, ``source`` (``audit``, ``record``,
             ``log``).
-        collection: their file or folder, if several hold the same runs; else ``""``.
+        collection: their file or folder, if several hold the same runs, as short as tells them
+            apart; else ``""``.
     """
 
     method: str
@@ -109,8 +109,8 @@ class Condition(NamedTuple):
 
     @property
     def all_axes(self) -> Json:
-        """The axes, with the name of the file or folder as one of them."""
-        return {**self.axes, "from": PurePath(self.collection).name or None}
+        """The axes, with the file or folder as one of them."""
+        return {**self.axes, "from": self.collection or None}
 
 
 def conditions(table: AuditTable, but: str = "") -> list[tuple[Condition, list[int]]]:
@@ -151,10 +151,13 @@ def conditions(table: AuditTable, but: str = "") -> list[tuple[Condition, list[i
 def collections(
     names: Sequence[Hashable], seeds: Sequence[object], sources: Sequence[str]
 ) -> list[str]:
-    """The file or folder of every run (`homes`) if the same run is in two of them; else ``""``.
+    """The file or folder of every run (`homes`), as short as tells them apart, if the same run is
+    in two of them; else ``""``.
 
     >>> collections(["dfa", "dfa"], [1, 1], ["old/dfa_s1", "new/dfa_s1"])
     ['old', 'new']
+    >>> collections(["dfa", "dfa"], [1, 1], ["old/runs/dfa_s1", "new/runs/dfa_s1"])
+    ['old/runs', 'new/runs']
     >>> collections(["dfa", "dfa"], [1, 2], ["old/dfa_s1", "new/dfa_s2"])
     ['', '']
     """
@@ -162,7 +165,8 @@ def collections(
     runs = list(zip(names, seeds, strict=True))
     if len(set(zip(runs, places, strict=True))) == len(set(runs)):
         return [""] * len(runs)
-    return places
+    short = short_paths(places)
+    return [short[place] for place in places]
 
 
 def _grouped(

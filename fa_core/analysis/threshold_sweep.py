@@ -22,24 +22,6 @@ from fa_core.report.quantities import JUDGED
 from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 
 
-def plateau(table: AuditTable, letter: str, value: float) -> Interval:
-    """The widest interval around a threshold in which no state changes.
-
-    Args:
-        table: n runs.
-        letter: whose threshold it is.
-        value: the threshold.
-
-    Returns:
-        (lo, hi): points of the table (`AuditTable.points`) or ±inf. Closed at lo for (a) and (c),
-        at hi for (b) and (d).
-    """
-    points = table.points(letter)
-    step = DIAGNOSTICS[letter].place(points, value)
-    ends = [-math.inf, *points, math.inf]
-    return ends[step], ends[step + 1]
-
-
 class Spread(Result, frozen=True, kw_only=True):
     """One diagnostic's numbers in one group.
 
@@ -146,9 +128,9 @@ def sensitivity(
     every = _spread(table, diagnostic, thresholds)
     neither = table.method[~masks[0] & ~masks[1]].tolist()
     separable, interval = _separation(diagnostic, *groups)
-    unchanged = None
+    unchanged, points = None, table.points(letter)
     if every.max is not None:
-        ends = plateau(table, letter, limit)
+        ends = diagnostic.plateau(points, limit)
         low, high = (end if math.isfinite(end) else None for end in ends)
         unchanged = (low, high)
     gap = None
@@ -173,7 +155,7 @@ def sensitivity(
         gap=gap,
         gap_interval=interval,
         plateau=unchanged,
-        points=table.points(letter),
+        points=points,
         skipped=tuple(skipped),
     )
 

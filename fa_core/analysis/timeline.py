@@ -170,8 +170,10 @@ class Replay:
         self._runs = []
         rows: list[AuditRow] = []
         self._deep: list[float] = []
-        parted = [(one.axes, rows) for one, rows in conditions(table)]
-        shared = {(table.source[n], table.key[n]): axes for axes, rows in parted for n in rows}
+        shared = {}
+        for condition, members in conditions(table):
+            for n in members:
+                shared[table.source[n], table.key[n]] = condition.axes
         for trace, name, run in zip(traces, names, _audits_of(traces, table), strict=True):
             axes = dict(trace.axes)
             notes = trace.notes

@@ -22,6 +22,7 @@ from typing import Any, BinaryIO, TypeAlias, TypeVar
 import torch
 from torch import Tensor
 from torch._utils import IMPORT_MAPPING, NAME_MAPPING
+from torch._weights_only_unpickler import _get_allowed_globals
 
 from fa_core.files.decode import LARGEST
 
@@ -58,6 +59,9 @@ _DICTS = {
     "collections.OrderedDict",
     "collections.defaultdict",
 }
+TAKEN = set(_get_allowed_globals())
+"""What `torch.load` takes by default."""
+
 _SETS = {"builtins.set", "builtins.frozenset"}
 _PLAIN = {
     **dict.fromkeys((_COUNTER, "collections.OrderedDict", "builtins.set"), 1),
@@ -320,7 +324,10 @@ class Archive:
     """Whether it is a file of ``torch.save``, not a bare pickle."""
 
     others = ""
-    """What it holds that is not left to torch."""
+    """What it holds of torch's own that is no plain tensor or mapping."""
+
+    keys = ""
+    """Keys or elements that are not left to torch."""
 
     def __init__(self, data: mmap.mmap | bytearray, budget: StepBudget | None = None) -> None:
         self.data = data
@@ -371,7 +378,7 @@ class Archive:
             return content
         _, system, content, keys = (self._unpickled(file) for _ in range(4))
         if "builtins.set" in self.names:  # of keys, whose order is another one each time
-            self.others = "a set in torch's old format"
+            self.keys = "a set in torch's old format"
         if not system["little_endian"]:
             raise ValueError(_BIG_ENDIAN)
         for key in map(_text, keys):
@@ -458,7 +465,7 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         made: object = []
         self._budget.spend(len(args))
         self._budget.spend(sum(len(arg) for arg in args if isinstance(arg, (tuple, list))))
-        if not self._is_plain(func.name, args):
+        if func.name in TAKEN and not self._is_plain(func.name, args):
             self._archive.others = func.name
         if func.name in _SETS:
             if args:
@@ -510,7 +517,7 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         """Note keys whose hashes may collide, or take for ever: torch would hash them."""
         self._budget.spend(len(keys))
         if not all(map(_is_safe, keys)):
-            self._archive.others = "keys that are no text or number"
+            self._archive.keys = "keys that are no text or number"
 
     def _reduce(self) -> None:
         args = self.stack.pop()
@@ -529,7 +536,7 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         made = self.stack[-1]
         if isinstance(made, Placeholder):
             made.state = state
-            self._archive.others = made.name
+            self._archive.others = self._archive.others or made.name * (made.name in TAKEN)
         elif isinstance(made, SafeDict) and isinstance(state, dict) and state.keys() == _METADATA:
             (made._metadata,) = state.values()
         else:

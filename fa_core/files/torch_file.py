@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 import torch
-from torch._weights_only_unpickler import _get_allowed_globals
 
-from fa_core.files.inert import opened
+from fa_core.files.inert import TAKEN, opened
 from fa_core.files.limits import limited
 from fa_core.files.opening import name_of, size_of
 
@@ -25,8 +24,9 @@ def content_of(
 
     It is read as data first, within limits (`fa_core.files.inert`). If `torch.load` takes by
     default (``weights_only=True``) all that it names, and it holds nothing else, torch itself reads
-    it: what is measured is what a user loads. What torch refuses stays as it was read. The tensors
-    of an archive stay in the file.
+    it: what is measured is what a user loads. What torch refuses stays as it was read: a program
+    may have it take more (``add_safe_globals``), so what torch itself would change in a tensor or
+    a mapping is refused there, too. The tensors of an archive stay in the file.
 
     Args:
         path: the file.
@@ -39,10 +39,10 @@ def content_of(
     """
     archive = opened(file)
     content = archive.pickled() if entries is None else archive.zipped(entries)
-    if not archive.is_of_torch or not archive.names <= _get_allowed_globals().keys():
-        return content, ""
-    if archive.others:
-        return content, archive.others
+    is_taken = archive.is_of_torch and archive.names <= TAKEN
+    others = archive.others * archive.is_of_torch or archive.keys * is_taken
+    if others or not is_taken:
+        return content, others
     file.seek(0)
     mapped = entries is not None
     source = name_of(file) if mapped else file

@@ -219,8 +219,7 @@ class Accumulator:
             flattening = Flattening(FLATTENED)
         self._means.append(summed_gradients(flattening.vectors(at_layer)))
         if done.of_mean_error is not None:
-            of_mean_error = flattening.vectors(done.of_mean_error)
-            self._of_mean_errors.append(summed_gradients(of_mean_error))
+            self._of_mean_errors.append(summed_gradients(flattening.vectors(done.of_mean_error)))
         if mask is None:
             self._mean_errors.append(done.error.mean(dim=-2))
 

@@ -215,8 +215,7 @@ def with_precision(
     try:
         found = measure()
     except FaError as error:
-        reasons = {**report.unmeasured, PRECISION: str(error)}
-        return structs.replace(report, unmeasured=reasons)
+        return structs.replace(report, unmeasured={**report.unmeasured, PRECISION: str(error)})
     return structs.replace(report, reference_precision=found)
 
 

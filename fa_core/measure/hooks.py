@@ -201,8 +201,7 @@ def replace_first_tensor(output: object, tensor: Tensor) -> object:
 def described(value: object) -> str:
     """Kind, type and shape of a value, for messages."""
     if isinstance(value, Tensor):
-        dtype = dtype_name(value.dtype)
-        return f"a {dtype} tensor of shape {tuple(value.shape)}"
+        return f"a {dtype_name(value.dtype)} tensor of shape {tuple(value.shape)}"
     name = f"a {type(value).__name__}"
     if not isinstance(value, (tuple, list)):
         return name

@@ -135,8 +135,7 @@ class Flattening:
             return by_position(state)[self.tokens]
         if self.tokens is None or positions(state) == 1:
             return state.flatten(1)
-        places = self.tokens[:, None, None]
-        return torch.take_along_dim(state, places, dim=1).squeeze(1)
+        return torch.take_along_dim(state, self.tokens[:, None, None], dim=1).squeeze(1)
 
     def moved(self, state: Tensor, steps: Tensor) -> Tensor:
         """The state plus each of M steps, which are given as vectors (see `vectors`).

@@ -364,8 +364,7 @@ class PassRunner:
         if own is None or own.why:
             return None
         try:
-            stream = own.forward(self._model, batch.x, batch.layers)
-            return self._checked_backward(stream, batch)
+            return self._checked_backward(own.forward(self._model, batch.x, batch.layers), batch)
         except Exception as error:
             if is_out_of_memory(error) or IN_PLACE in str(error):
                 raise

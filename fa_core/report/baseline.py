@@ -202,20 +202,25 @@ class FrozenRuns:
             self._same_net[run.facts.get("seed"), run.facts.get("arch")].append(run)
 
     def best(self, rule: str, facts: Json) -> FrozenRun | None:
-        """The frozen run that judges a run: of its own rule, else of another one; None if none
-        fits. Where several fit alike, or one of them judges none, it says so (`FrozenRun.unfit`):
-        then none of another rule is taken, either; nor is it where one may fit: its rule is
-        `UNKNOWN`, or only one of the two records a hash of its data.
+        """The frozen run that judges a run: of its own rule, else the only one of another; None if
+        none fits. Where several fit alike, or one of them judges none, it says so
+        (`FrozenRun.unfit`): then none of another rule is taken, either; nor is it where one may
+        fit: its rule is `UNKNOWN`, or only one of the two records a hash of its data.
         """
         near = facts | {"data_hash": bool(facts.get("data_hash")), TRAINED_ON: None}
         alike = dict[str, FrozenRun]()
         for key in ({}, facts, near):
             alike |= self._alike.get(_as_one(key), {})
-        return min(
+        fitting = sorted(
             alike.values(),
-            key=lambda run: (run.rule != rule, run.rule != UNKNOWN, run.unfit),
-            default=None,
+            key=lambda run: (run.rule != rule, run.rule != UNKNOWN, run.unfit, run.rule),
         )
+        if len(fitting) > 1 and fitting[0].rule not in (rule, UNKNOWN):
+            one, other, *_ = fitting
+            return replace(
+                one, unfit=f"and of {other.source} the rules differ, and none is its own"
+            )
+        return fitting[0] if fitting else None
 
     def judge(self, report: Facts, rule: str, facts: Json) -> Facts:
         """A run's report with its baseline, of the frozen run that judges it (`best`).

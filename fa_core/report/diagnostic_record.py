@@ -182,8 +182,7 @@ def report_text(run: JudgedRun) -> str:
     name = run.method_name or "run"
     if run.seed is not None:
         name += f" seed {run.seed}"
-    title = f"{name}: {verdict_words(run)}"
-    return "\n  ".join([title, *lines])
+    return "\n  ".join([f"{name}: {verdict_words(run)}", *lines])
 
 
 def _layers(name: str, norms: dict[str, float]) -> list[str]:

@@ -190,10 +190,10 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
 
         Raises:
             InvalidReport: unequal numbers of layers or too many, a negative norm, an accuracy
-                outside [0, 1], a cosine outside [-1, 1], an interval with its ends out of order, a
-                bound on growth that is negative or above that of the norms, other numbers of
-                batches, fields of ``credit`` or ``provenance`` of another type than in `Credit` and
-                `Provenance`.
+                outside [0, 1], a cosine outside [-1, 1], a λ that is a text, an interval with its
+                ends out of order, a bound on growth that is negative or above that of the norms,
+                other numbers of batches, fields of ``credit`` or ``provenance`` of another type
+                than in `Credit` and `Provenance`.
         """
         for found, kind in ((self.credit, Credit), (self.provenance, Provenance)):
             if found:
@@ -208,6 +208,8 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
             growth = largest_growth(self.residual_norms)
             if growth is not None and self.growth_bound > AGREE * growth:
                 raise InvalidReport("growth_bound is above the growth of its norms", where=where)
+        if isinstance(lam := self.axes.get("lam"), str):
+            raise InvalidReport(f"λ is {lam!r:.60}", where=where, hint="give a number")
         _check_accuracy(self.headline_acc, "headline_acc", where)
         _check_accuracy(self.frozen_baseline_acc, "frozen_baseline_acc", where)
         for name, (low, high) in self.intervals.items():

@@ -23,6 +23,7 @@ import msgspec
 from fa_core.errors import UsageError
 from fa_core.files.decode import table_beside
 from fa_core.report.numbers import exact, short
+from fa_core.report.provenance import Interval
 from fa_core.report.quantities import JUDGED, Quantity
 from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 
@@ -99,6 +100,18 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
         passes."""
         find = bisect.bisect_right if self.fires_above else bisect.bisect_left
         return find(rising, limit)
+
+    def plateau(self, rising: Sequence[float], limit: float) -> Interval:
+        """The rising numbers next to a limit, or ±inf: between them no number changes its side.
+
+        Closed at the low end where it fires above, else at the high one.
+
+        >>> DIAGNOSTICS["a"].plateau([10.96, 694.5, 2000.0], 50.0)
+        (10.96, 694.5)
+        """
+        place = self.place(rising, limit)
+        ends = [-math.inf, *rising, math.inf]
+        return ends[place], ends[place + 1]
 
     def distance(self, low: float, high: float) -> float | None:
         """Distance of two values: their ratio if the number spans decades (None from 0), else their

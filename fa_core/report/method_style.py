@@ -53,8 +53,7 @@ def method_style(method: str) -> MethodStyle:
         return MethodStyle(_COLOURS[colour], MARKERS[turn % len(MARKERS)])
     base = METHOD_STYLES[known]
     others = MARKERS.replace(base.marker, "")
-    marker = others[checksum % len(others)]
-    return MethodStyle(base.colour, marker)
+    return MethodStyle(base.colour, others[checksum % len(others)])
 
 
 def known_method(method: str) -> str:

@@ -124,10 +124,13 @@ def split_key(key: str) -> tuple[str, int | None, Json]:
 
     Text after an ``@`` only distinguishes runs of equal method and seed (`unique_names`).
 
-    >>> split_key("bp_s1@bp_s100"), split_key("dfa@home_s42")
-    (('bp', 1, {}), ('dfa@home', 42, {}))
+    >>> split_key("bp_s1@bp_s100"), split_key("bp@a"), split_key("dfa@home_s42")
+    (('bp', 1, {}), ('bp', None, {}), ('dfa@home', 42, {}))
     """
-    at = _SEED.fullmatch(key.partition("@")[0]) or _SEED.fullmatch(key)
+    plain = key.partition("@")[0]
+    at = _SEED.fullmatch(plain) or _SEED.fullmatch(key)
+    if not at and known_method(plain):
+        key = plain
     before, seed, after = at.groups() if at else (key, None, "")
     method, axes = _around_seed(before, after)
     return method or canonical_method(key), int(seed) if seed else None, dict(axes)

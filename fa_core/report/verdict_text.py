@@ -64,8 +64,7 @@ def verdict_words(run: JudgedRun, *, short: bool = False) -> str:
 
 def grounds_of(run: JudgedRun) -> str:
     """The grounds of a judgement: the diagnostics that pass (`grounds_text`)."""
-    passed = set(run.coverage) - run.flags - run.undecided
-    return grounds_text(passed, run.kinds)
+    return grounds_text(set(run.coverage) - run.flags - run.undecided, run.kinds)
 
 
 def grounds_text(letters: Iterable[str], kinds: Mapping[str, str]) -> str:

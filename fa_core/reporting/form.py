@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
@@ -24,7 +24,7 @@ from fa_core.errors import UsageError
 from fa_core.files.atomic import place_of, write_bytes
 from fa_core.formats import Trace
 from fa_core.formats.table import AuditTable
-from fa_core.report.names import homes
+from fa_core.report.names import homes, short_paths
 from fa_core.report.report_facts import PROTOCOL, DiagnosticThresholds
 from fa_core.reporting.blocks import (
     Block,
@@ -83,7 +83,7 @@ def first_page(
     if extras.second:
         blocks += runs.second_readings(table, thresholds)
     for home, mine in _per_collection(table):
-        blocks.append(Heading(f"Verdicts: {PurePath(home).name or home}"))
+        blocks.append(Heading(f"Verdicts: {home}"))
         blocks += runs.verdict_table(mine, thresholds)
         blocks += credit.beside_table(mine, thresholds)
     blocks += runs.provenance(_measured(table))
@@ -155,10 +155,10 @@ def _measured(table: AuditTable) -> AuditTable:
 
 
 def _per_collection(table: AuditTable) -> Iterator[tuple[str, AuditTable]]:
-    """Files or folders with their runs."""
+    """Files or folders, as short as tells them apart, with their runs."""
     found = np.asarray(homes(table.source.tolist()))
-    for home in dict.fromkeys(found.tolist()):
-        yield home, table.select(found == home)
+    for home, name in short_paths(found.tolist()).items():
+        yield name, table.select(found == home)
 
 
 CAPTIONS: Mapping[str, str] = {
@@ -209,7 +209,7 @@ def _collection(
     number: int,
     drawn: Iterable[Figure],
 ) -> Iterator[Block]:
-    yield Heading(PurePath(home).name or home)
+    yield Heading(home)
     for figure in drawn:
         yield replace(figure, name=f"{figure.name}-{number}")
     parts = {
@@ -239,7 +239,7 @@ def paper_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> str:
         chosen, _ = mine.claiming(set(claiming.no_claim))
         if len(chosen):
             analysis = over_seeds(chosen, thresholds)
-            parts.append(paper_table(analysis, thresholds, PurePath(home).stem))
+            parts.append(paper_table(analysis, thresholds, home.removesuffix(".json")))
     return "\n\n".join(parts) + "\n"
 
 
@@ -283,8 +283,7 @@ def write_report(
             blocks = reporting_form(table, thresholds, traces, extras)
         return _write_blocks(path, blocks)
     if kind in FIGURE_KINDS:
-        drawing = _figure(table, thresholds, traces, figure)
-        content = rendered(drawing.draw(), kind)
+        content = rendered(_figure(table, thresholds, traces, figure).draw(), kind)
     elif kind == ".tex":
         content = paper_tables(table, thresholds).encode()
     else:

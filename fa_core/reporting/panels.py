@@ -183,8 +183,7 @@ def variants(
     differ = differing_axes(found)
     names = []
     for name, axes in found:
-        own = {axis: axes.get(axis) for axis in differ[name]}
-        names.append(with_axes(name, own))
+        names.append(with_axes(name, {axis: axes.get(axis) for axis in differ[name]}))
     return names, method_styles(names)
 
 

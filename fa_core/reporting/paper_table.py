@@ -201,8 +201,7 @@ def _caption(
     """What the columns are; what holds of every row is said here once."""
     limits = []
     for letter, one in DIAGNOSTICS.items():
-        limit = exact(one.limit(thresholds))
-        limits.append(f"({letter}) {one.sign} {limit}")
+        limits.append(f"({letter}) {one.sign} {exact(one.limit(thresholds))}")
     seeds = count_text(usual_seeds, "seed")
     said = [
         f"Four-diagnostic audit, {seeds} per method unless said: means, in brackets their standard "

@@ -113,8 +113,7 @@ def record(row: AuditRow, report: DiagnosticReport) -> Json:
     for number in _WITH_INTERVALS:
         low, high = intervals.get(number.column, (None, None))
         found |= {f"{number.field}_low": low, f"{number.field}_high": high}
-    credit = credit_numbers(report.credit, report.method_name)
-    for name, value in zip(CREDIT, credit, strict=True):
+    for name, value in zip(CREDIT, credit_numbers(report.credit, report.method_name), strict=True):
         found[name] = or_none(value)
     return found
 

@@ -265,8 +265,7 @@ def check_names(method: str, arch: str, data: str) -> None:
         UsageError: an unknown name.
     """
     name = canonical_method(method)
-    known = [*METHODS, *sorted(option_values.plugins(option_values.METHODS))]
-    check_known("method", name, known)
+    check_known("method", name, [*METHODS, *sorted(option_values.plugins(option_values.METHODS))])
     check_known("network", arch, ARCHS)
     check_data_set(data)
 

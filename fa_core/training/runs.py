@@ -61,7 +61,7 @@ def check_orders(orders: Sequence[Order], data: DataSet, out: Path) -> None:
         folder = out / order.plan.name
         with memory_for(folder, "cpu"):
             run = Training(order, data, folder, torch.device("cpu"))
-        if run.optimizer:
+        if run.recipe.epochs:
             steps_per_epoch(data, run.recipe)
         if is_run(folder) and not (order.resume or order.overwrite):
             raise there_already(folder)

@@ -133,8 +133,7 @@ def fitted_args(arch: str, given: Json, data: DataSet) -> Json:
         UsageError: unknown network, or data of a shape that it does not take.
     """
     check_known("network", arch, ARCHS)
-    known = signature(ARCHS[arch]).parameters
-    if "input_dim" in known:
+    if "input_dim" in signature(ARCHS[arch]).parameters:
         fitted = {"input_dim": math.prod(data.input_shape)}
     else:
         shape = data.input_shape
@@ -169,17 +168,14 @@ class Training:
         self.net = build(plan.arch, seed=plan.seed, **arch_args).to(device)
         self.method = make_method(plan.method, self.net, plan.seed, **plan.method_args)
         self.recipe = plan.recipe
-        self.optimizer: torch.optim.Optimizer | None = None
         trained = self.method.trained_parameters(self.net)
-        if trained:
-            optimizer = OPTIMIZERS[plan.recipe.optimizer]
-            self.optimizer = optimizer(
-                trained,
-                lr=plan.recipe.lr,
-                weight_decay=plan.recipe.weight_decay,
-            )
-        else:
+        if not trained:
             self.recipe = replace(plan.recipe, epochs=0)
+        self.optimizer = OPTIMIZERS[plan.recipe.optimizer](
+            [{"params": trained}],  # which may be none
+            lr=plan.recipe.lr,
+            weight_decay=plan.recipe.weight_decay,
+        )
         self.batches = eval_batches(data)
         self.trace: list[Json] = []
         self.writer = RunWriter(folder)
@@ -249,7 +245,6 @@ class Training:
         Returns:
             Mean cross entropy over the epoch's steps.
         """
-        assert self.optimizer is not None
         self.net.train()
         data = self.data
         recipe = self.recipe
@@ -279,7 +274,6 @@ class Training:
         self, stop_on: frozenset[str], files: ProgressFiles, progress: JobProgress
     ) -> None:
         """Train, measure and save the next epoch."""
-        assert self.optimizer is not None
         epoch = self.manifest.epochs_done + 1
         epochs = self.recipe.epochs
         steps = steps_per_epoch(self.data, self.recipe)
@@ -340,7 +334,7 @@ class Training:
             net=self.net.state_dict(),
             method=self.method.state_dict(),
             training=self.method.training_state(),
-            optimizer=self.optimizer.state_dict() if self.optimizer else {},
+            optimizer=self.optimizer.state_dict(),
             epochs_done=self.manifest.epochs_done,
         )
         self.writer.weights(self.manifest, state["net"], state["method"])
@@ -355,8 +349,7 @@ class Training:
             self.net.load_state_dict(state["net"])
             self.method.load_state_dict(state["method"])
             self.method.load_training_state(state["training"])
-            if self.optimizer:
-                restore_optimizer(self.optimizer, state["optimizer"])
+            restore_optimizer(self.optimizer, state["optimizer"])
             done = state["epochs_done"]
             trace = path.with_name(TRACE)
             lines = read_file(trace).splitlines() if is_file(trace) else []

@@ -202,8 +202,7 @@ def timeline_command(
         chosen = selection.chosen()
         runs, (thresholds, baseline) = inputs.open_runs(paths, chosen), chosen.criteria
         found = Replay(runs.traces, runs.table, baseline).timelines(thresholds, letters)
-        blocks = timeline_blocks(found)
-        output.print_result(format, timeline_record(found), blocks)
+        output.print_result(format, timeline_record(found), timeline_blocks(found))
         return runs.exit_code
 
     code = once()

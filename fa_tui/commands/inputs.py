@@ -212,8 +212,7 @@ def of_methods_and_seeds(found: Scan, chosen: Chosen) -> tuple[list[AuditRow], l
         return (not methods or run.method in methods) and (not seeds or run.seed in seeds)
 
     judged = (run.judged_by(chosen.criteria.baseline) for run in filter(wanted, found.rows))
-    rows = chosen.log.apply(judged)
-    return rows, chosen.log.apply_to_traces(filter(wanted, found.traces))
+    return chosen.log.apply(judged), chosen.log.apply_to_traces(filter(wanted, found.traces))
 
 
 def nothing_to_analyse(paths: Sequence[Path], traces: Sequence[Trace]) -> UnreadableInput:

@@ -148,8 +148,7 @@ class JobControl:
 
     def unfinished(self) -> int:
         """Number of unfinished jobs of this explorer."""
-        own = [*self.writings.listed(), *self.measuring.listed()]
-        return sum(not job.over for job in own)
+        return sum(not job.over for job in [*self.writings.listed(), *self.measuring.listed()])
 
     def unknown(self, indices: Sequence[int]) -> list[int]:
         """The runs of which nothing says what data to measure them on, or only the name of code in

@@ -120,8 +120,7 @@ class Writings:
 
     def start(self, path: Path, arguments: Sequence[str]) -> None:
         """Begin to write a report."""
-        number = len(self._all) + 1
-        one = Writing(number, path, arguments, moved=self._moved, saved=self._saved)
+        one = Writing(len(self._all) + 1, path, arguments, moved=self._moved, saved=self._saved)
         self._all.append(one)
         one.start()
         self._moved()

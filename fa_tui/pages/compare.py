@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -16,6 +14,7 @@ from fa_tui.session import Session
 from fa_tui.share import Shared, command_for
 from fa_tui.views.comparison import (
     MARKED,
+    NOBODY,
     Group,
     agreement,
     column_labels,
@@ -78,7 +77,7 @@ network, data or training have no mean
         self.agreement, self.here = Line(id="agreement"), Line(id="here")
         self._at = 0
         self._groups: list[Group] = []
-        self._wanted: Group | None = None
+        self._wanted = NOBODY
         self._read()
 
     def _read(self) -> None:
@@ -114,20 +113,18 @@ network, data or training have no mean
 
     @property
     def row(self) -> int | None:
-        here, group = self.view.under_cursor, self.group
-        if here is None or group is None or here[1] is None:
+        here = self.view.under_cursor
+        if here is None or here[1] is None:
             return None
-        return group.rows[here[1]]
+        return self.group.rows[here[1]]
 
     def go_to(self, row: int) -> None:
-        group = self.group
-        if group is None:
+        if not self._groups:
             return
-        if row not in group.rows:
+        if row not in self.group.rows:
             self._choose(row)
-            group = self._groups[self._at]
-        if row in group.rows:
-            self.view.move_to(self.view.line, group.rows.index(row))
+        if row in self.group.rows:
+            self.view.move_to(self.view.line, self.group.rows.index(row))
 
     def show(self, now: Session) -> None:
         before, self.session = self.session, now
@@ -142,11 +139,11 @@ network, data or training have no mean
             self._say()
 
     @property
-    def group(self) -> Group | None:
-        """Names of the compared runs."""
+    def group(self) -> Group:
+        """The compared runs."""
         if self._groups:
             return self._groups[self._at]
-        return None
+        return NOBODY
 
     def action_flip(self, step: int) -> None:
         """Compare the next or previous line."""
@@ -162,7 +159,7 @@ network, data or training have no mean
     def shared(self) -> Shared:
         """The value under the cursor, and the compared runs."""
         group, session = self.group, self.session
-        if group is None:
+        if not group.rows:
             return Shared()
         rows = [session.rows[row] for row in group.rows]
         command = "show" if group.name == MARKED else "seeds"
@@ -171,25 +168,20 @@ network, data or training have no mean
 
     def _show(self) -> None:
         group, session = self.group, self.session
-        rows: Sequence[int] = ()
-        labels: Sequence[str] = ()
-        if group is not None:
-            rows, labels = group.rows, column_labels(session, group)
-        compared = [session.rows[row] for row in rows]
+        compared = [session.rows[row] for row in group.rows]
         looks = self._seeds.drawn(compared)
-        self.view.compare(rows, labels, looks)
+        self.view.compare(group.rows, column_labels(session, group), looks)
         self.curves.show(compared, looks)
         self._say()
 
     def _say(self) -> None:
-        group = self.group
-        self.agreement.set(*(agreement(self.session, group) if group is not None else ()))
+        self.agreement.set(*(agreement(self.session, self.group) if self._groups else ()))
         self._say_here()
         self.app.explorer.describe()
 
     def title(self) -> Row:
         group = self.group
-        if group is None:
+        if not group.rows:
             why = "no run passes the filter" if len(self.session) else "no runs"
             return [(f" nothing to compare: {why}", "strong")]
         seen = f" {runs_words(len(group.rows))}"
@@ -205,15 +197,15 @@ network, data or training have no mean
     @on(CompareView.Moved)
     def _say_here(self) -> None:
         """The value under the cursor with its significant digits, and its run's source."""
-        here, group, line = self.view.under_cursor, self.group, self.here
-        if here is None or group is None:
+        here, rows, line = self.view.under_cursor, self.group.rows, self.here
+        if here is None:
             line.set()
             return
         entry, column = here
         if column is None:
-            line.set((f" max/min and mean are over all {len(group.rows)} runs", "dim"))
+            line.set((f" max/min and mean are over all {len(rows)} runs", "dim"))
             return
-        index = group.rows[column]
+        index = rows[column]
         row, value = self.session.rows[index], entry.spread.values[column] if entry.spread else None
         text = f"{entry.name} was not measured"
         if entry.kind == "verdict":

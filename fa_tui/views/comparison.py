@@ -49,6 +49,10 @@ class Group(NamedTuple):
         return cls(name, tuple(rows[:MOST]), home, max(0, len(rows) - MOST))
 
 
+NOBODY = Group("", ())
+"""The group where no run passes the filter."""
+
+
 class ComparedLine(NamedTuple):
     """One line of a comparison.
 
@@ -91,7 +95,7 @@ def groups_of(session: Session) -> list[Group]:
     return groups
 
 
-def place_of(wanted: Group | None, groups: Sequence[Group], place: int) -> int:
+def place_of(wanted: Group, groups: Sequence[Group], place: int) -> int:
     """Index of a group after a reload: same name, else a shared run, else the nearest index.
 
     Args:
@@ -99,14 +103,13 @@ def place_of(wanted: Group | None, groups: Sequence[Group], place: int) -> int:
         groups: the groups now.
         place: index before.
     """
-    if wanted is not None:
-        for now, group in enumerate(groups):
-            if (group.name, group.home) == (wanted.name, wanted.home):
-                return now
-        runs = set(wanted.rows)
-        for now, group in enumerate(groups):
-            if group.name != MARKED and not runs.isdisjoint(group.rows):
-                return now
+    for now, group in enumerate(groups):
+        if (group.name, group.home) == (wanted.name, wanted.home):
+            return now
+    runs = set(wanted.rows)
+    for now, group in enumerate(groups):
+        if group.name != MARKED and not runs.isdisjoint(group.rows):
+            return now
     return max(0, min(place, len(groups) - 1))
 
 

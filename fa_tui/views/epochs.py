@@ -24,8 +24,7 @@ def traces_in_scope(session: Session) -> list[Trace]:
     if session.log:
         chosen = session.log.apply_to_traces(chosen)
     # by name: a trace that grows must not move to another line
-    named = attrgetter("source", "key")
-    return sorted((trace for trace in chosen if trace.epochs), key=named)
+    return sorted((trace for trace in chosen if trace.epochs), key=attrgetter("source", "key"))
 
 
 def traces_of(rows: Sequence[AuditRow], traces: Sequence[Trace]) -> list[Trace]:

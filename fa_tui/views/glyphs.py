@@ -64,7 +64,6 @@ class Glyphs(msgspec.Struct, frozen=True):
         plateau: the part of the track on which no diagnostic changes.
         bars: eight levels, low to high.
         nonfinite: NaN or ±inf in a sparkline.
-        zero: zero on a log scale.
         rule: horizontal line.
         divider: vertical line.
         cursor: where typing goes.
@@ -100,7 +99,6 @@ class Glyphs(msgspec.Struct, frozen=True):
     plateau: str = "━"
     bars: str = "▁▂▃▄▅▆▇█"
     nonfinite: str = "∞"
-    zero: str = "0"
     rule: str = "─"
     divider: str = "│"
     cursor: str = "▏"

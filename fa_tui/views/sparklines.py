@@ -69,5 +69,5 @@ def _bar(value: float, scale: Scale, glyphs: Glyphs) -> str:
     if not math.isfinite(value):
         return glyphs.nonfinite
     if scale.log and value == 0:
-        return glyphs.zero
+        return "0"
     return glyphs.bar(scale.fraction(value))

@@ -247,8 +247,7 @@ def briefly(problem: Problem) -> str:
     ...     "/home/me/.config/fa-tui/settings.toml: no TOML"))
     'settings.toml: no TOML'
     """
-    name = Path(problem.path).name
-    return problem.message.replace(problem.path, name, 1)
+    return problem.message.replace(problem.path, Path(problem.path).name, 1)
 
 
 def _from_here(path: str) -> str:

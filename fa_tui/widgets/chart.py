@@ -269,6 +269,14 @@ def _segment(start: Cell, end: Cell) -> Iterator[Cell]:
         yield round(column + share * across), round(line + share * down)
 
 
+def layer_chart(curves: Sequence[Curve]) -> Chart:
+    """Curves over l = 0..L on their common scale."""
+    depth = max((len(curve.points) for curve in curves), default=0)
+    x = Scale(0.0, float(max(depth - 1, 1)))
+    y = axis_of([norm for curve in curves for _, norm in curve.points], log=True)
+    return Chart(curves, x, y, x_label="layer")
+
+
 class Canvas(PaintedWidget):
     """Shows a `Chart`.
 
@@ -276,7 +284,7 @@ class Canvas(PaintedWidget):
         chart: the shown one.
     """
 
-    chart: Chart | None = None
+    chart = layer_chart(())
 
     def set_chart(self, chart: Chart) -> None:
         """Show another chart."""
@@ -284,8 +292,6 @@ class Canvas(PaintedWidget):
         self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
-        if self.chart is None:
-            return []
         return draw_chart(self.chart, width, height, self._glyphs)
 
 
@@ -309,14 +315,6 @@ class LayerCharts(Horizontal):
         for field, canvas in self._canvases.values():
             curves = []
             for row, look, label in zip(rows, looks, labels, strict=True):
-                points = list(enumerate(map(float, row.report.stream(field))))
+                points = list(enumerate(row.report.stream(field)))
                 curves.append(Curve(points, look.style, label))
             canvas.set_chart(layer_chart(curves))
-
-
-def layer_chart(curves: Sequence[Curve]) -> Chart:
-    """Curves over l = 0..L on their common scale."""
-    depth = max((len(curve.points) for curve in curves), default=0)
-    x = Scale(0.0, float(max(depth - 1, 1)))
-    y = axis_of([norm for curve in curves for _, norm in curve.points], log=True)
-    return Chart(curves, x, y, x_label="layer")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ from fa_core.report.gamma import (
     lost_layers,
     null_gamma,
     null_of,
+    per_layer,
 )
 from fa_core.report.notes import baseline_text, other_data
 from fa_core.report.numbers import percent, short, with_axes
@@ -340,19 +341,18 @@ class RunPage:
 
     def _credit_columns(self) -> Iterator[LayerColumn]:
         """Columns of recorded credit quality and precision, the most important first."""
-        credit = self._report.credit or {}
-        precision = self._report.reference_precision
-        columns: list[tuple[str, Callable[[float | None], str], object]] = [
-            ("Γ", signed, credit.get("gamma")),
-            ("1−cos", apart, precision and precision.cosine),
-            ("ρ", signed, credit.get("rho")),
+        credit, precision = self._report.credit, self._report.reference_precision
+        columns = [
+            ("Γ", map(signed, per_layer(credit))),
+            ("1−cos", map(apart, precision.cosine if precision else ())),
+            ("ρ", map(signed, per_layer(credit, "rho"))),
         ]
-        for name, written, values in columns:
-            if not isinstance(values, (list, tuple)) or not values:
-                continue
-            texts = enumerate(map(written, values))
-            cells: dict[str, Row] = {str(at): [(text.rjust(_COLUMN), "text")] for at, text in texts}
-            yield LayerColumn(name.rjust(_COLUMN), cells)
+        for name, texts in columns:
+            cells: dict[str, Row] = {}
+            for layer, text in enumerate(texts):
+                cells[str(layer)] = [(text.rjust(_COLUMN), "text")]
+            if cells:
+                yield LayerColumn(name.rjust(_COLUMN), cells)
 
     def _growth_column(self) -> LayerColumn:
         """The growth of the block below each layer, with a mark at the largest one."""
@@ -383,7 +383,7 @@ class RunPage:
             ("checkpoint", cut_start(self._say(row.checkpoint or ""), room, ellipsis)),
             ("deep Γ", _deep_gamma(report)),
             ("null", _null(report)),
-            ("zeros", _zeros((report.credit or {}).get("zeros"))),
+            ("zeros", _zeros(report)),
             ("reference", report.unmeasured.get("reference_precision")),
             *[(f"beside ({one.letter})", "; ".join(one.beside)) for one in records_of(report)],
             *[("samples", text) for text in other_data(report)],
@@ -421,15 +421,11 @@ def _deep_gamma(report: DiagnosticReport) -> str:
     credit = report.credit or {}
     method = report.method_name
     if not deep_layers(credit, method) and not lost_layers(credit, method):
-        missing = credit.get("missing")
-        if not isinstance(missing, Mapping) or not missing:
-            return ""
-        reasons = dict.fromkeys(map(str, missing.values()))
-        return f"N/A: {'; '.join(reasons)}"
-    deep = deep_gamma(credit, method)
-    parts = [signed(deep) if math.isfinite(deep) else "N/A"]
+        reasons = dict.fromkeys(map(str, credit.get("missing", {}).values()))
+        return f"N/A: {'; '.join(reasons)}" if reasons else ""
+    parts = [signed(deep_gamma(credit, method))]
     last = credit.get("gamma_L")
-    if isinstance(last, (int, float)):
+    if last is not None:
         parts.append(f"Γ_L {signed(last)}")
     return ", ".join([*parts, aggregation(credit, method)])
 
@@ -449,13 +445,11 @@ def _null(report: DiagnosticReport) -> str:
     return text
 
 
-def _zeros(shares: object) -> str:
+def _zeros(report: DiagnosticReport) -> str:
     """Shares of exact zeros in the training credit per layer."""
-    if not isinstance(shares, list):
-        return ""
     found = []
-    for layer, share in enumerate(shares):
-        if isinstance(share, (int, float)) and share > 0:
+    for layer, share in enumerate(per_layer(report.credit, "zeros")):
+        if share is not None and share > 0:
             found.append(f"{percent(share)} at l = {layer}")
     if found:
         return f"of a_l exactly 0: {', '.join(found)}"

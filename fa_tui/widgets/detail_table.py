@@ -119,8 +119,7 @@ class DiagnosticTable:
             if record.state == NOT_MEASURED:
                 reason = f"{NOT_MEASURED}: {reason}"
             return TableLine(letter, quantity.words, says=reason)
-        mark = mark_before(quantity, self._report)
-        number = f"{mark}{quantity.text(value)}{quantity.suffix}"
+        number = f"{mark_before(quantity, self._report)}{quantity.text(value)}{quantity.suffix}"
         interval = " to ".join(map(quantity.text, self._report.interval(letter) or ()))
         return TableLine(letter, quantity.words, value, number, interval)
 

@@ -298,7 +298,7 @@ class KeyBar(Choices):
     """
 
     _hints: Sequence[Hint] = ()
-    _more: Hint | None = None
+    _more: Sequence[Hint] = ()
     _place = ""
 
     @property
@@ -319,7 +319,7 @@ class KeyBar(Choices):
             hints.append(Hint(binding.key, self._glyphs.say(key), binding.description))
         self._hints = hints
         # the command palette offers what every key does, also by mouse
-        self._more = None if screen.is_modal else Hint("ctrl+p", "^p", "More")
+        self._more = [] if screen.is_modal else [Hint("ctrl+p", "^p", "More")]
         view = scrolled(screen)
         if view is not None:
             self.watch(view, "scroll_y", self._locate, init=False)
@@ -348,31 +348,28 @@ class KeyBar(Choices):
     def choose(self, place: int) -> None:
         self.app.simulate_key(self._fitting(self.size.width)[place].key)
 
-    def _fitting(self, width: int) -> list[Hint]:
+    def _fitting(self, width: int) -> Sequence[Hint]:
         return fitting(self._hints, width - len(self._place), self._more)
 
 
-def fitting(hints: Iterable[Hint], width: int, more: Hint | None = None) -> list[Hint]:
+def fitting(hints: Sequence[Hint], width: int, more: Sequence[Hint] = ()) -> Sequence[Hint]:
     """The whole hints that fit a width; the last ones (help, quit) have precedence.
 
     Args:
         hints: all hints.
         width: cells.
-        more: a hint for those left out, if there are some.
+        more: hints for those left out, if there are some.
 
     >>> bar = [Hint("m", "m", "measure"), Hint("t", "t", "table"), Hint("?", "?", "help"),
     ...     Hint("q", "q", "quit")]
     >>> [hint.key for hint in fitting(bar, 27)]
     ['m', '?', 'q']
-    >>> [hint.key for hint in fitting(bar, 27, Hint("ctrl+p", "^p", "more"))]
+    >>> [hint.key for hint in fitting(bar, 27, [Hint("ctrl+p", "^p", "more")])]
     ['ctrl+p', '?', 'q']
     """
-    hints = list(hints)
     if sum(hint.width for hint in hints) <= width:
         return hints
-    last = hints[-2:]
-    if more is not None:
-        last = [more, *last]
+    last = [*more, *hints[-2:]]
     room = width - sum(hint.width for hint in last)
     first = []
     for hint in hints[:-2]:

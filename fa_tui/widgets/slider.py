@@ -42,15 +42,9 @@ class Flips:
         self._diagnostic = diagnostic
 
     def plateau(self, threshold: float) -> Interval | None:
-        """The interval around the threshold with unchanged verdicts, or None without runs.
-
-        >>> from fa_core.report.diagnostics import DIAGNOSTICS
-        >>> Flips([10.96, 694.5, 2000.0], DIAGNOSTICS["a"]).plateau(50.0)
-        (10.96, 694.5)
-        """
-        index = self._diagnostic.place(self.values, threshold)
+        """The interval around the threshold with unchanged verdicts, or None without runs."""
         if self.values:
-            return (self._at(index - 1), self._at(index))
+            return self._diagnostic.plateau(self.values, threshold)
         return None
 
     def next(self, threshold: float, *, upward: bool) -> float | None:
@@ -176,13 +170,13 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         self._track = Track(Scale(*diagnostic.span, diagnostic.quantity.log), diagnostic.step)
         self.deciding: Callable[[], Sequence[float]] = list
         self._drags = 0
-        self._entry: str | None = None
+        self._entry = ""
         """The text being typed."""
 
     def set_value(self, value: float) -> None:
         """Show a value set elsewhere; nothing is posted."""
         self.value = self._pending = value
-        self._edit(None)
+        self._edit("")
 
     def catch_up(self) -> None:
         """Repaint now if the value moved since the last repaint."""
@@ -267,7 +261,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         if width > _BARE:
             sign = f"fires {sign}"
         sign = f"  {sign}"
-        if self._entry is not None:
+        if self._entry:
             # of a long entry the end is shown
             typed = (self._entry[len(sign) + 1 - width :], "entry")
             return [(sign, "dim"), typed, (self._glyphs.cursor, "strong")]
@@ -354,8 +348,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
 
     def action_step(self, direction: int, stride: bool = False) -> None:
         """Move by one step, or by one stride."""
-        target = self._track.moved(self._pending, direction, stride=stride)
-        self._set_pending(target)
+        self._set_pending(self._track.moved(self._pending, direction, stride=stride))
 
     def action_flip(self, direction: int, verdict: bool = False) -> None:
         """Move to the next value at which a diagnostic changes on a run, or its judgement."""
@@ -379,16 +372,15 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         # a typed value takes all characters as its own, except moves
         if character is None:
             return False
-        if self._entry is None:
+        if not self._entry:
             return character in _STARTS
         return character not in _MOVES
 
     def on_key(self, event: events.Key) -> None:
         character = event.character if event.is_printable else None
-        if self._entry is None and not self.check_consume_key(event.key, character):
+        if not self._entry and not self.check_consume_key(event.key, character):
             return
-        entry = self._entry or ""
-        edits = {"escape": "", "ctrl+c": "", "backspace": entry[:-1]}
+        edits = {"escape": "", "ctrl+c": "", "backspace": self._entry[:-1]}
         if event.key in edits:
             self._edit(edits[event.key])
         elif event.key == "enter" or character is None or character in _MOVES:
@@ -396,14 +388,14 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
             if self._commit() and event.key != "enter":
                 return
         elif character.isalpha() and character not in "eE":
-            self._refuse(f"“{character}” is in no number", entry)
+            self._refuse(f"“{character}” is in no number", self._entry)
         else:
-            self._edit(entry + character)
+            self._edit(self._entry + character)
         event.stop()
         event.prevent_default()
 
     def watch_has_focus(self, has_focus: bool) -> None:
-        if not has_focus and self._entry is not None:
+        if not has_focus and self._entry:
             self._commit()
         super().watch_has_focus(has_focus)
 
@@ -412,8 +404,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         label, cells, _ = widths(self.size.width)
         cell = min(cells - 1, max(0, x - label))
         if cell != self._track.scale.cell(self._pending, cells):
-            value = self._track.scale.value_at(cell, cells)
-            self._set_pending(value, f"drag {self._drags}")
+            self._set_pending(self._track.scale.value_at(cell, cells), f"drag {self._drags}")
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         # a click on the words sets nothing
@@ -433,7 +424,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
     def _set_pending(self, value: float, how: str = "step") -> None:
         self._pending = value
         self._how = how
-        self._edit(None)
+        self._edit("")
         self._flush_later()
 
     def _flush(self) -> None:
@@ -446,11 +437,10 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
 
     def _commit(self) -> bool:
         """Set the typed value; False if it is none."""
-        text = self._entry or ""
+        text = self._entry
         value = parse(text)
         if value is None:
-            example = exact(self._default)
-            self._refuse(f"“{text}” is not a number: try {example}")
+            self._refuse(f"“{text}” is not a number: try {exact(self._default)}")
         elif self._track.scale.log and value < 0:
             self._refuse(f"{text} is negative: {self._diagnostic.quantity.words} never is")
         else:
@@ -459,10 +449,10 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
             return True
         return False
 
-    def _refuse(self, why: str, entry: str | None = None) -> None:
+    def _refuse(self, why: str, entry: str = "") -> None:
         self._edit(entry)
         self.post_message(self.Refused(why))
 
-    def _edit(self, entry: str | None) -> None:
-        self._entry = entry or None
+    def _edit(self, entry: str) -> None:
+        self._entry = entry
         self.repaint()

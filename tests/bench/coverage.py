@@ -47,17 +47,22 @@ def judged(draw, true, limits, repeats):
     return sum(holds) / len(found), held, max(wrong, default=0.0) / len(found)
 
 
+def growing(logs, growth):
+    """Norms of these logs, at each layer larger by a factor."""
+    return np.exp(logs + np.arange(len(logs))[:, None] * math.log(growth))
+
+
 def lognormal(samples, blocks, growth, shared=0.9):
     """Blocks that all grow alike; a sample's noise is partly the same at every layer."""
     common, own = RNG.standard_normal((1, samples)), RNG.standard_normal((blocks + 1, samples))
     logs = 0.5 * np.where(RNG.random((1, samples)) < shared, common, own)
-    return np.exp(logs + np.arange(blocks + 1)[:, None] * math.log(growth))
+    return growing(logs, growth)
 
 
 def cauchy(samples, blocks, growth):
     """Log norms of Cauchy noise, apart at every layer."""
     logs = 0.3 * RNG.standard_cauchy((blocks + 1, samples)).clip(-300, 300)
-    return np.exp(logs + np.arange(blocks + 1)[:, None] * math.log(growth))
+    return growing(logs, growth)
 
 
 def gate(samples, blocks, growth, share=0.52):
@@ -73,7 +78,7 @@ def changing_sides(samples, blocks, growth):
     fixed, fresh = RNG.random(samples) < 0.52, RNG.random((layers, samples)) < 0.52
     upper = np.where(RNG.random((layers, samples)) < 0.5, fixed, fresh)
     logs = np.where(upper, math.log(8), 0.0) + 0.1 * RNG.standard_normal((layers, samples))
-    return np.exp(logs + np.arange(layers)[:, None] * math.log(growth))
+    return growing(logs, growth)
 
 
 STREAMS = {

@@ -67,11 +67,7 @@ def audit_rows(draw):
         seed=seed,
         report=draw(reports(nonfinite=True)),
         checkpoint=draw(st.none() | st.just("runs/a")),
-        axes=draw(
-            st.dictionaries(
-                st.sampled_from(["lam", "d", "arch"]), st.sampled_from([0.01, 128, "resmlp"])
-            )
-        ),
+        axes=dict(draw(st.sets(st.sampled_from([("lam", 0.01), ("d", 128), ("arch", "resmlp")])))),
     )
 
 

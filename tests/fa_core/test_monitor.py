@@ -12,6 +12,7 @@ from fa_core.formats import scan
 from fa_core.monitor import ProtocolMonitor, scalars
 from fa_core.zoo.models import build
 from tests.fa_core.formats import logs
+from tests.fa_core.measure.nets import batches as gaussian
 
 
 @pytest.fixture
@@ -21,11 +22,7 @@ def net():
 
 @pytest.fixture
 def batches():
-    generator = torch.Generator().manual_seed(1)
-    return [
-        (torch.randn(16, 6, generator=generator), torch.randint(3, (16,), generator=generator))
-        for _ in range(8)
-    ]
+    return gaussian(8, width=6, classes=3)
 
 
 def train(net, steps, monitor=None):

@@ -111,6 +111,13 @@ async def test_two_records_of_one_measurement_are_compared_and_show_says_which_i
         )
 
 
+def test_records_of_one_measurement_that_name_other_axes_are_not_alike(tmp_path, capsys):
+    facts = {"checkpoint": "/runs/dfa_s1", "hashes": {"weights": "1"}}
+    for name, key in (("a.json", "dfa_s1"), ("b.json", "dfa_lam0.5_s1")):
+        put_json(tmp_path / name, {"reports": {key: {"headline_acc": 0.3, "provenance": facts}}})
+    assert "two records of it are not alike" in printed(capsys, "check", tmp_path, code=4)
+
+
 async def test_the_two_are_chosen_from_a_list_and_exported(published_table, changed, tmp_path):
     app = explorer(published_table, changed)
     async with running(app) as pilot:

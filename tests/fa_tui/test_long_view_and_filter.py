@@ -195,23 +195,16 @@ async def test_what_was_moved_on_another_screen_is_said_of_the_runs_that_are_sho
 
 
 async def test_f_goes_back_to_the_scope_before_a_filter_was_typed_and_taken_away(app):
+    narrowed = lambda: (  # noqa: E731
+        "filter method:dfa, 3 of 15 runs" in screen_text(app) and app.explorer.takes_keys
+    )
     async with running(app) as pilot:
         await filter_by(pilot, "method:dfa")
-        await until(
-            pilot,
-            lambda: (
-                "filter method:dfa, 3 of 15 runs" in screen_text(app) and app.explorer.takes_keys
-            ),
-        )
+        await until(pilot, narrowed)
         await pilot.press("slash", *" seed:42")
         await shows(pilot, "filter method:dfa seed:42, 1 of 15 runs")
         await pilot.press("escape")
-        await until(
-            pilot,
-            lambda: (
-                "filter method:dfa, 3 of 15 runs" in screen_text(app) and app.explorer.takes_keys
-            ),
-        )
+        await until(pilot, narrowed)
         await pilot.press("slash", "ctrl+u", "x", "backspace", "enter")
         await until(pilot, lambda: ": 15 runs" in screen_text(app) and app.explorer.takes_keys)
         await pilot.press("slash", *"bp", "escape")

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from tests.field.residual_nets import C, D, Net
+from tests.field.residual_nets import C, D, Ends, Net
 
 
 class Flat(Net):
@@ -222,12 +222,11 @@ class NoGradForward(Flat):
         return self.net(x)
 
 
-class Spikes(Net):
+class Spikes(Ends):
     """Leaky neurons: their potential lives on from one call to the next until `reset`."""
 
     def __init__(self, resets=False):
         super().__init__()
-        self.embed, self.head = nn.Linear(5, D), nn.Linear(D, C)
         self.blocks, self.resets = nn.ModuleList(nn.Linear(D, D) for _ in range(2)), resets
         self.potential = [0.0, 0.0]
 

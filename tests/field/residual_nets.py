@@ -22,16 +22,31 @@ class Net(nn.Module):
         return self.states(x)[0]
 
 
+def through(blocks, h):
+    """[h, what the first block gives of it, what the second gives of that, ...]."""
+    hidden = [h]
+    for block in blocks:
+        hidden.append(block(hidden[-1]))
+    return hidden
+
+
 def mlp(width=D):
     return nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.GELU())
 
 
-class Residual(Net):
-    """A list of branches: the network adds them itself."""
+class Ends(Net):
+    """A layer in front of the blocks, and one behind them."""
 
     def __init__(self):
         super().__init__()
         self.embed, self.head = nn.Linear(5, D), nn.Linear(D, C)
+
+
+class Residual(Ends):
+    """A list of branches: the network adds them itself."""
+
+    def __init__(self):
+        super().__init__()
         self.blocks, self.norm = nn.ModuleList(mlp() for _ in range(3)), nn.LayerNorm(D)
 
     def states(self, x):
@@ -142,9 +157,7 @@ class Distances(Residual):
         self.prototypes = nn.Parameter(torch.randn(C, D))
 
     def states(self, x):
-        hidden = [self.embed(x)]
-        for block in self.blocks:
-            hidden.append(block(hidden[-1]))
+        hidden = through(self.blocks, self.embed(x))
         return -torch.cdist(hidden[-1], self.prototypes), hidden
 
 
@@ -180,9 +193,7 @@ class SkipsWhereShapesAgree(Residual):
         self.blocks, self.norm = nn.ModuleList(map(SometimesAdds, flags)), nn.Identity()
 
     def states(self, x):
-        hidden = [self.embed(x)]
-        for block in self.blocks:
-            hidden.append(block(hidden[-1]))
+        hidden = through(self.blocks, self.embed(x))
         return self.head(hidden[-1]), hidden
 
 
@@ -310,16 +321,13 @@ class Experts(nn.Module):
         return h + (self.gate(normed).sigmoid() * self.routed(normed) + self.shared(normed))
 
 
-class SharedExpert(Net):
+class SharedExpert(Ends):
     def __init__(self):
         super().__init__()
-        self.embed, self.head = nn.Linear(5, D), nn.Linear(D, C)
         self.blocks, self.norm = nn.ModuleList(Experts() for _ in range(3)), nn.LayerNorm(D)
 
     def states(self, x):
-        hidden = [self.embed(x)]
-        for block in self.blocks:
-            hidden.append(block(hidden[-1]))
+        hidden = through(self.blocks, self.embed(x))
         return self.head(self.norm(hidden[-1])), hidden
 
 
@@ -334,12 +342,11 @@ class PostNorm(nn.Module):
         return self.norm(h + self.branch(h))
 
 
-class TiedPostNorm(Net):
+class TiedPostNorm(Ends):
     """One block of two post-norm sums, run three times."""
 
     def __init__(self):
         super().__init__()
-        self.embed, self.head = nn.Linear(5, D), nn.Linear(D, C)
         self.blocks = nn.ModuleList([PostNorm(PostNorm())])
 
     def states(self, x):
@@ -445,10 +452,11 @@ class ViT(Net):
         self.blocks = nn.ModuleList(Attention() for _ in range(3))
 
     def states(self, x):
-        hidden = [torch.cat([self.cls.expand(len(x), 1, D), self.embed(x)], 1) + self.pos]
-        for block in self.blocks:
-            hidden.append(block(hidden[-1]))
+        hidden = through(self.blocks, self.tokens(x))
         return self.head(self.readout(hidden[-1])), hidden
+
+    def tokens(self, x):
+        return torch.cat([self.cls.expand(len(x), 1, D), self.embed(x)], 1) + self.pos
 
     def readout(self, h):
         return self.norm(h)[:, 0]
@@ -521,11 +529,8 @@ class DropsTokens(ViTPooled):
         return h.index_select(1, torch.tensor([0, 3]))
 
     def states(self, x):
-        h = torch.cat([self.cls.expand(len(x), 1, D), self.embed(x)], 1) + self.pos
-        hidden = [h, self.blocks[0](h)]
-        hidden.append(self.kept(hidden[-1]))
-        for block in self.blocks[1:]:
-            hidden.append(block(hidden[-1]))
+        first, *others = self.blocks
+        hidden = through((first, self.kept, *others), self.tokens(x))
         return self.head(self.readout(hidden[-1])), hidden
 
 
@@ -579,9 +584,7 @@ class FNet(ViTPooled):
         self.blocks = nn.ModuleList(self.Block() for _ in range(3))
 
     def states(self, x):
-        hidden = [self.start(self.embed(x))]
-        for block in self.blocks:
-            hidden.append(block(hidden[-1]))
+        hidden = through(self.blocks, self.start(self.embed(x)))
         return self.head(hidden[-1].mean(1)), hidden
 
 
@@ -601,13 +604,11 @@ class MergesInEveryBlock(Residual):
         self.blocks = nn.ModuleList(self.Block() for _ in range(3))
 
     def states(self, x):
-        hidden = [self.embed(x)]
-        for block in self.blocks:
-            hidden.append(block(hidden[-1]))
+        hidden = through(self.blocks, self.embed(x))
         return self.head(self.norm(hidden[-1])), hidden
 
 
-class Mamba(Net):
+class Mamba(Ends):
     """Blocks that hand on (branch, sum of the branches before)."""
 
     class Block(nn.Module):
@@ -620,7 +621,6 @@ class Mamba(Net):
 
     def __init__(self):
         super().__init__()
-        self.embed, self.head = nn.Linear(5, D), nn.Linear(D, C)
         self.layers, self.norm = nn.ModuleList(self.Block() for _ in range(3)), nn.LayerNorm(D)
 
     def forward(self, x):
@@ -663,9 +663,7 @@ class GPT(Net):
         self.h = nn.ModuleList(Attention(causal=True) for _ in range(3))
 
     def states(self, ids):
-        hidden = [self.wte(ids) + self.wpe.weight]
-        for block in self.h:
-            hidden.append(block(hidden[-1]))
+        hidden = through(self.h, self.wte(ids) + self.wpe.weight)
         return self.ln_f(hidden[-1]) @ self.wte.weight.T, hidden
 
 
@@ -797,12 +795,11 @@ class AddedUNet(Net):
         return self.head(F.relu(self.up(low)) + h)
 
 
-class TwoBranches(Net):
+class TwoBranches(Ends):
     """Two trunks of the same depth, summed."""
 
     def __init__(self):
         super().__init__()
-        self.embed, self.head = nn.Linear(5, D), nn.Linear(D, C)
         self.left = nn.Sequential(*(mlp() for _ in range(3)))
         self.right = nn.Sequential(*(mlp() for _ in range(3)))
 
@@ -856,9 +853,7 @@ class HalvesOfInput(Halves):
         self.blocks = nn.ModuleList(Coupled() for _ in range(3))
 
     def states(self, x):
-        hidden = [x]
-        for block in self.blocks:
-            hidden.append(block(hidden[-1]))
+        hidden = through(self.blocks, x)
         return self.head(hidden[-1]), hidden
 
 
@@ -901,9 +896,7 @@ class CopiesFirst(Residual):
         self.blocks = nn.ModuleList(Adds() for _ in range(3))
 
     def states(self, x):
-        hidden = [self.start(self.embed(x))]
-        for block in self.blocks:
-            hidden.append(block(hidden[-1]))
+        hidden = through(self.blocks, self.start(self.embed(x)))
         return self.head(self.norm(hidden[-1])), hidden
 
 
@@ -911,9 +904,7 @@ class Spread(CopiesFirst):
     """A code at three places, as a broadcast decoder has it."""
 
     def states(self, x):
-        hidden = [self.embed(x)[:, None].expand(-1, 3, -1)]
-        for block in self.blocks:
-            hidden.append(block(hidden[-1]))
+        hidden = through(self.blocks, self.embed(x)[:, None].expand(-1, 3, -1))
         return self.head(hidden[-1].mean(1)), hidden
 
 
@@ -927,9 +918,7 @@ class OneBlockStages(CopiesFirst):
         del self.blocks
 
     def states(self, x):
-        hidden = [self.embed(x)]
-        for step in (self.layer1, self.downs[0], self.layer2):
-            hidden.append(step(hidden[-1]))
+        hidden = through((self.layer1, self.downs[0], self.layer2), self.embed(x))
         return self.head(self.norm(hidden[-1])), hidden
 
 
@@ -943,9 +932,7 @@ class Columns(CopiesFirst):
         self.embed, self.each = None, nn.Parameter(torch.randn(4, D))
 
     def states(self, x):
-        hidden = [x[..., None] * self.each]
-        for block in self.blocks:
-            hidden.append(block(hidden[-1]))
+        hidden = through(self.blocks, x[..., None] * self.each)
         return self.head(hidden[-1].mean(1)), hidden
 
 
@@ -972,9 +959,7 @@ class PoolsByAttention(CopiesFirst):
         self.pool = Pool()
 
     def states(self, x):
-        hidden = [self.embed(x)]
-        for block in self.blocks:
-            hidden.append(block(hidden[-1]))
+        hidden = through(self.blocks, self.embed(x))
         return self.head(self.pool(hidden[-1])), hidden
 
 
@@ -1008,9 +993,7 @@ class Directions(CopiesFirst):
         self.act, self.normed = nn.Tanh(), nn.Identity()
 
     def states(self, x):
-        hidden = [self.embed(x)]
-        for block in self.blocks:
-            hidden.append(block(hidden[-1]))
+        hidden = through(self.blocks, self.embed(x))
         return self.head(self.normed(F.normalize(self.act(hidden[-1]), dim=1))), hidden
 
 
@@ -1022,7 +1005,5 @@ class BoundedCode(CopiesFirst):
         self.code, self.decoder = nn.Tanh(), nn.ModuleList(Adds() for _ in range(2))
 
     def states(self, x):
-        hidden = [self.embed(x)]
-        for step in (*self.blocks, self.code, *self.decoder):
-            hidden.append(step(hidden[-1]))
+        hidden = through((*self.blocks, self.code, *self.decoder), self.embed(x))
         return self.head(hidden[-1]), hidden

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import PurePath
 
 from fa_core.analysis.seeds import AVERAGED, SeedGroup, SeedTable, Stat
 from fa_core.analysis.threshold_sweep import Sensitivity, Spread
@@ -93,7 +92,7 @@ def full_name(group: SeedGroup | MethodTimeline) -> str:
     """The method with its second axes, and its file or folder if several hold the same runs."""
     name = with_axes(group.method, group.axes)
     if group.collection:
-        return f"{name} in {PurePath(group.collection).name}"
+        return f"{name} in {group.collection}"
     return name
 
 

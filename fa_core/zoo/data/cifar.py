@@ -96,8 +96,7 @@ def read_binary_batch(path: Path, label_bytes: int) -> Batch:
         )
     records = raw.reshape(-1, record)
     pixels = records[:, label_bytes:]
-    labels = records[:, label_bytes - 1]
-    return pixels, labels.astype(np.int64)
+    return pixels, records[:, label_bytes - 1].astype(np.int64)
 
 
 class Cifar(NamedTuple):

@@ -99,8 +99,7 @@ def parse_folder(spec: str, text: str, defaults: Options) -> tuple[Path, Options
         raise UsageError(f"{name} needs a folder", hint=f"write {name}:DIR")
     folder = real_path(typed_path(place))
     written_out = given.replace(",raw", ",mean=0,std=1")
-    options = parse_options(name, written_out, defaults)
-    return folder, options, f"{name}:{folder}{given}"
+    return folder, parse_options(name, written_out, defaults), f"{name}:{folder}{given}"
 
 
 NAMES = ("train_x", "train_y", "test_x", "test_y")

@@ -104,8 +104,7 @@ def _listed(folder: Path) -> tuple[list[str], list[tuple[Path, int]]]:
             for label, place in enumerate(places)
             for path in sorted(each for each in place.rglob("*") if each.suffix.lower() in SUFFIXES)
         ]
-    names = [place.name for place in places]
-    return names, files
+    return [place.name for place in places], files
 
 
 def _opened(file: BinaryIO, size: int | None) -> tuple[Image.Image, tuple[int, int]]:

@@ -59,8 +59,7 @@ def make_method(name: str, net: StreamNet, /, seed: int = 0, **args: object) -> 
     """
     rule = method_class(name)
     check_options(rule, args)
-    method = rule(net, feedback_generator(seed), **args)
-    return method.to(net.head.weight.device)
+    return rule(net, feedback_generator(seed), **args).to(net.head.weight.device)
 
 
 def restore_method(

@@ -42,7 +42,6 @@ class BridgeNet(nn.Module):
         error_size: S.
         width: of the hidden layers.
         outputs: size of the output.
-        activation: after each hidden layer.
         normalise: whether a LayerNorm without parameters is applied to h_l first.
 
     Source: docs/protocol.md §5.
@@ -54,12 +53,11 @@ class BridgeNet(nn.Module):
         error_size: int,
         width: int,
         outputs: int,
-        activation: Callable[[Tensor], Tensor] = F.gelu,
         normalise: bool = False,
     ) -> None:
         super().__init__()
         self.sizes = list(sizes)
-        self.activation = activation
+        self.activation = F.gelu
         self.normalise = normalise
         self.inputs = nn.ModuleDict()
         for size in sorted(set(sizes)):
@@ -179,8 +177,7 @@ class StateBridge(BridgeMethod):
         return {"h_L": net.read(stream[-1])}
 
     def bridge_loss(self, info: StepInfo, s: Tensor) -> Tensor:
-        predict = partial(self.predictor, s=s)
-        return prediction_loss(predict, info.stream, info.targets["h_L"])
+        return prediction_loss(partial(self.predictor, s=s), info.stream, info.targets["h_L"])
 
 
 Prediction = Callable[[int, Tensor], Tensor]

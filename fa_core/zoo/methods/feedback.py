@@ -109,8 +109,7 @@ class FeedbackAlignment(RandomFeedback):
         vector = output_error(logits, y) @ net.head.weight.detach()
         credit: Credit = [net.place(net.n_blocks, vector)]
         for l in reversed(range(net.n_blocks)):
-            B = self.get_buffer(f"B_{l}")
-            vector = vector @ B.to(vector.dtype)
+            vector = vector @ self.get_buffer(f"B_{l}").to(vector.dtype)
             credit.insert(0, net.place(l, vector))
         return credit
 
@@ -199,6 +198,5 @@ class SparseDirectFeedback(DirectFeedbackAlignment):
     def redraw(self, generator: torch.Generator) -> None:
         for matrix in self.buffers():
             gaussian_(matrix, 1 / self.connections, generator)
-            drawn = torch.rand(matrix.shape, generator=generator)
-            ranks = drawn.argsort(0).argsort(0)
+            ranks = torch.rand(matrix.shape, generator=generator).argsort(0).argsort(0)
             matrix *= (ranks < self.connections).to(matrix)

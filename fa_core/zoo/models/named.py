@@ -32,6 +32,7 @@ from fa_core.errors import (
 )
 from fa_core.files.children import OFFLINE, temporary_folder
 from fa_core.files.decode import loads, reading
+from fa_core.files.inert import LONGEST_NAME
 from fa_core.files.limits import limited
 from fa_core.files.opening import COPIES, TIMES, check_room, is_file, read_file, typed_path
 from fa_core.files.tensor_mappings import StateDict
@@ -160,8 +161,7 @@ def _from_library(package: str, name: str, **args: object) -> object:
             raise unknown_name("network of timm", name, library.list_models(f"{name[:4]}*"))
         return library.create_model(name, pretrained=False, checkpoint_path="", **args)
     models = library.models
-    known = models.list_models(module=models)
-    check_known("network of torchvision", name, known)
+    check_known("network of torchvision", name, models.list_models(module=models))
     return models.get_model(name, weights=None, **args)
 
 
@@ -312,10 +312,13 @@ def _size_limit(weights: Weights) -> Iterator[None]:
 def own_names(network: nn.Module, tensors: StateDict) -> StateDict:
     """A checkpoint's tensors under the names of a transformers network, which stores some renamed.
 
-    Unchanged if a tensor is missing, superfluous or of another shape.
+    Unchanged if a tensor is missing, superfluous or of another shape, or a name is too long for the
+    patterns that transformers looks for.
     """
     known = network.state_dict().keys()
     if not type(network).__module__.startswith("transformers.") or tensors.keys() <= known:
+        return tensors
+    if max(map(len, tensors)) > LONGEST_NAME:
         return tensors
     pretrained: Any = type(network)
     loaded, info = pretrained.from_pretrained(

@@ -32,8 +32,7 @@ class PatchEmbedding(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         patches: Tensor = self.patch(x)
         tokens = patches.flatten(2).transpose(1, 2)
-        cls = self.cls.expand(len(x), -1, -1)
-        return torch.cat([cls, tokens], dim=1) + self.pos
+        return torch.cat([self.cls.expand(len(x), -1, -1), tokens], dim=1) + self.pos
 
 
 class Attention(nn.Module):

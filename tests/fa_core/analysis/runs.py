@@ -4,9 +4,9 @@ from msgspec.structs import replace
 
 from fa_core.analysis.timeline import Replay
 from fa_core.formats import Trace, TraceEpoch
-from fa_core.formats.rows import AuditRow
 from fa_core.formats.table import AuditTable
 from fa_core.report.diagnostic_report import DiagnosticReport
+from tests.fa_core.rows import row_of
 
 SHORT = {
     "cosine": "cross_batch_stability",
@@ -24,10 +24,8 @@ def row(method="dfa", seed=42, *, growth=None, g_L=None, source="audits.json", a
         bp_grad_norms=[] if g_L is None else [1e-3, g_L],
         **{SHORT.get(name, name): value for name, value in more.items()},
     )
-    key = f"{method}_s{seed}"
-    return AuditRow(
-        source=source, key=key, method=method, seed=seed, report=report, axes=axes or {}
-    )
+    named = {"method": method, "seed": seed, "axes": axes or {}}
+    return row_of(f"{method}_s{seed}", source, report=report, **named)
 
 
 def seeds_of(method, *values, of="growth", **fields):

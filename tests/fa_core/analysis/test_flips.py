@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa_core.analysis.threshold_sweep import plateau, sensitivity
+from fa_core.analysis.threshold_sweep import sensitivity
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS
 from fa_core.report.report_facts import NEVER_NEGATIVE, DiagnosticThresholds
 from tests.fa_core.analysis.runs import row, table
@@ -71,7 +71,7 @@ def test_states_change_exactly_at_the_points(runs, letter):
 
 @given(tables, letters, st.floats(-2, 2))
 def test_plateau_is_the_widest_interval_of_equal_states(runs, letter, limit):
-    lo, hi = plateau(runs, letter, limit)
+    lo, hi = DIAGNOSTICS[letter].plateau(runs.points(letter), limit)
     assert lo <= limit <= hi
     here = states_at(runs, letter, limit)
     assert all(states_at(runs, letter, t) == here for t in probes(runs, letter) if lo < t < hi)

@@ -2,6 +2,7 @@
 
 import argparse
 import collections
+import fractions
 import importlib
 import io
 import os
@@ -536,14 +537,16 @@ def test_what_a_mapping_holds_are_its_items_or_it_is_refused(kind, first, then, 
             load_checkpoint(path)
 
 
+@pytest.mark.parametrize("beside", [b"", b"cfractions\nFraction\n"], ids=["", "taken here"])
 @pytest.mark.parametrize("kind", ALTERED)
-def test_a_tensor_that_torch_changes_is_refused(kind, tmp_path):
+def test_a_tensor_that_torch_changes_is_refused(kind, beside, tmp_path):
     path = tmp_path / "a.pt"
     held = torch.arange(6.0)
-    data = b"\x80\x02}(" + text("w") + ALTERED[kind] + b"u."
+    data = b"\x80\x02" + beside + b"}(" + text("w") + ALTERED[kind] + b"u."
     storages = {f"x/data/{key}": (held + 9 * key).numpy().tobytes() for key in (0, 1)}
     path.write_bytes(zipped({"x/data.pkl": data, **storages, "x/version": b"3\n"}))
-    of_torch = torch.load(path, weights_only=True)["w"].detach().resolve_neg()
+    with torch.serialization.safe_globals([fractions.Fraction]):
+        of_torch = torch.load(path, weights_only=True)["w"].detach().resolve_neg()
     assert not torch.equal(of_torch, held.view(2, 3))
     with pytest.raises(UnreadableInput, match="holds more than plain tensors"):
         load_checkpoint(path)

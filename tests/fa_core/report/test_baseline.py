@@ -104,6 +104,7 @@ UNREADABLE = at("unreadable", frozen("dfa", None), provenance={}, changed="its m
         ([OF_BP, at("unhashed", frozen("dfa", 0.5, data_hash=None))], "unhashed"),
         ([OWN, at("unhashed", frozen("dfa", 0.5, data_hash=None, recipe={}))], ""),
         ([OWN, at("unhashed", frozen("bp", 0.5, data_hash=None))], ""),
+        ([at("of-bp", OF_BP), at("of-fa", frozen("fa", 0.5))], "of-bp and of of-fa the rules"),
     ],
 )
 def test_one_that_cannot_judge_is_named_before_others_judge_unless_it_is_of_another_run(

@@ -126,6 +126,7 @@ def test_a_report_comes_back_from_json_as_it_went(measured):
         ({"residual_norms": [1.0], "credit": {"gamma": [0.1] * 2}}, "0 bp_grad_norms, 2 credit."),
         ({"residual_norms": [1.0, -2.0]}, "residual_norms[1] is -2.0"),
         ({"headline_acc": 31}, "headline_acc is 31.0; accuracies are fractions: divide by 100"),
+        ({"axes": {"lam": "high"}}, "λ is 'high'"),
         ({"frozen_baseline_acc": -0.1}, "frozen_baseline_acc is -0.1"),
         ({"cross_batch_stability": 1.5}, "cross_batch_stability is 1.5"),
         ({"credit": {"gamma": [None, 0.1, 7.0]}}, "credit.gamma is 7.0; a mean cosine lies in"),

@@ -2,7 +2,7 @@
 
 import math
 
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -71,18 +71,6 @@ def test_a_jump_flips_a_verdict_and_every_flip_value_is_met_on_the_way(runs, sta
     beyond = math.inf if upward else 0.0  # below every value
     assert verdicts(here) == verdicts(beyond)
     assert jumps <= len(set(runs))
-
-
-@given(st.lists(values, min_size=1, max_size=8), values, st.floats(0, 1), st.booleans())
-def test_no_verdict_changes_inside_the_plateau(runs, threshold, share, above):
-    plateau = Flips(sorted(drawable(runs, log=False)), DIAGNOSTICS["c" if above else "b"]).plateau(
-        threshold
-    )
-    low, high = max(plateau[0], 0.0), min(plateau[1], 1e12)
-    inside = low + share * (high - low)
-    assume(low < inside < high)
-    judge = _above if above else _below
-    assert [judge(run, inside) for run in runs] == [judge(run, threshold) for run in runs]
 
 
 def test_runs_that_are_not_finite_never_flip():

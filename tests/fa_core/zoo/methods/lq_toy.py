@@ -78,7 +78,8 @@ def costate_cosine(method):
     problem = LinearQuadratic.draw(generator)
     p, d = problem.C.shape
     outputs = d if method == "state_bridge" else 1
-    net = BridgeNet([d] * (len(problem.A) + 1), p, WIDTH, outputs, activation=F.silu)
+    net = BridgeNet([d] * (len(problem.A) + 1), p, WIDTH, outputs)
+    net.activation = F.silu
     draw_linear_(net, generator)
     average = copy.deepcopy(net)
     optimizer = torch.optim.Adam(net.parameters(), lr=2e-3)
