@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -27,7 +27,7 @@ from fa_core.errors import UnreadableInput, UsageError
 from fa_core.files.decode import Json, read_toml
 from fa_core.formats.rows import AuditRow
 from fa_core.option_values import nearest, unknown_name
-from fa_core.report.diagnostics import NOT_MEASURED, PROXY, UNDECIDED
+from fa_core.report.diagnostics import ASSUMED, NOT_MEASURED, PROXY, UNDECIDED
 from fa_core.report.names import canonical_method
 from fa_core.report.numbers import exact, listed
 from fa_core.report.provenance import Interval
@@ -218,7 +218,12 @@ def check_claim(claim: Claim, rows: Sequence[AuditRow]) -> ClaimResult:
 
     Source: docs/protocol.md, *Claims*.
     """
-    runs = list(_runs_of(claim, rows))
+    seeds = set(claim.seeds)
+    runs = [
+        row
+        for row in rows
+        if claim.axes.items() <= row.axes.items() and (not seeds or row.seed in seeds)
+    ]
     times = Counter(row.seed for row in runs if row.seed is not None)
     found = [_said(claim, row) for row in runs if row.seed is None or times[row.seed] == 1]
     for seed, count in times.items():
@@ -231,31 +236,24 @@ def check_claim(claim: Claim, rows: Sequence[AuditRow]) -> ClaimResult:
     return ClaimResult(claim=claim, seeds=tuple(found))
 
 
-def _runs_of(claim: Claim, rows: Sequence[AuditRow]) -> Iterator[AuditRow]:
-    """The runs of its method that a claim is about."""
-    seeds = set(claim.seeds)
-    for row in rows:
-        same = all(row.axes.get(name) == value for name, value in claim.axes.items())
-        if same and (not seeds or row.seed in seeds):
-            yield row
-
-
 def _said(claim: Claim, row: AuditRow) -> SeedOutcome:
     """What one run says about a claim."""
     run = row.key if row.seed is None else f"s{row.seed}"
-    metric = BY_NAME[claim.metric]
-    value = metric.recorded(row.report)
-    changed = row.report.changed
-    if value is None or changed:
-        return SeedOutcome(run=run, outcome=NOT_MEASURED, why=changed or f"no {claim.metric}")
-    interval = row.report.judged_intervals.get(metric.column)
+    metric, report = BY_NAME[claim.metric], row.report
+    value = metric.recorded(report)
+    why = report.changed
+    if claim.metric in ("margin", "frozen") and report.kinds.get("d") == ASSUMED:
+        why = why or "its baseline is assumed"
+    if value is None or why:
+        return SeedOutcome(run=run, outcome=NOT_MEASURED, why=why or f"no {claim.metric}")
+    interval = report.judged_intervals.get(metric.column)
     low, *_, high = sorted((value, value, *(interval or ())))
-    if metric.letter in row.report.inconclusive or row.report.evidence.get(metric.letter) == PROXY:
+    inexact = metric.letter in report.inconclusive or report.evidence.get(metric.letter) == PROXY
+    if inexact or (claim.metric == "h_L" and report.partial_stream):
         low, high = low if metric.letter == "a" else -math.inf, math.inf
     if not math.isfinite(value):
         return SeedOutcome(run=run, outcome=UNDECIDED, value=value, why="its number is not finite")
     outcome = claim.outcome(low, high)
-    why = ""
     if outcome == UNDECIDED:
         why = "the limit lies inside its 95 % interval"
         if (low, high) != interval:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from fa_core.errors import UnreadableInput
 from fa_core.files.decode import Json
 from fa_core.files.opening import open_file, size_of
-from fa_core.formats.log_columns import Given, is_log, no_known_column
+from fa_core.formats.log_columns import Given, is_log, judged_columns, no_known_column
 from fa_core.formats.logs import merge, names_in, traces_of
 from fa_core.formats.rows import Place, Problem, row_of_file
 from fa_core.formats.trace import Trace
@@ -67,10 +67,10 @@ def read(place: Place, given: Given) -> Iterator[Trace | Problem]:
         parts = filter(_is_part, sorted(folder.iterdir()))
         files = {f"{part.name}/": _event_files(part) for part in parts} | files
     at_step: dict[int, Json] = {}
-    for part, logged in _logged(files, path):
-        for step, scalars in merge(logged)[0].items():
-            values = at_step.setdefault(step, {"step": step})
-            values |= {f"{part}{tag}": value for tag, value in scalars.items()}
+    for logged in _logged(files, path):
+        tags = {tag for _, scalars in logged for tag in scalars or ()}
+        for step, scalars in merge(logged, judged_columns(tags, given))[0].items():
+            at_step.setdefault(step, {"step": step}).update(scalars)
     entries = [(str(path), values) for _, values in sorted(at_step.items())]
     names = names_in(entries)
     if (place.named or is_root) and not is_log(names, given):
@@ -106,7 +106,7 @@ def _found(folder: Path, changed: int) -> list[Path]:
 
 def _logged(
     files: Mapping[str, Sequence[Path]], path: Path
-) -> Iterator[tuple[str, list[tuple[int, dict[str, float] | None]]]]:
+) -> Iterator[list[tuple[int, dict[str, float] | None]]]:
     """The events of each part of a run."""
     left = _MOST_BYTES
     for part, own in files.items():
@@ -122,8 +122,8 @@ def _logged(
                             hint="export the scalars as CSV",
                         )
                     with suppress(ValueError, LookupError, TypeError, AttributeError, struct.error):
-                        events.append(_event(data))
-        yield part, events
+                        events.append(_event(data, part))
+        yield events
 
 
 def _records(file: BinaryIO, size: int) -> Iterator[bytes]:
@@ -142,7 +142,7 @@ def _records(file: BinaryIO, size: int) -> Iterator[bytes]:
             yield file.read(length)
 
 
-def _event(data: bytes) -> tuple[int, dict[str, float] | None]:
+def _event(data: bytes, part: str) -> tuple[int, dict[str, float] | None]:
     """Step and scalars of an event, or None where all later ones are void (``purge_step``). Fields:
     2 = step, 4 = session, 5 = summary; session 1 = status (1 = start); summary 1 = value; value 1 =
     tag, 2 = number, 8 = tensor; tensor 1 = type (1 = float), 4 = bytes, 5 = list of numbers.
@@ -159,7 +159,7 @@ def _event(data: bytes) -> tuple[int, dict[str, float] | None]:
         if not scalar and tensor.get(1) == 1:
             scalar = tensor.get(4) or tensor.get(5)
         if isinstance(scalar, bytes) and len(scalar) == 4:
-            (scalars[value[1].decode("utf-8", "replace")],) = struct.unpack("<f", scalar)
+            (scalars[part + value[1].decode("utf-8", "replace")],) = struct.unpack("<f", scalar)
     step = event.get(2, 0)
     is_start = dict(_fields(event.get(4, b""))).get(1) == 1
     return step - ((step >> 63) << 64), None if is_start else scalars

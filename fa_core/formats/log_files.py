@@ -11,19 +11,19 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO
 
-import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
-from fa_core.errors import UnreadableInput
-from fa_core.files.decode import as_utf8, reading
+from fa_core.errors import InvalidReport, UnreadableInput
+from fa_core.files.decode import as_utf8, reading, without
 from fa_core.files.opening import all_of
-from fa_core.formats.json_document import Document, Finding, check_entries, convert
+from fa_core.formats.json_document import Document, Finding, check_entries
 from fa_core.formats.log_columns import Given, columns_of, is_log, may_be_log
 from fa_core.formats.logs import Entry, names_in, trace_of, traces_of
+from fa_core.formats.report_object import entry_report, is_rounded, row_by_itself
 from fa_core.formats.rows import Place, Problem, row_of_file
 from fa_core.formats.trace import Trace
-from fa_core.report.names import AXES, axes_of, canonical_method
-from fa_core.report.numbers import joined, listed
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.numbers import joined
 
 if TYPE_CHECKING:
     from _csv import Reader
@@ -75,20 +75,6 @@ def read(document: Document) -> Iterator[Finding]:
     yield from traces_of(row, logged, document.columns, unfinished=document.unfinished)
 
 
-class _Header(msgspec.Struct, kw_only=True):
-    """What a log's header says of its run, beside the axes."""
-
-    method: str | None = None
-    method_name: str | None = None
-    seed: int | None = None
-    final_test_acc: float | None = None
-    frozen_baseline_acc: float | None = None
-    verdict: str | None = None
-
-
-_OF_THE_HEADER = frozenset({*AXES, "axes", "log", *_Header.__struct_fields__})
-
-
 def sniff_penalty(document: Document) -> bool:
     """Whether an object has a ``log`` of epochs, or describes its run."""
     if not {"final_test_acc", "lam"}.isdisjoint(document.members):
@@ -98,8 +84,8 @@ def sniff_penalty(document: Document) -> bool:
 
 
 def read_penalty(document: Document) -> Iterator[Finding]:
-    """An audit row, judged at the last epoch, with the header's final accuracy, baseline and
-    verdict if present, and a trace.
+    """An audit row, judged at the last epoch with what the header says beside it, as an entry of a
+    list says it (its final accuracy, a baseline, a verdict), and a trace.
 
     (a) is not measured without norms of all layers; (b) is judged at the logged layer as a proxy;
     (d) is exact once a baseline is given; (c) is not in such logs.
@@ -110,20 +96,14 @@ def read_penalty(document: Document) -> Iterator[Finding]:
 
     Source: docs/protocol.md §9 (partial audits) and §10.4.
     """
-    fields = document.members
     where = f"{document.path}: $.log"
     log = document.listed("log")
     if not log or not log.items:
         raise UnreadableInput(
             "not a list of epochs", where=where, hint="a penalty log has one entry per epoch"
         )
-    header = convert(fields, _Header, f"{document.path}: $")
-    row = row_of_file(document.path, document.root)
-    named = header.method or header.method_name or ""
-    method = canonical_method(named or row.method)
-    seed = row.seed if header.seed is None else header.seed
-    axes = {**row.axes, **axes_of(fields)}
-    row = replace(row, method=method, seed=seed, axes=axes)
+    header = entry_report(without(document.members, "log"), f"{document.path}: $")
+    row = replace(row_by_itself(document, header), checkpoint=None)
     entries = [(log.place(index), entry) for index, entry in log.objects()]
     trace, problems = trace_of(row, entries, document.columns, len(entries))
     if not trace.epochs:
@@ -132,29 +112,27 @@ def read_penalty(document: Document) -> Iterator[Finding]:
             "no epoch can be read", where=where, hint=joined(*first, *trace.notes)
         )
     yield from problems
-    notes = trace.notes
-    unused = [name for name in fields if name not in _OF_THE_HEADER]
-    if unused:
-        notes += (f"in the header, not used: {listed(unused, 6)}",)
     # a file's name makes no control
-    report = trace.epochs[-1].report(named, seed)
+    report = _joined(trace.epochs[-1].report(header.method_name, row.seed), header, where)
     if report.cross_batch_stability is None:
         why = {"c": "a penalty log holds no gradients of several batches"}
         report = replace(report, unmeasured=why | report.unmeasured)
-    final = {
-        "headline_acc": header.final_test_acc,
-        "frozen_baseline_acc": header.frozen_baseline_acc,
-        "recorded_verdict": header.verdict,
-    }
     said = "judged at the last of the logged epochs; norms are those the log holds"
-    report = replace(
-        report,
-        notes=joined(said, *notes),
-        axes=axes,
-        **{name: value for name, value in final.items() if value is not None},
-    )
+    report = replace(report, notes=joined(said, *trace.notes, header.notes), axes=row.axes)
     yield replace(row, report=report.check(f"{document.path}: $"))
-    yield replace(trace, notes=notes)
+    yield trace
+
+
+def _joined(report: DiagnosticReport, header: DiagnosticReport, where: str) -> DiagnosticReport:
+    """The report of the last epoch with what the header says beside it."""
+    unsaid = asdict(DiagnosticReport())
+    said = {name: value for name, value in asdict(header).items() if value != unsaid[name]}
+    for name, value in said.items():
+        own = getattr(report, name)
+        if own != unsaid[name] and not is_rounded(value, own):
+            what = f"{name} is {value!s:.60} in the header, {own!s:.60} at the last epoch"
+            raise InvalidReport(what, where=where, hint="leave one of them out")
+    return replace(report, **said)
 
 
 def csv_header(head: bytes) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import partial
 from heapq import heappop, heappush
@@ -147,7 +148,8 @@ def trace_of(
             placed.append((at, values))
         elif _is_measured(values):
             problems.append(Problem(run.source, f"{where}: no {unit}; the entry is skipped"))
-    merged, replaced = merge(placed)
+    judged = {place for place in columns.values() if place[0] in JUDGED}
+    merged, replaced = merge(placed, judged)
     # of a log of several runs, an empty column may be another's
     known = columns if len(logged) < count else columns_of(names_in(entries), given)
     gaps = {*_without_parts(merged, known.values())}
@@ -194,13 +196,13 @@ def _without_parts(merged: Mapping[int, Values], known: Collection[Any]) -> Iter
 
 def _remarks(
     merged: Mapping[int, Values],
-    replaced: Iterable[tuple[int, Place]],
+    replaced: Iterable[int],
     gaps: Iterable[int],
     unused: Iterable[str],
 ) -> Iterator[str]:
     """What of a log does not count, and which columns are not read."""
     remarks: dict[str, list[Any]] = {
-        _AGAIN: sorted({at for at, (field, _) in replaced if field in JUDGED and merged[at]}),
+        _AGAIN: sorted(at for at in replaced if merged[at]),
         _BACK: sorted(at for at, values in merged.items() if not values),
         _GAPS: sorted(gaps),
         _UNUSED: list(map(sanitize, unused)),
@@ -220,40 +222,38 @@ def _held(fields: Mapping[str, object]) -> Json:
 
 
 def merge(
-    entries: Iterable[tuple[int, Mapping[Column, Any] | None]],
-) -> tuple[dict[int, dict[Column, Any]], set[tuple[int, Column]]]:
-    """The values of each epoch or step, and which were replaced by another number, or dropped.
+    entries: Iterable[tuple[int, Mapping[Column, Any] | None]], judged: AbstractSet[Column]
+) -> tuple[dict[int, dict[Column, Any]], set[int]]:
+    """The values of each epoch or step, and where one that is judged was replaced by another
+    number, or all were dropped.
 
-    The last value counts, but NaN replaces no number. A column that is logged again at an earlier
-    place goes on from there: what it held afterwards is dropped.
+    The last value counts, but NaN replaces no number. Where a number that is judged is logged
+    again at an earlier place, all columns go on from there: what they held is dropped.
 
     Args:
         entries: in the order in which they were logged: place, and value of each column; None where
             all columns begin again.
+        judged: the columns of numbers that are judged.
     """
     found: defaultdict[int, dict[Column, Any]] = defaultdict(dict)
-    logged: defaultdict[Column, list[int]] = defaultdict(list)
     replaced = set()
-    latest: list[int] = []  # a heap of −place
+    latest = [math.inf]  # a heap of −place
     for at, values in entries:
-        if values and not found[at]:
+        known, own = found[at], values or {}
+        numbers = {column for column, value in own.items() if value == value}
+        again = judged & numbers & known.keys()
+        if any(known[column] == known[column] != own[column] for column in again):
+            replaced.add(at)
+        begins = values is None or (again and at < -latest[0])
+        while begins and at <= -latest[0]:
+            dropped = int(-heappop(latest))
+            replaced.add(dropped)
+            found[dropped].clear()
+        if own and not known:
             heappush(latest, -at)
-        for column, value in (values or {}).items():
-            known = found[at].get(column, value)
-            if column in found[at]:
-                if value != value:
-                    continue
-                if known == known != value:
-                    replaced.add((at, column))
-                while logged[column][-1] != at:
-                    dropped = logged[column].pop()
-                    found[dropped].pop(column, None)
-                    replaced.add((dropped, column))
-            else:
-                logged[column].append(at)
-            found[at][column] = value
-        while values is None and latest and at <= -latest[0]:
-            found[-heappop(latest)].clear()
+        for column, value in own.items():
+            if column in numbers or column not in known:
+                known[column] = value
     return found, replaced
 
 

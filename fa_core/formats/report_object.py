@@ -149,13 +149,17 @@ def read(document: Document) -> Iterator[Finding]:
         UnreadableInput: a field of the wrong type.
         InvalidReport: numbers that contradict each other.
     """
-    report = decode_report(document.members, f"{document.path}: $")
+    yield row_by_itself(document, decode_report(document.members, f"{document.path}: $"))
+
+
+def row_by_itself(document: Document, report: DiagnosticReport) -> AuditRow:
+    """The row of a file's one report, completed by the file's name; its own names count."""
     own = row_of(document.path, "", report, "")
     name = row_of_file(document.path, document.root)
     method = own.method if report.method_name.strip() else name.method
     seed = name.seed if own.seed is None else own.seed
     axes = {**name.axes, **own.axes}
-    yield replace(own, key=name.key, method=method, seed=seed, axes=axes)
+    return replace(own, key=name.key, method=method, seed=seed, axes=axes)
 
 
 _PEEK = 20
@@ -204,8 +208,7 @@ def _entry_row(node: Node, source: str, where: str) -> AuditRow:
     name = fields.get("method") or fields.get("method_name")
     if not isinstance(name, str) or not _is_measured(fields):
         raise UnreadableInput("no method with something measured", where=where)
-    report = _report(fields, axes_of(fields), where)
-    check_run(report, {"method": control_of(name)[0]}, "entry", where)
+    report = entry_report(fields, where)
     row = row_of(source, "", report, where)
     key = fields.get("key")
     if not isinstance(key, str) or not key:
@@ -224,6 +227,7 @@ _SPELLED = {
     SOURCE_DRIFT: "cross_batch_stability",
     "frozen_acc": "frozen_baseline_acc",
     "test_acc": "headline_acc",
+    "final_test_acc": "headline_acc",
     "hidden_norms": "residual_norms",
 }
 """Name in a list → field of a report, where they differ; without norms, growth is exact."""
@@ -239,9 +243,14 @@ def _is_measured(fields: Json) -> bool:
     return not named.isdisjoint((*MEASURED, "growth_bound", *_LAST))
 
 
-def _report(fields: Json, axes: Json, where: str) -> DiagnosticReport:
-    """An entry as a report."""
+def entry_report(fields: Json, where: str) -> DiagnosticReport:
+    """An entry of a list, or a log's header, as a report.
+
+    Raises:
+        InvalidReport: one that contradicts itself.
+    """
     found: Json = {}
+    axes = axes_of(fields)
     layers = {}
     unused = []
     for name, value in fields.items():
@@ -258,18 +267,21 @@ def _report(fields: Json, axes: Json, where: str) -> DiagnosticReport:
             found[field] = [fields[name]]
             layers[field] = "L"
     if unused:
-        note = f"in the list, not used: {listed(sorted(unused), 6)}"
+        note = f"in the file, not used: {listed(sorted(unused), 6)}"
         found["notes"] = joined(str(found.get("notes", "")), note)
     report = DiagnosticReport.from_dict({"layers": layers, **found, "axes": axes}, where)
-    for name in _LAST:
-        given, own = fields.get(name), getattr(report, name)
-        if given is not None and not _is_rounded(given, own):
-            raise InvalidReport(f"{name} is {given!s:.60}, its norms end in {own:g}", where=where)
+    for name, field in _LAST.items():
+        given, norms = fields.get(name), getattr(report, field)
+        if given is not None and not is_rounded(given, norms[-1]):
+            what = f"{name} is {given!s:.60}, its norms end in {norms[-1]:g}"
+            raise InvalidReport(what, where=where)
+    method, _ = control_of(str(fields.get("method") or report.method_name))
+    check_run(report, {"method": method}, "entry", where)
     return report
 
 
-def _is_rounded(given: object, own: float) -> bool:
-    """Whether a value is a number, up to rounding."""
+def is_rounded(given: object, own: float) -> bool:
+    """Whether a value is a number of a report, up to rounding (1 %)."""
     return str(given) == str(own) or (
         is_number(given) and math.isclose(given, own, rel_tol=AGREE - 1)
     )

@@ -112,13 +112,13 @@ Logged = TypeVar("Logged", DiagnosticReport, TraceEpoch)
 def with_growth_bound(report: Logged, h_0: float, depth: int) -> Logged:
     """A report or epoch with only ‖h_L‖, with (a)'s lower bound (‖h_L‖/‖h_0‖)^{1/L} added.
 
-    If ‖h_l‖ of an earlier layer was logged, l replaces L; ‖h_0‖ itself bounds nothing. NaN where a
-    norm is not finite or ‖h_L‖ is negative.
+    If ‖h_l‖ of an earlier layer was logged, l replaces L; ‖h_0‖ itself bounds nothing. NaN where
+    ‖h_L‖ is not finite or negative.
 
     Args:
         report: the report or epoch; returned unchanged if it has norms of several layers or a bound
             already.
-        h_0: ‖h_0‖ > 0, e.g. of the method's own net at init.
+        h_0: ‖h_0‖ > 0, finite, e.g. of the method's own net at init.
         depth: number of blocks L ≥ 1.
 
     Raises:
@@ -126,7 +126,7 @@ def with_growth_bound(report: Logged, h_0: float, depth: int) -> Logged:
 
     Source: docs/protocol.md §9: the largest of L ratios is at least their geometric mean.
     """
-    if not h_0 > 0 or depth < 1:
+    if not 0 < h_0 < math.inf or depth < 1:
         raise ValueError(f"the bound needs ‖h_0‖ > 0 and at least one block, not {h_0} and {depth}")
     if len(report.residual_norms) != 1 or report.growth_bound is not None:
         return report
@@ -137,7 +137,7 @@ def with_growth_bound(report: Logged, h_0: float, depth: int) -> Logged:
         return report
     h_L = report.residual_norms[-1]
     bound = math.nan
-    if math.isfinite(h_0) and 0 <= h_L < math.inf:
+    if 0 <= h_L < math.inf:
         bound = float((h_L / h_0) ** (1.0 / depth))
     return replace(
         report,

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from fa_core.errors import InvalidReport
 from fa_core.files.atomic import write_json
-from fa_core.files.decode import Json
+from fa_core.files.decode import Json, without
 from fa_core.report.diagnostic_record import records_of, report_text
 from fa_core.report.diagnostics import largest_growth
 from fa_core.report.gamma import deep_gamma, null_gamma, per_layer
@@ -57,7 +57,7 @@ def _check_layers(facts: ReportFacts, where: str) -> None:
             where=where,
             hint=f"up to {MOST_LAYERS:,} layers are read",
         )
-    if len({*numbers.values()} - {0}) > 1 and not facts.layers:
+    if len({*without(numbers, *facts.layers).values()} - {0}) > 1:
         said = ", ".join(f"{number} {name}" for name, number in numbers.items())
         raise InvalidReport(
             f"layers of unequal number: {said}",

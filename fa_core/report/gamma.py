@@ -96,11 +96,9 @@ def deep_gamma(credit: Credit, method: str = "", metric: str = "gamma") -> float
     """
     layers = deep_layers(credit, method)
     values = per_layer(credit, metric)
-    if lost_layers(credit, method) or not layers or len(values) <= layers[-1]:
+    if lost_layers(credit, method) or len(values) <= max(layers, default=0):
         return math.nan
-    deep = (values[l] for l in layers)
-    numbers = [math.nan if value is None else as_float(value) for value in deep]
-    return sum(numbers) / len(layers)
+    return _mean([values[l] for l in layers])
 
 
 def deep_over_epochs(gammas: Sequence[Sequence[float | None]], method: str = "") -> list[float]:
@@ -164,16 +162,19 @@ def _deep_or_none(credit: Json) -> float | None:
 
 
 def mean_gamma(credit: Credit) -> float:
-    """Mean of a credit table's Γ_l over all layers, including layer 0 and free ones, as in papers.
+    """Mean of a credit table's Γ_l over all layers, including layer 0 and free ones, as in papers;
+    NaN where one of them has none.
 
-    >>> round(mean_gamma({"gamma": [0.9, 0.1, None, 0.2]}), 2)
-    0.4
+    >>> round(mean_gamma({"gamma": [0.9, 0.1, 0.2]}), 2), mean_gamma({"gamma": [0.9, None]})
+    (0.4, nan)
     """
-    numbers = (as_float(value) for value in per_layer(credit) if value is not None)
-    known = list(filter(math.isfinite, numbers))
-    if known:
-        return sum(known) / len(known)
-    return math.nan
+    return _mean(per_layer(credit))
+
+
+def _mean(values: Sequence[float | None]) -> float:
+    """NaN of none, and where one is not there."""
+    numbers = [math.nan if value is None else as_float(value) for value in values]
+    return sum(numbers) / len(numbers) if numbers else math.nan
 
 
 def _null(credit: Credit) -> Json:

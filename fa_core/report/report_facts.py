@@ -316,8 +316,15 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def h_L(self) -> float | None:
-        """The deepest residual norm; None if unmeasured."""
-        return self.residual_norms[-1] if self.residual_norms else None
+        """‖h_L‖; None if unmeasured, and where the one norm that is there is of another layer.
+
+        >>> ReportFacts(residual_norms=[1.0, 2.0]).h_L
+        2.0
+        >>> print(ReportFacts(residual_norms=[2.0], layers={"residual_norms": "2"}).h_L)
+        None
+        """
+        is_last = self.layers.get("residual_norms", "L") == "L"
+        return self.residual_norms[-1] if self.residual_norms and is_last else None
 
     @property
     def loss(self) -> str | None:

@@ -22,7 +22,7 @@ from fa_core.report.diagnostics import (
     recorded_flags,
     verdict_text,
 )
-from fa_core.report.gamma import per_layer
+from fa_core.report.gamma import mean_gamma, per_layer
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.manifest import stopped_after
 from fa_core.report.notes import BY, baseline_text, left_out_text
@@ -333,9 +333,8 @@ def second_reading(report: JudgedRun) -> str:
         notes = [] if doubtful else [PASS]
     if doubtful:
         notes.append(f"undecided on {', '.join(doubtful)}")
-    gammas = per_layer(report.credit)
-    measured = [one for one in gammas if one is not None and math.isfinite(one)]
-    if not measured or len(measured) < len(report.residual_norms or ()):
+    layers = max(len(report.residual_norms), len(report.bp_grad_norms))
+    if len(per_layer(report.credit)) < layers or not math.isfinite(mean_gamma(report.credit)):
         missing.append("Γ")
     if missing:
         notes.append(f"{', '.join(missing)} missing")

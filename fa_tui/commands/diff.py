@@ -36,7 +36,8 @@ def diff_command(
     summary says how many did. Settings that are others (λ, epochs, B, K) are said first. Both are
     judged by the same thresholds.
 
-    Exits with 0 if nothing changed, 1 if something did, 3 if a file could not be read.
+    Exits with 0 if nothing changed, 1 if something did, 2 if no run of either passes the filter, 3
+    if a file could not be read.
 
     Examples:
 
@@ -55,6 +56,8 @@ def diff_command(
         list(judged(inputs.selected(old, chosen, may_be_none=True), chosen.criteria)),
         list(judged(inputs.selected(new, chosen, may_be_none=True), chosen.criteria)),
     )
+    if not runs:
+        raise inputs.none_passes(chosen)
     changed = [run for run in runs if run.state in (CHANGED, CAME, WENT)]
     blocks: list[Grid | str] = []
     if changed:

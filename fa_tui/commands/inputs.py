@@ -156,7 +156,7 @@ def open_runs(paths: Sequence[Path], chosen: Chosen, *, audits: bool = False) ->
         ]
         traces = traces_of([*kept, *arranged(look, alone, thresholds)], traces)
     if not kept and (audits or not traces):
-        raise _none_passes(chosen)
+        raise none_passes(chosen)
     sources = {problem.path for problem in found.problems}
     sources |= {row.source for row in found.rows} | {trace.source for trace in found.traces}
     return Runs(kept, traces, thresholds, 3 if found.problems else 0, rows, sources)
@@ -184,11 +184,12 @@ def selected(
     look = look._replace(filter=chosen.filter)
     kept = arranged(look, rows, chosen.criteria.thresholds)
     if found.rows and not kept and not may_be_none:
-        raise _none_passes(chosen)
+        raise none_passes(chosen)
     return kept
 
 
-def _none_passes(chosen: Chosen) -> UsageError:
+def none_passes(chosen: Chosen) -> UsageError:
+    """The error where no run is chosen."""
     given = {
         "methods": ",".join(chosen.methods or ()),
         "seeds": ",".join(chosen.seeds or ()),

@@ -18,6 +18,7 @@ from fa_core.report.diagnostics import NOT_MEASURED, UNDECIDED
 from tests.fa_core.analysis.runs import row, seeds_of
 
 WIDE = {"growth": (1.0, 4.0)}
+GIVEN = {"provenance": {"frozen_baseline_from": "given"}}
 
 
 def claim(metric, **limit):
@@ -100,6 +101,9 @@ def test_a_lower_bound_of_growth_never_shows_that_growth_is_small():
         ("growth", {"at_least": 1.5}, {"partial_stream": "blocks"}, HOLDS),
         ("g_L", {"at_least": 1e-7}, {"partial_stream": "blocks"}, UNDECIDED),
         ("g_L", {"at_most": 1.0}, {"partial_stream": "blocks"}, UNDECIDED),
+        ("h_L", {"at_most": 50.0}, {"partial_stream": "blocks"}, UNDECIDED),
+        ("margin", {"at_least": 2.0}, {"acc": 0.5, "assumed_baseline_acc": 0.1}, NOT_MEASURED),
+        ("frozen", {"at_most": 0.2}, {"acc": 0.5, "baseline": 0.1, **GIVEN}, NOT_MEASURED),
         ("growth", {"at_most": 1.5}, {"partial_stream": "blocks"}, FAILS),
         ("growth", {"at_most": 50.0}, {"growth": 0.0}, UNDECIDED),
         ("g_L", {"at_least": 1e-7}, {"growth": 0.0}, HOLDS),
@@ -107,12 +111,12 @@ def test_a_lower_bound_of_growth_never_shows_that_growth_is_small():
         ("g_L", {"at_least": 1.0}, {"evidence": {"b": "proxy"}}, UNDECIDED),
     ],
 )
-def test_a_number_of_a_part_or_by_proxy_shows_nothing_that_the_rest_may_undo(
+def test_a_number_of_a_part_by_proxy_or_given_by_hand_shows_nothing_that_others_may_undo(
     metric, limit, facts, outcome
 ):
     one = row(**{"growth": 2.0, "g_L": 1e-3} | facts)
     (seed,) = check_claim(claim(metric, **limit), [one]).seeds
-    assert (seed.outcome, bool(seed.why)) == (outcome, outcome == UNDECIDED)
+    assert (seed.outcome, bool(seed.why)) == (outcome, outcome not in (HOLDS, FAILS))
 
 
 def test_two_runs_of_one_seed_decide_nothing_until_an_axis_chooses_one():

@@ -26,7 +26,7 @@ def test_norms_of_every_layer_are_not_replaced_by_a_bound():
     assert with_growth_bound(report, 1.0, 2) is report
 
 
-@pytest.mark.parametrize(("h_0", "depth"), [(0.0, 4), (math.nan, 4), (1.0, 0)])
+@pytest.mark.parametrize(("h_0", "depth"), [(0.0, 4), (math.nan, 4), (math.inf, 4), (1.0, 0)])
 def test_a_bound_from_impossible_inputs_is_refused(h_0, depth):
     with pytest.raises(ValueError, match="bound needs"):
         bounded(1.0, h_0, depth)

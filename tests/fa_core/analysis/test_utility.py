@@ -45,7 +45,8 @@ def test_accuracy_at_chance_is_walked_back_by_every_strategy():
 
 
 def test_s1_walks_back_a_negative_mean_gamma_over_all_layers_as_the_field_reports_it():
-    for gamma, caught in (([0.1, -0.1, -0.2], 1), ([0.429, -0.02, -0.03, -0.02, -0.018], 0)):
+    field = [0.429, -0.02, -0.03, -0.02, -0.018]
+    for gamma, caught in (([0.1, -0.1, -0.2], 1), (field, 0), ([-0.2, None], 0)):
         runs = table(row(acc=0.5, growth=1.0, credit={"gamma": gamma}))
         assert counts(decision_utility(runs)) == [0, caught, 0, 0, 0, 0, 0]
 

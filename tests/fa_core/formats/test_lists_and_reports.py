@@ -34,7 +34,7 @@ def test_other_spellings_and_axes_of_a_list(tmp_path):
     (row,) = scan([path]).rows
     assert (row.key, row.method, row.axes) == ("credit_bridge_s7", "credit_bridge", {"d": 64})
     assert (row.report.margin_pp, row.report.g_L, row.report.coverage) == (10.0, 1e-3, "bd")
-    assert "in the list, not used: mood" in row.report.notes
+    assert "in the file, not used: mood" in row.report.notes
 
 
 def test_growth_without_norms_is_what_the_list_says_it_is(tmp_path):

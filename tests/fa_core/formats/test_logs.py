@@ -184,14 +184,17 @@ def test_broken_cells_and_rows_are_said_and_the_rest_is_kept(tmp_path):
     assert "line 7: headline_acc is 61.0; accuracies are fractions: divide by 100" in percent
 
 
-def test_what_a_log_held_before_it_went_back_is_said(tmp_path):
-    for epochs, note in (
-        ((1, 2, 3, 2), "logged before the log went back, left out: epoch 3"),
-        ((1, 2, 3, 2, 3), "logged more than once, the last counts: epoch 3"),
+def test_what_a_log_held_before_it_went_back_is_said_and_left_out_in_all_columns(tmp_path):
+    again = "logged more than once, the last counts: epoch 2"
+    for epochs, *notes in (
+        ((1, 2, 3, 2), again, "logged before the log went back, left out: epoch 3"),
+        ((1, 2, 3, 2, 3), f"{again}, 3"),
     ):
         rows = [{"epoch": epoch, "test_acc": 0.5} for epoch in epochs]
+        rows[1]["fa/g_L"] = rows[2]["fa/g_L"] = 1e-9
         trace = read(logs.lines(tmp_path / "a.jsonl", *rows))
-        assert trace.notes == (note,)
+        assert list(trace.notes) == notes
+        assert not any(one.bp_grad_norms for one in trace.epochs)
 
 
 def test_a_last_norm_that_is_none_of_the_list_counts_alone(tmp_path):
@@ -335,7 +338,8 @@ def test_tensorboard_scalars_are_a_trace(tmp_path, tensors):
 @pytest.mark.parametrize("newest", ["empty", "backup", "folder", "junk"])
 def test_event_files_of_a_run_that_was_started_again_are_one_run(tmp_path, newest):
     run = tmp_path / "dfa_s4"
-    first = logs.events(run / "events.out.tfevents.100.a", {1: {"fa/acc": 0.1}, 2: {"fa/acc": 0.2}})
+    scalars = {1: {"fa/acc": 0.1}, 2: {"fa/acc": 0.2}, 4: {"fa/g_L": 0.1}}
+    first = logs.events(run / "events.out.tfevents.100.a", scalars)
     logs.events(run / "events.out.tfevents.200.b", {2: {"fa/acc": 0.5}, 3: {"fa/acc": 0.75}})
     last = run / ("events.out.tfevents.300.c" + ("~" if newest == "backup" else ""))
     if newest == "folder":

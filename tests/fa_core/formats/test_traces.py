@@ -62,11 +62,14 @@ def test_a_diverged_log_is_walked_back(tmp_path):
 def test_what_a_header_says_is_kept_noted_or_refused(tmp_path):
     row = penalty(tmp_path, frozen_baseline_acc=0.0, verdict="trustworthy", x=1).rows[0]
     assert (row.report.frozen_baseline_acc, row.report.recorded_verdict) == (0.0, "trustworthy")
-    assert "in the header, not used: x" in row.report.notes
+    assert "in the file, not used: x" in row.report.notes
     for wrong in (
         {"final_test_acc": "x"},
         {"log": [{"epoch": "x", "test_acc": 0.1}]},
         {"log": [1]},
+        {"final_test_acc": 0.9},
+        {"log": [{**LOG[1], "frozen_baseline_acc": 0.6}], "frozen_baseline_acc": 0.1},
+        {"method": "bp", "method_name": "ep"},
     ):
         with pytest.raises(FaError, match="dfa_pen"):
             penalty(tmp_path, **wrong)

@@ -120,7 +120,7 @@ def test_a_report_comes_back_from_json_as_it_went(measured):
     ("fields", "said"),
     [
         (
-            {"residual_norms": [1.0, 2.0], "bp_grad_norms": [1.0]},
+            {"residual_norms": [1.0, 2.0], "bp_grad_norms": [1.0], "layers": {"x": "1"}},
             "2 residual_norms, 1 bp_grad_norms",
         ),
         ({"residual_norms": [1.0], "credit": {"gamma": [0.1] * 2}}, "0 bp_grad_norms, 2 credit."),

@@ -96,6 +96,7 @@ def test_a_filter_may_leave_runs_of_one_side(old, tmp_path, capsys):
     assert "0 runs in both: 0 changed, 0 the same, 1 only in A" in printed(
         capsys, "diff", old, new, "--filter", "method:bp", code=1
     )
+    assert main(["diff", old, new, "--filter", "method:pb"]) == 2
 
 
 def test_two_paths_are_needed(old):

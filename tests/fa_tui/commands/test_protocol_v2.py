@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from msgspec.structs import replace
 
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import recorded_flags
@@ -41,6 +42,8 @@ def test_only_three_numbers_are_judged(norms, drift, baseline, verdict):
 @pytest.mark.parametrize("gamma", [[0.4], [0.4, None], [0.4, math.nan]])
 def test_gamma_is_required_of_a_trained_network_at_every_layer(gamma):
     report = DiagnosticReport(method_name="dfa", credit={"gamma": gamma}, **QUIET)
+    assert second_reading(report) == "PASS; D3, Γ missing"
+    report = replace(report, residual_norms=[], growth_bound=1.0)
     assert second_reading(report) == "PASS; D3, Γ missing"
     assert second_reading(DiagnosticReport(method_name="dfa", **QUIET)) == "PASS; D3, Γ missing"
     assert second_reading(DiagnosticReport(method_name="random_init", **QUIET)) == "control"
