@@ -99,7 +99,7 @@ def is_run(folder: Path) -> bool:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a run folder.
+    """The manifest of a run folder; a penalty that its recipe alone names is an axis, too.
 
     Raises:
         UnreadableInput: missing, not JSON, of the wrong shape, or of a newer format.
@@ -112,7 +112,11 @@ def read_manifest(folder: Path) -> Manifest:
                 f"run format {data['format']!r} is not known here",
                 hint=f"this version reads {FORMAT}",
             )
-        return msgspec.convert(data, Manifest)
+        found = msgspec.convert(data, Manifest)
+        lam = found.recipe.get("lam")
+        if isinstance(lam, (int, float)) and lam:
+            found.axes.setdefault("lam", lam)
+        return found
 
 
 def stopped_after(facts: Json) -> str:

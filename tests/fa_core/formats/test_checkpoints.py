@@ -25,7 +25,7 @@ MANIFEST = {
     "arch": "resmlp",
     "data": "synthetic",
     "seed": 42,
-    "axes": {"lam": 0.01},
+    "recipe": {"lam": 0.01},
 }
 
 
