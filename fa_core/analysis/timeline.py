@@ -13,9 +13,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from fa_core.analysis import Result
-from fa_core.analysis.method_groups import collections, conditions
+from fa_core.analysis.method_groups import conditions
 from fa_core.analysis.seeds import AVERAGED
 from fa_core.files.decode import Json
+from fa_core.files.opening import real_path
 from fa_core.formats.rows import AuditRow
 from fa_core.formats.table import AuditTable, Bits, having
 from fa_core.formats.trace import Trace
@@ -23,7 +24,7 @@ from fa_core.report.baseline import FrozenBaseline, why_no_baseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import LETTERS, letters_of, mask_of
 from fa_core.report.gamma import deep_over_epochs, null_gamma, per_layer
-from fa_core.report.names import named_place, run_names, run_place
+from fa_core.report.names import name_of, named_place, run_names, run_place
 from fa_core.report.numbers import brief
 from fa_core.report.provenance import TRAINED_ON
 from fa_core.report.report_facts import PROTOCOL, TRAINING, DiagnosticThresholds
@@ -98,7 +99,9 @@ class Timeline(Result, frozen=True, kw_only=True):
         key: the run's name.
         method: canonical name.
         seed: None where the trace names none.
-        axes: further coordinates.
+        axes: further coordinates, and what else tells its method's runs apart
+            (`fa_core.analysis.method_groups.Condition`).
+        collection: as there.
         source: the file.
         epochs: how many records.
         first_fire: letter → the first epoch it fires at, None if never, for letters measured at
@@ -122,6 +125,7 @@ class Timeline(Result, frozen=True, kw_only=True):
     method: str
     seed: int | None
     axes: Json
+    collection: str
     source: str
     epochs: int
     first_fire: Fires
@@ -153,8 +157,9 @@ class Replay:
 
     Args:
         traces: runs over epochs.
-        table: audits. The one of a trace's run folder or name lends its frozen baseline to a
-            last epoch that records none and has its accuracy, and its Γ under random feedback.
+        table: audits. The one of a trace's run (`_audits_of`) lends its frozen baseline to a last
+            epoch that records none, its Γ under random feedback, and, where the trace has no
+            manifest, what tells runs apart; unless it is `_unlike` the trace, which is noted.
         assumed: frozen baselines to assume: of a method before that of its audit, for all after it.
 
     Source: docs/protocol.md §9, temporal.
@@ -169,31 +174,29 @@ class Replay:
         names = run_names([trace.key for trace in traces], [trace.source for trace in traces])
         self._runs = []
         rows: list[AuditRow] = []
+        ends = []
         self._deep: list[float] = []
-        shared = {}
-        for condition, members in conditions(table):
-            for n in members:
-                shared[table.source[n], table.key[n]] = condition.axes
-        for trace, name, run in zip(traces, names, _audits_of(traces, table), strict=True):
-            axes = dict(trace.axes)
+        for trace, name, audit in zip(traces, names, _audits_of(traces, table), strict=True):
+            reports = [epoch.report(trace.method, trace.seed) for epoch in trace.epochs]
+            *_, last = DiagnosticReport(), *reports
             notes = trace.notes
-            audit = None
-            if run is not None:
-                audit = run.report
-                axes |= shared[run.source, run.key]
-                notes = (*notes, *filter(None, [audit.unmeasured.get(TRAINING)]))
-            deep = deep_over_epochs([epoch.gamma for epoch in trace.epochs], trace.method)
-            nulls = _nulls(trace.method, audit)
-            records = slice(len(rows), len(rows) + len(trace.epochs))
-            one = replace(trace, key=name, axes=axes, notes=notes)
-            self._runs.append((one, records, nulls))
-            self._deep += deep
-            for epoch in trace.epochs:
-                report = epoch.report(trace.method, trace.seed)
-                if epoch is trace.epochs[-1]:
-                    report = _with_baseline(report, trace.method, audit, assumed)
-                row = AuditRow(source=trace.source, key="", method=trace.method, report=report)
-                rows.append(row)
+            if why := _unlike(last, audit):
+                notes += (f"its audit lends nothing: {why}",)
+                audit = DiagnosticReport()
+            for report in reports[-1:]:
+                reports[-1] = _with_baseline(report, trace.method, audit, assumed)
+            self._deep += deep_over_epochs([epoch.gamma for epoch in trace.epochs], trace.method)
+            one = replace(trace, key=name, notes=notes)
+            records = slice(len(rows), len(rows) + len(reports))
+            self._runs.append((one, records, _nulls(trace.method, audit)))
+            row = AuditRow(source=trace.source, key="", method=trace.method, seed=trace.seed)
+            rows += [replace(row, report=report) for report in reports]
+            last = replace(last, provenance=trace.provenance or audit.provenance)
+            ends.append(replace(row, axes=trace.axes, report=last))
+        for (_, axes, place), members in conditions(AuditTable.from_rows(ends), but="source"):
+            own = {"axes": {**traces[members[0]].axes, **axes}, "collection": place}
+            for n in members:
+                self._runs[n][-1].update(own)
         self._table = AuditTable.from_rows(rows)
         self._numbers = {number.column: self._table.numbers(number) for number in AVERAGED}
 
@@ -211,35 +214,35 @@ class Replay:
         fired = self._table.flags(thresholds)
         undecided = self._table.undecided(thresholds)
         found = []
-        for trace, records, nulls in self._runs:
+        for trace, records, more in self._runs:
             bits = fired[records], undecided[records], self._table.coverage[records]
-            stop = _stop(trace, bits[0], stop_on)
-            found.append(self._judged(trace, records, bits, {**nulls, "stop": stop}))
+            found.append(self._judged(trace, records, bits, stop_on, more))
         return found
 
     def _judged(
-        self, trace: Trace, records: slice, bits: tuple[Bits, Bits, Bits], more: Json
+        self,
+        trace: Trace,
+        records: slice,
+        bits: tuple[Bits, Bits, Bits],
+        stop_on: str,
+        more: Json,
     ) -> Timeline:
         """One run; ``more``: its other fields."""
         table = self._table.select(np.arange(records.start, records.stop))
         fired, undecided, coverage = bits
         measured = letters_of(int(np.bitwise_or.reduce(coverage, initial=0)))
         numbers = [epoch.epoch for epoch in trace.epochs]
+        stop = _stop(trace, fired, stop_on)
         first_fire: Fires = {}
         lasting: Fires = {}
         ends_undecided = healed = ""
         for letter in measured:
-            known = having(coverage, letter)
-            is_fired = having(fired, letter)
-            fires = np.flatnonzero(is_fired)
-            passes = np.flatnonzero(known & ~is_fired)
+            fires = np.flatnonzero(having(fired, letter))
+            passes = np.flatnonzero(having(coverage & ~fired, letter))
             last = fires[fires >= passes.max(initial=0)]
-            first_fire[letter] = lasting[letter] = None
-            if len(fires):
-                first_fire[letter] = numbers[fires[0]]
-            if len(last):
-                lasting[letter] = numbers[last[0]]
-            if having(undecided, letter)[known][-1]:
+            first_fire[letter] = next((numbers[at] for at in fires), None)
+            lasting[letter] = next((numbers[at] for at in last), None)
+            if having(undecided, letter)[having(coverage, letter)][-1]:
                 ends_undecided += letter
             elif len(fires) > len(last) == 0:
                 healed += letter
@@ -247,7 +250,6 @@ class Replay:
             key=trace.key,
             method=trace.method,
             seed=trace.seed,
-            axes=trace.axes,
             source=trace.source,
             epochs=len(numbers),
             first_fire=first_fire,
@@ -255,6 +257,7 @@ class Replay:
             healed=healed,
             undecided=ends_undecided,
             evidence={letter: kind for letter, kind in table.kinds.items() if letter in measured},
+            stop=stop,
             final_acc=_final_acc(trace),
             points=tuple(self._points(trace, records, bits)),
             unfinished=trace.unfinished,
@@ -266,78 +269,79 @@ class Replay:
     def _points(
         self, trace: Trace, records: slice, bits: tuple[Bits, Bits, Bits]
     ) -> Iterator[EpochPoint]:
-        columns = {name: column[records] for name, column in self._numbers.items()}
-        for i, (epoch, deep) in enumerate(zip(trace.epochs, self._deep[records], strict=True)):
-            flags, undecided, coverage = (letters_of(int(masks[i])) for masks in bits)
+        epochs = zip(trace.epochs, *bits, strict=True)
+        for at, (epoch, *masks) in enumerate(epochs, records.start):
+            flags, undecided, coverage = (letters_of(int(mask)) for mask in masks)
             yield EpochPoint(
                 epoch=epoch.epoch,
                 gamma=tuple(epoch.gamma),
-                deep_gamma=_mean([deep]),
+                deep_gamma=_mean([self._deep[at]]),
                 loss=epoch.loss,
                 flags=flags,
                 undecided=undecided,
                 coverage=coverage,
-                **{name: column[i] for name, column in columns.items()},
+                **{name: column[at] for name, column in self._numbers.items()},
             )
 
 
-def _audits_of(traces: Sequence[Trace], table: AuditTable) -> Iterator[AuditRow | None]:
-    """Per trace the row of its run folder, or of its name in a table next to it, if exactly one
-    audit is there."""
-    sources = table.source.tolist()
-    rows: dict[str, int] = {}
-    for places in (list(map(named_place, sources, table.key)), list(map(run_place, sources))):
-        counts = Counter(places)
-        rows |= {place: row for row, place in enumerate(places) if counts[place] == 1}
+def _audits_of(traces: Sequence[Trace], table: AuditTable) -> Iterator[DiagnosticReport]:
+    """Per trace the audit in its run folder; else the last record elsewhere of which the checkpoint
+    is that folder, or the one that a log of several runs names; else an empty report."""
+    rows = [row for row in table.rows() if row.report.coverage]
+    found = {
+        run_place(named_place(row.source, row.checkpoint)): row.report
+        for row in rows
+        if row.checkpoint not in (None, row.source)
+    }
+    found |= {run_place(row.source): row.report for row in rows}
     for trace in traces:
-        row = rows.get(run_place(trace.source), rows.get(named_place(trace.source, trace.key)))
-        if row is None:
-            yield None
-        else:
-            yield table.row(row)
+        folder = run_place(trace.source)
+        # a file's name is no proof
+        named = named_place(trace.source, trace.key) * (name_of(trace.source).key != trace.key)
+        places = folder, str(real_path(folder)), named
+        yield next((found[place] for place in places if place in found), DiagnosticReport())
 
 
-def _nulls(method: str, audit: DiagnosticReport | None) -> Json:
+def _nulls(method: str, audit: DiagnosticReport) -> Json:
     """`Timeline.null` and `Timeline.null_gamma`."""
-    if audit is None or not audit.credit:
-        return {}
     drawn = null_gamma(audit.credit, method)
-    null = drawn if math.isfinite(sum(drawn)) else None
-    return {"null": null, "null_gamma": tuple(per_layer(audit.credit.get("null")))}
+    return {
+        "null": drawn if math.isfinite(sum(drawn)) else None,
+        "null_gamma": tuple(per_layer((audit.credit or {}).get("null"))),
+    }
 
 
 def _with_baseline(
     report: DiagnosticReport,
     method: str,
-    audit: DiagnosticReport | None,
+    audit: DiagnosticReport,
     assumed: FrozenBaseline,
 ) -> DiagnosticReport:
     """The last epoch's report with its baseline, unless it records one; with the audit's interval
-    of (d), if the audit is of this accuracy. An audit of another one, or on other data than those
-    of the training, has none."""
-    acc = None
-    if audit is not None and _is_of_this(report, audit):
-        acc = audit.baseline_acc
+    of (d), if the audit is of this accuracy."""
+    acc = audit.baseline_acc
     if report.frozen_baseline_acc is not None:
         return report
-    if audit is None or acc is None or not math.isfinite(acc) or method in assumed.by_method:
+    if acc is None or not math.isfinite(acc) or method in assumed.by_method:
         return assumed.assumed_in(report, method)
     if "d" in audit.kinds:
         return report.with_assumed_baseline(acc)
     judged = report.with_frozen_baseline(acc)
     ends = audit.intervals.get("margin_pp")
-    if ends is None or audit.headline_acc != report.headline_acc:
-        return judged
-    return replace(judged, intervals={**judged.intervals, "margin_pp": ends})
+    if ends and audit.headline_acc == report.headline_acc:
+        judged = replace(judged, intervals={**judged.intervals, "margin_pp": ends})
+    return judged
 
 
-def _is_of_this(report: DiagnosticReport, audit: DiagnosticReport) -> bool:
-    """Whether an audit is of the network and data of an epoch, as far as it says."""
+def _unlike(report: DiagnosticReport, audit: DiagnosticReport) -> str:
+    """Why an audit is not of the network and data of an epoch; ``""`` as far as nothing says so."""
     facts = audit.provenance
     own, other = report.headline_acc, audit.headline_acc
     if facts.get(TRAINED_ON) not in (None, facts.get("data_hash")):
-        return False
-    return own is None or other is None or abs(own - other) <= SAME_ACC
+        return "it is on other data than the training"
+    if own is not None and other is not None and abs(own - other) > SAME_ACC:
+        return f"its accuracy is {brief(other)}, not {brief(own)}"
+    return audit.changed
 
 
 SAME_ACC = 5e-3
@@ -358,10 +362,8 @@ def _epochs_done(trace: Trace, index: int) -> int:
     counted from 0.
     """
     first = trace.epochs[0]
-    number = trace.epochs[index].epoch
-    if first.epoch == 0 and (first.loss is not None or first.seconds):
-        return number + 1
-    return number
+    from_zero = first.epoch == 0 and bool(first.loss is not None or first.seconds)
+    return trace.epochs[index].epoch + from_zero
 
 
 def _skipped(trace: Trace, table: AuditTable, measured: str) -> tuple[str, ...]:
@@ -377,21 +379,20 @@ def _skipped(trace: Trace, table: AuditTable, measured: str) -> tuple[str, ...]:
     notes = []
     for acc in table.baseline[table.assumed][:1]:
         notes.append(f"(d) is assumed, not measured: against a frozen baseline of {brief(acc)}")
-    unmeasured = trace.epochs[-1].unmeasured
     later = ""
     if any(note.startswith(TRAINING) for note in trace.notes):
         later = "done when its training is complete"
     for letter in LETTERS:
         if letter in measured:
             continue
-        why = unmeasured.get(letter, f"the trace lacks {wants[letter]}")
+        why = trace.epochs[-1].unmeasured.get(letter, f"the trace lacks {wants[letter]}")
         if letter == "d":
             why = why_no_baseline(trace.method) or later or why
         notes.append(f"({letter}) not judged: {why}")
     last = table.report(len(table) - 1)
-    bare = [f"({letter})" for letter in measured if last.interval(letter) is None]
+    bare = ", ".join(f"({letter})" for letter in measured if last.interval(letter) is None)
     if bare:
-        notes.append(f"{', '.join(bare)} judged by the number alone: no interval in the trace")
+        notes.append(f"{bare} judged by the number alone: no interval in the trace")
     return (*trace.notes, *notes)
 
 
@@ -400,16 +401,14 @@ def _stop(trace: Trace, fired: Bits, stop_on: str) -> EarlyStop | None:
     chosen = fired & mask_of(set(stop_on))
     if not chosen.any():
         return None
-    at = int(np.flatnonzero(chosen)[0])
-    trained = _epochs_done(trace, at)
-    total = _epochs_done(trace, -1)
-    saved = 1.0 - trained / total if total else 0.0
+    at = int(np.argmax(chosen > 0))
+    trained, total = _epochs_done(trace, at), _epochs_done(trace, -1)
     return EarlyStop(
         on=letters_of(int(chosen[at])),
         epoch=trace.epochs[at].epoch,
         epochs_trained=trained,
         epochs_total=total,
-        saved=saved,
+        saved=1.0 - trained / total if total else 0.0,
         acc=trace.epochs[at].test_acc,
         final_acc=_final_acc(trace),
     )
@@ -452,45 +451,39 @@ def by_method(timelines: Sequence[Timeline]) -> tuple[MethodTimeline, ...]:
 
     Source: docs/protocol.md §11: "(b) at 4/4/3, seeds 42/123/456".
     """
-    return tuple(_method(*one) for one in by_condition(timelines))
+    return tuple(map(_method, by_condition(timelines)))
 
 
-def by_condition(timelines: Sequence[Timeline]) -> list[tuple[str, list[Timeline]]]:
-    """The runs of each method at each value of its axes, by seed, with their file or folder.
-
-    Files and folders are told apart, and named, only if the same run is in two of them.
-    """
-    names = [(one.method, repr(sorted(one.axes.items(), key=str))) for one in timelines]
-    seeds = [one.seed for one in timelines]
-    sources = [one.source for one in timelines]
-    places = collections(names, seeds, sources)
-    members: dict[tuple[str, tuple[str, str]], list[Timeline]] = defaultdict(list)
-    for place, name, one in zip(places, names, timelines, strict=True):
-        members[place, name].append(one)
+def by_condition(timelines: Sequence[Timeline]) -> list[list[Timeline]]:
+    """The runs of each method that share `Timeline.axes` and `Timeline.collection`, by seed."""
+    members: dict[tuple[str, str, str], list[Timeline]] = defaultdict(list)
+    for one in timelines:
+        members[one.collection, one.method, str(one.axes)].append(one)
     for group in members.values():
         group.sort(key=lambda one: (one.seed is None, one.seed or 0))
-    return [(place, group) for (place, _), group in members.items()]
+    return list(members.values())
 
 
-def _method(collection: str, group: list[Timeline]) -> MethodTimeline:
-    stops = [one.stop for one in group if one.stop is not None]
-    with_acc = [stop for stop in stops if None not in (stop.acc, stop.final_acc)]
-    first_fire = {}
-    for letter in LETTERS:
-        if any(letter in one.first_fire for one in group):
-            first_fire[letter] = tuple(one.first_fire.get(letter) for one in group)
+def _method(group: list[Timeline]) -> MethodTimeline:
+    stops = [one.stop for one in group if one.stop]
+    with_acc = [stop for stop in stops if stop.acc is not None]
+    measured = tuple("".join(one.first_fire) for one in group)
     evidence = dict(chain.from_iterable(one.evidence.items() for one in group))
     return MethodTimeline(
         method=group[0].method,
         axes=group[0].axes,
-        collection=collection,
+        collection=group[0].collection,
         seeds=tuple(one.seed for one in group),
-        first_fire=first_fire,
+        first_fire={
+            letter: tuple(one.first_fire.get(letter) for one in group)
+            for letter in LETTERS
+            if letter in "".join(measured)
+        },
         healed=dict(Counter(chain.from_iterable(one.healed for one in group))),
         undecided=tuple(one.undecided for one in group),
         saved=_mean([stop.saved for stop in stops]),
         stopped=len(stops),
-        acc_at_stop=_mean([stop.acc for stop in with_acc]),
+        acc_at_stop=_mean([stop.acc for stop in stops]),
         final_acc=_mean([one.final_acc for one in with_acc or group]),
         evidence=evidence,
     )

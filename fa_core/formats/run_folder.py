@@ -22,7 +22,7 @@ from msgspec.structs import asdict, replace
 
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.files.atomic import remove, write_json
-from fa_core.files.decode import loads, reading
+from fa_core.files.decode import Json, loads, reading, without
 from fa_core.files.opening import MissingFile, is_file, read_file
 from fa_core.formats import log_files
 from fa_core.formats.json_document import Finding, open_document
@@ -69,7 +69,6 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
             yield replace(row, report=report, checkpoint=row.source)
         return
     source, audit = str(folder), folder / run_files.AUDIT
-    method = canonical_method(manifest.method)
     report = DiagnosticReport(
         method_name=manifest.method,
         seed=manifest.seed,
@@ -85,13 +84,13 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
     row = replace(
         row_of_manifest(manifest, source),
         key=sanitize(folder.name or folder.absolute().name, WHITE_SPACE),
-        method=method,
+        method=canonical_method(manifest.method),
         report=report,
-        axes=dict(manifest.axes),
+        axes=manifest.axes,
     )
     yield row
     try:
-        yield from _trace(folder / run_files.TRACE, row) if trace else ()
+        yield from _trace(folder / run_files.TRACE, row, asdict(manifest)) if trace else ()
     except FaError as error:
         yield Problem(source, str(error))
 
@@ -131,14 +130,23 @@ def _training(folder: Path, manifest: run_files.Manifest) -> str:
     return stopped and f"training ended after {stopped}"
 
 
-def _trace(path: Path, row: AuditRow) -> Iterator[Finding]:
-    data = _bytes(path)
-    if not data or not data.strip():
+def _trace(path: Path, row: AuditRow, facts: Json) -> Iterator[Finding]:
+    data = _bytes(path) or b""
+    if not data.strip():
         return
+    state = row.report.unmeasured.get(TRAINING, "")
+    if state.partition(",")[0] == TRAINING:
+        facts = without(facts, "epochs_done")
     for finding in log_files.read(open_document(str(path), data)):
         if isinstance(finding, Trace):
             yield replace(
-                finding, key=row.key, method=row.method, seed=row.seed, axes=dict(row.axes)
+                finding,
+                key=row.key,
+                method=row.method,
+                seed=row.seed,
+                axes=row.axes,
+                provenance=facts,
+                notes=(*finding.notes, *filter(None, [state])),
             )
         else:
             yield finding

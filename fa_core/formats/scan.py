@@ -36,7 +36,7 @@ from fa_core.formats.rows import AuditRow, Identity, Place, Problem
 from fa_core.formats.trace import Trace
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import CREDIT, DISTRIBUTED, RESULTS, RUN_FILES
-from fa_core.report.names import one_per_run
+from fa_core.report.names import one_per_run, run_place
 from fa_core.report.numbers import listed
 from fa_core.sanitize import sanitize
 
@@ -223,20 +223,23 @@ def _comparable(found: Scan) -> Scan:
     """What was found, with the places of checkpoints, without the files whose runs are too many to
     be compared with the others."""
     rows: list[AuditRow] = []
-    problems = found.problems
     known: set[str] = set()
+    many: dict[str, Problem] = {}
     for path, of_file in groupby(found.rows, attrgetter("source")):
         runs = with_places(list(of_file))
         axes = known.union(*(row.axes for row in runs))
         count = len(rows) + len(runs)
         if len(axes) * count > MOST_COMPARED:
-            many = f"{count:,} runs with {len(axes):,} axes"
-            what = f"{path}: {many} are too many to be compared"
-            problems.append(Problem(path, f"{what}; name fewer axes, or split it"))
+            many[path] = Problem(
+                path,
+                f"{path}: {count:,} runs with {len(axes):,} axes are too many to be compared; name "
+                "fewer axes, or split it",
+            )
         else:
             rows += runs
             known = axes
-    return Scan(rows, found.traces, problems)
+    traces = [trace for trace in found.traces if run_place(trace.source) not in many]
+    return Scan(rows, traces, [*found.problems, *many.values()])
 
 
 def load_audits(paths: Paths | Path | str) -> AuditTable:

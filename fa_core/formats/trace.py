@@ -84,6 +84,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
         method: canonical method name.
         seed: None if the source names none.
         axes: further coordinates of the run: ``lam``, ``d``, ``L``, ``arch``, ...
+        provenance: what the manifest of its run folder says, as in a report.
         epochs: in increasing order of ``epoch``, each number once.
         unfinished: whether the last line was incomplete (a run in training).
         notes: notes on the numbers: conversions, unused parts of the log.
@@ -95,6 +96,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     method: str
     seed: int | None = None
     axes: Json = {}
+    provenance: Json = {}
     epochs: list[TraceEpoch] = []
     unfinished: bool = False
     notes: tuple[str, ...] = ()

@@ -100,7 +100,7 @@ without intervals is judged by its numbers.
         super().__init__(session)
         self._shown = SHOWN[0]
         self._found: list[Timeline] = []
-        self._lines: list[tuple[str, list[Timeline]]] = []
+        self._lines: list[list[Timeline]] = []
         self._grids: list[Grid] = []
         keys = {shown.label: str(place) for place, shown in enumerate(SHOWN, 1)}
         self.tabs = TabBar(keys, self._shown.label, self.action_open)
@@ -164,7 +164,7 @@ without intervals is judged by its numbers.
 
     def _go_to(self, wanted: Sequence[Timeline | Trace]) -> None:
         """Put the cursor on the line of some runs."""
-        for line, (_, runs) in enumerate(self._lines):
+        for line, runs in enumerate(self._lines):
             if any(_same(run, one) for run in runs for one in wanted):
                 self.table.move_to(line)
                 return
@@ -180,7 +180,7 @@ without intervals is judged by its numbers.
         """The runs of the line under the cursor."""
         if not self._lines:
             return ()
-        return self._lines[self.table.line][1]
+        return self._lines[self.table.line]
 
     @on(LineTable.Moved)
     def _draw(self) -> None:
@@ -190,7 +190,7 @@ without intervals is judged by its numbers.
             session, glyphs = self.session, self.app.terminal.glyphs
             place = SHOWN.index(self._shown)
             other = SHOWN[place + 1] if self._shown is not SHOWN[-1] else SHOWN[place - 1]
-            dim = [own[0] for _, own in self._lines if own is not runs][:_MOST_DIM]
+            dim = [own[0] for own in self._lines if own is not runs][:_MOST_DIM]
             for canvas, shown in ((self.canvas, self._shown), (self.beside, other)):
                 canvas.set_chart(epoch_chart(shown, runs, looks, session.thresholds, glyphs, dim))
             self.beside.display = self.app.size.width >= _BOTH and is_recorded(runs, other)

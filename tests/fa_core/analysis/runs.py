@@ -56,6 +56,6 @@ def trace(method="dfa", seed=42, *, first=1, key=None, source="runs", **series):
 
 def timeline(one, *options, frozen_baseline=None, **more):
     """One trace, replayed alone."""
-    audit = row(one.method, baseline=frozen_baseline, source=one.source)
+    audit = row(one.method, baseline=frozen_baseline, source=one.source, growth=1.0)
     [found] = Replay([one], table(replace(audit, key=one.key))).timelines(*options, **more)
     return found

@@ -5,7 +5,7 @@ import math
 import pytest
 from msgspec.structs import replace
 
-from fa_core.analysis.timeline import Replay, by_condition, by_method
+from fa_core.analysis.timeline import Replay, by_method
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.reporting.sections.analyses import timeline_blocks
 from tests.fa_core.analysis.runs import row, table, timeline, trace
@@ -60,9 +60,8 @@ def test_a_run_stops_at_the_first_fire_and_saves_the_epochs_after_it(run, option
 def test_runs_of_two_folders_are_no_seeds_of_each_other_where_a_run_is_in_both():
     once = [trace(seed=seed, source=f"main/dfa_s{seed}/trace.jsonl") for seed in (1, 2)]
     again = trace(seed=1, source="wide/dfa_s1/trace.jsonl")
-    assert [place for place, _ in by_condition([timeline(one) for one in once])] == [""]
-    apart = by_condition([timeline(one) for one in (*once, again)])
-    assert [(place, len(runs)) for place, runs in apart] == [("main", 2), ("wide", 1)]
+    found = by_method(Replay([*once, again], table()).timelines())
+    assert [(one.collection, one.seeds) for one in found] == [("main", (1, 2)), ("wide", (1,))]
 
 
 def test_a_healthy_run_never_fires_and_has_no_stop():
@@ -109,25 +108,34 @@ def test_an_audit_of_the_same_run_folder_lends_its_baseline_and_no_other_does():
         # with the interval of (d)
         assert ("d" in found.undecided) == is_lent
     facts = {"data_hash": "sha256:1", "trained_on": "sha256:2"}
-    for changed in ({"provenance": facts}, {"headline_acc": 0.3176}):
+    for changed in ({"provenance": facts}, {"headline_acc": 0.3176}, {"changed": "its files"}):
         other = replace(same, report=replace(same.report, **changed))
         (found,) = Replay([one], table(other)).timelines()
-        assert found.points[-1].margin_pp is None, "an audit on other data, or of another run"
-    begun = row(source="runs/dfa_s42", unmeasured={"training": "training, epoch 3 of 9"})
-    (found,) = Replay([one], table(begun, *elsewhere)).timelines()
+        assert found.points[-1].margin_pp is None
+        assert "its audit lends nothing" in found.skipped[0]
+    # a record elsewhere: of the folder that it names, or the run of a log; a file's name is no proof
+    for place, checkpoint, is_lent in (
+        ("w/dfa_s42.jsonl", "dfa_s42", False),
+        ("w/traces.jsonl", "dfa_s42", True),
+        ("/w/dfa/trace.jsonl", "/w/dfa/model.safetensors", True),
+    ):
+        record = replace(same, source="w/audits.json", checkpoint=checkpoint)
+        (found,) = Replay([replace(one, source=place)], table(record)).timelines()
+        assert ("d" in found.first_fire) == is_lent
+    begun = replace(one, notes=("training, epoch 3 of 9",))
+    (found,) = Replay([begun], table(*elsewhere)).timelines()
     assert "(d) not judged: done when its training is complete" in found.skipped
 
 
-def test_runs_that_are_not_trained_alike_are_no_seeds_of_one_method():
-    traces = [replace(crossing(epochs=3), seed=s, source=f"r/dfa_s{s}/trace.jsonl") for s in (1, 2)]
-    rows = [
-        row(seed=s, acc=0.3, source=f"r/dfa_s{s}", provenance={"arch": "x", "epochs_done": 3 * s})
-        for s in (1, 2)
+def test_runs_whose_manifests_are_not_alike_are_no_seeds_of_one_method():
+    traces = [
+        replace(crossing(s), source=f"r/dfa_s{s}", provenance={"recipe": {"lr": lr}})
+        for s, lr in ((1, 0.1), (2, 0.1), (3, 0.3))
     ]
-    assert [one.axes for one in by_method(Replay(traces, table(*rows)).timelines())] == [
-        {"epochs_done": 3},
-        {"epochs_done": 6},
-    ]
+    # whether or not an audit is there
+    audits = table(row(seed=1, acc=0.3076, source="r/dfa_s1"))
+    found = by_method(Replay(traces, audits).timelines())
+    assert [(one.axes["lr"], one.seeds) for one in found] == [(0.1, (1, 2)), (0.3, (3,))]
 
 
 def test_a_trace_says_which_input_is_missing():
@@ -165,6 +173,6 @@ def test_a_run_has_the_null_of_its_own_audit_or_none():
     gamma = [0.9, 0.1, 0.3]
     drawn = {"gamma": gamma, "null": {"deep_gamma_mean": 0.01, "deep_gamma_std": 0.02}}
     audits = {"a": drawn, "b": {"gamma": gamma}, "c": None}
-    runs = table(*(row("dfa", source=s, credit=credit) for s, credit in audits.items()))
+    runs = table(*(row(source=s, credit=credit, growth=1.0) for s, credit in audits.items()))
     traces = [trace("dfa", key=s, source=s, gamma=[gamma]) for s in "abcd"]
     assert [one.null for one in Replay(traces, runs).timelines()] == [(0.01, 0.02), *[None] * 3]

@@ -14,6 +14,7 @@ from fa_core.formats import load_audits, scan
 from fa_core.formats.audit_table import write_audit_table
 from fa_core.formats.checkpoint_file import with_places
 from fa_core.formats.frozen_runs import with_baselines
+from fa_core.formats.run_folder import ProgressFiles
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import RESULTS
 from fa_core.report.verdict_text import recorded_text
@@ -133,6 +134,11 @@ def test_a_run_is_judged_by_the_frozen_run_beside_it_however_it_is_opened(tmp_pa
 def test_a_run_says_where_its_training_ended(tmp_path, done, unmeasured, measured):
     run = manifest(tmp_path / "run", recipe={"epochs": 8}, epochs_done=done)
     assert scan([run]).rows[0].report.words == f"not measured{unmeasured}"
+    (run / "trace.jsonl").write_text('{"epoch": 1, "test_acc": 0.5}\n')
+    with ProgressFiles() as files:
+        # it goes on
+        files.begin(run, "training")
+        assert "epochs_done" not in scan([run]).traces[0].provenance
     facts = {"epochs_done": done, "recipe": {"epochs": 8}}
     DiagnosticReport(residual_norms=[1, 1], provenance=facts).save(run / "audit.json")
     assert scan([run]).rows[0].report.words == f"trustworthy on (a) alone{measured}"
