@@ -111,6 +111,7 @@ class Timeline(Result, frozen=True, kw_only=True):
         undecided: letters that are undecided at that epoch.
         evidence: letter → ``"bound"``, ``"proxy"`` or ``"assumed"`` where not exact.
         stop: the early stop; None if nothing chosen fires.
+        is_judged: whether it would stop, or would not: all that was chosen was measured.
         final_acc: test accuracy at the last epoch that records one.
         points: the epochs.
         null: mean and standard deviation of deep Γ under random feedback, from the run's audit;
@@ -134,6 +135,7 @@ class Timeline(Result, frozen=True, kw_only=True):
     undecided: str
     evidence: dict[str, str]
     stop: EarlyStop | None
+    is_judged: bool
     final_acc: float | None
     points: tuple[EpochPoint, ...]
     null: tuple[float, float] | None = None
@@ -258,6 +260,7 @@ class Replay:
             undecided=ends_undecided,
             evidence={letter: kind for letter, kind in table.kinds.items() if letter in measured},
             stop=stop,
+            is_judged=bool(stop) or set(measured).issuperset(stop_on),
             final_acc=_final_acc(trace),
             points=tuple(self._points(trace, records, bits)),
             unfinished=trace.unfinished,
@@ -422,12 +425,14 @@ class MethodTimeline(Result, frozen=True, kw_only=True):
         axes: shared coordinates.
         collection: the runs' file or folder, if several hold the same runs; else ``""``.
         seeds: in increasing order, None last.
+        measured: letters measured at all, per seed.
         first_fire: letter → one epoch per seed, None if it never fires or was not measured.
         healed: letter → number of seeds on which it heals.
         undecided: letters that end undecided, per seed.
         evidence: letter → ``"bound"``, ``"proxy"`` or ``"assumed"``, if a number is inexact.
         saved: mean share saved over the runs that would stop; None if none would.
         stopped: runs that would stop.
+        judged: of how many; of the others it is not known (`Timeline.is_judged`).
         acc_at_stop: mean accuracy there over runs that record it.
         final_acc: mean final accuracy over the same runs; over all, if none would stop.
     """
@@ -435,11 +440,13 @@ class MethodTimeline(Result, frozen=True, kw_only=True):
     method: str
     axes: Json
     seeds: tuple[int | None, ...]
+    measured: tuple[str, ...]
     first_fire: dict[str, tuple[int | None, ...]]
     healed: dict[str, int]
     undecided: tuple[str, ...]
     saved: float | None
     stopped: int
+    judged: int
     acc_at_stop: float | None
     final_acc: float | None
     evidence: dict[str, str]
@@ -474,6 +481,7 @@ def _method(group: list[Timeline]) -> MethodTimeline:
         axes=group[0].axes,
         collection=group[0].collection,
         seeds=tuple(one.seed for one in group),
+        measured=measured,
         first_fire={
             letter: tuple(one.first_fire.get(letter) for one in group)
             for letter in LETTERS
@@ -483,6 +491,7 @@ def _method(group: list[Timeline]) -> MethodTimeline:
         undecided=tuple(one.undecided for one in group),
         saved=_mean([stop.saved for stop in stops]),
         stopped=len(stops),
+        judged=sum(one.is_judged for one in group),
         acc_at_stop=_mean([stop.acc for stop in stops]),
         final_acc=_mean([one.final_acc for one in with_acc or group]),
         evidence=evidence,

@@ -58,9 +58,9 @@ class TimelinePage(Page):
     HELP = """
 The runs over their epochs
 Below, a line per method: the first epoch at which each diagnostic fires, a number per seed \
-(–: never; healed: seeds that pass at the end), (d) last: at the last epoch alone, where no epoch \
-records a baseline of its own; what stopping at (a) or (b) would have saved, and the accuracy \
-there and at the end (of the runs that stop, if any). \
+(–: never; ·: not measured; healed: seeds that pass at the end), (d) last: at the last epoch \
+alone, where no epoch records a baseline of its own; what stopping at (a) or (b) would have saved, \
+and the accuracy there and at the end (of the runs that stop, if any). \
 Above, the seeds of the line under the cursor, each with its mark and colour, and dim the first \
 seed of every other line; in a terminal of \
 120 columns beside them the next quantity. ✗ is the epoch at which a seed first fires (∞ at the \

@@ -289,9 +289,10 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
         headings["d"] += " last"
     yield Grid.of(
         [_method_record(one, headings) for one in by_method(timelines)],
-        caption=f"First {unit} at which each diagnostic fires, one number per seed (–: never, ~: "
-        "undecided at the end, healed: passes at the end; what is not exact is named beside it), "
-        f"(d) last: judged at the last {unit} alone; "
+        caption=f"First {unit} at which each diagnostic fires, one number per seed (–: never, "
+        "·: not measured, ~: undecided at the end, healed: passes at the end; what is not exact "
+        f"is named beside it), (d) last: judged at the last {unit} alone; would stop: of the runs "
+        "of which that is known; "
         "saved and accuracies: means of the runs that stop, else of all.",
         words=2 + len(LETTERS),
     )
@@ -308,12 +309,12 @@ def _method_record(one: MethodTimeline, headings: Mapping[str, str]) -> Record:
     record = {"method": full_name(one), "seeds": "/".join(map(_first, one.seeds))}
     for letter, heading in headings.items():
         record[heading] = _first_fires(one, letter)
-    record["would stop"] = f"{one.stopped} of {len(one.seeds)}"
+    record["would stop"] = f"{one.stopped} of {one.judged}"
     return record | _ends(one.saved, one.acc_at_stop, one.final_acc)
 
 
 def _timeline_record(one: Timeline, headings: Mapping[str, str]) -> Record:
-    stop, saved, acc = "–", None, None
+    stop, saved, acc = "–" if one.is_judged else MISSING, None, None
     if one.stop:
         letters = [_with_basis(one.evidence, letter, letter) for letter in one.stop.on]
         stop = f"{one.stop.epoch} ({', '.join(letters)})"
@@ -346,8 +347,11 @@ def _share(value: float | None) -> str:
 def _first_fires(one: MethodTimeline, letter: str) -> str:
     if letter not in one.first_fire:
         return MISSING
-    fires = zip(one.first_fire[letter], one.undecided, strict=True)
-    text = "/".join(_first(epoch, letter in undecided) for epoch, undecided in fires)
+    fires = zip(one.first_fire[letter], one.measured, one.undecided, strict=True)
+    text = "/".join(
+        _first(epoch, letter in undecided) if letter in measured else "·"
+        for epoch, measured, undecided in fires
+    )
     if healed := one.healed.get(letter):
         text += f" {healed} healed"
     return _with_basis(one.evidence, letter, text)

@@ -156,6 +156,11 @@ def test_the_table_says_what_is_by_proxy_and_what_is_assumed_and_nothing_where_a
     assert methods.rows[0][2:6] == ("N/A", "2 proxy", "N/A", "2 assumed")
     assert runs.rows[0][2:7] == ("N/A", "2 proxy", "N/A", "2 assumed", "2 (b proxy)")
     assert by_method(found)[0].evidence == {"b": "proxy", "d": "assumed"}
+    seeds = [trace(seed=1, growth=[99.0]), trace(seed=2, test_acc=[0.3])]
+    found = Replay(seeds, table()).timelines(stop_on="a")
+    methods, runs, *_ = timeline_blocks(found)
+    assert methods.rows[0][2:7:4] == ("1/·", "1 of 1")
+    assert (runs.rows[1][6], by_method(found)[0].measured) == ("N/A", ("a", ""))
     for grid in list(timeline_blocks([timeline(PUBLISHED[0])]))[:2]:
         assert grid.rows[0][3] == "4"
 
