@@ -365,8 +365,9 @@ def _epochs_done(trace: Trace, index: int) -> int:
     counted from 0.
     """
     first = trace.epochs[0]
-    from_zero = first.epoch == 0 and bool(first.loss is not None or first.seconds)
-    return trace.epochs[index].epoch + from_zero
+    return trace.epochs[index].epoch + bool(
+        first.epoch == 0 and (first.loss is not None or first.seconds)
+    )
 
 
 def _skipped(trace: Trace, table: AuditTable, measured: str) -> tuple[str, ...]:

@@ -133,9 +133,11 @@ def test_runs_whose_manifests_are_not_alike_are_no_seeds_of_one_method():
         for s, lr in ((1, 0.1), (2, 0.1), (3, 0.3))
     ]
     # whether or not an audit is there
-    audits = table(row(seed=1, acc=0.3076, source="r/dfa_s1"))
-    found = by_method(Replay(traces, audits).timelines())
-    assert [(one.axes["lr"], one.seeds) for one in found] == [(0.1, (1, 2)), (0.3, (3,))]
+    found = Replay(traces, table(row(seed=1, acc=0.3076, source="r/dfa_s1"))).timelines()
+    assert [(one.axes["lr"], one.seeds) for one in by_method(found)] == [
+        (0.1, (1, 2)),
+        (0.3, (3,)),
+    ]
 
 
 def test_a_trace_says_which_input_is_missing():
