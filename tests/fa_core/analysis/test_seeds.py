@@ -143,8 +143,8 @@ def test_credit_has_a_mean_and_a_sample_deviation_over_seeds_like_every_other_nu
     known = {"rho": [0.4, 0.2, 0.8], "nudge": [-0.3, -0.1, -0.5], "free_layers": [2]}
     gammas = (([0.5, 0.1, 0.9], 0.02), ([0.5, 0.3, 0.7], -0.02))
     credits = [{**known, "gamma": g, "null": {"deep_gamma_mean": null}} for g, null in gammas]
-    frozen_run = row("frozen", credit={"gamma": [0.5, None, None]})
-    analysis = over_seeds(table(*seeds_of("fa", *credits, of="credit"), frozen_run))
+    frozen_runs = seeds_of("frozen", {"gamma": [0.5, None, None]}, None, of="credit")
+    analysis = over_seeds(table(*seeds_of("fa", *credits, of="credit"), *frozen_runs))
     fa, frozen = analysis.groups
     found = {name: (stat.mean, stat.std) for name, stat in fa.stats.items() if stat.n == 2}
     expected = {
@@ -164,7 +164,7 @@ def test_credit_has_a_mean_and_a_sample_deviation_over_seeds_like_every_other_nu
         "deep ρ",
         "deep nudge",
     )
-    assert credit.rows[1] == ("frozen", "0.5000", *["N/A"] * 4)
+    assert credit.rows[1] == ("frozen", "0.5000 (n = 1)", *["N/A"] * 4)
 
 
 def test_gamma_of_other_layers_is_not_averaged_and_lost_credit_does_not_raise_it():
