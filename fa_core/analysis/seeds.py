@@ -13,7 +13,13 @@ from fa_core.analysis import Result
 from fa_core.analysis.method_groups import Condition, conditions
 from fa_core.files.decode import Json
 from fa_core.formats.table import AuditTable, Bits, Floats, Mask, having
-from fa_core.report.diagnostics import CONTROL, LETTERS, common_judgement
+from fa_core.report.diagnostics import (
+    CONTROL,
+    LETTERS,
+    TRUSTWORTHY,
+    UNDECIDED,
+    common_judgement,
+)
 from fa_core.report.gamma import CREDIT
 from fa_core.report.numbers import listed
 from fa_core.report.provenance import BASELINE_RULE
@@ -64,7 +70,8 @@ class SeedGroup(Result, frozen=True, kw_only=True):
         fired: letter → runs it fires on.
         measured: letter → runs it was measured on.
         undecided: letter → runs on which it is undecided.
-        verdict: the judgement of all (`common_judgement`); ``MIXED`` when seeds disagree.
+        verdict: the judgement of all (`common_judgement`); ``MIXED`` when seeds disagree; undecided
+            in place of trustworthy where no diagnostic was measured on every seed.
         disagree: letters that fire on some of the runs they were measured on and pass others.
         evidence: letter → ``"bound"``, ``"proxy"`` or ``"assumed"``, if a number is inexact.
         notes: what is not averaged, and seeds that are there twice.
@@ -124,6 +131,9 @@ def _group(runs: AuditTable, condition: Condition, thresholds: DiagnosticThresho
     fired = _counts(runs.flags(thresholds))
     measured = _counts(runs.coverage)
     undecided = _counts(runs.undecided(thresholds))
+    verdict = common_judgement(judgements)
+    if verdict == TRUSTWORTHY and len(runs) not in measured.values():
+        verdict = UNDECIDED
     stats = {}
     for number in AVERAGED:
         marked = having(runs.nonfinite, number.marks)
@@ -141,7 +151,7 @@ def _group(runs: AuditTable, condition: Condition, thresholds: DiagnosticThresho
         fired=fired,
         measured=measured,
         undecided={letter: count for letter, count in undecided.items() if count},
-        verdict=common_judgement(judgements),
+        verdict=verdict,
         disagree="".join(x for x in LETTERS if 0 < fired[x] < measured[x] - undecided[x]),
         evidence=runs.kinds,
         notes=_notes(runs),

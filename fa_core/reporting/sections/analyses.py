@@ -44,7 +44,8 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
             records,
             caption=f"Over n seeds: mean ± {_SAMPLE}, of norms and growth the geometric mean "
             "(× its factor); verdict: of all seeds, if they differ MIXED where some need walk-back "
-            "and others are trustworthy, else undecided; "
+            "and others are trustworthy, else undecided, as where no diagnostic was measured on "
+            "all; "
             "fires on: seeds of those measured, ~n: undecided on n of them, "
             f"{MISSING}: not measured; "
             "disagree: diagnostics that fire on some seeds and pass on others.",
@@ -106,8 +107,8 @@ def _verdict(group: SeedGroup) -> str:
     """The group's verdict; a trustworthy one with its grounds, measured on every seed."""
     if group.verdict != TRUSTWORTHY:
         return group.verdict
-    n = max(group.measured.values())
-    on_all = [letter for letter, runs in group.measured.items() if runs == n]
+    seeds = len(group.seeds)
+    on_all = [letter for letter, runs in group.measured.items() if runs == seeds]
     return f"{group.verdict} {grounds_text(on_all, group.evidence)}".rstrip()
 
 

@@ -128,6 +128,22 @@ def test_letters_that_fire_or_lack_on_some_seeds_are_counted_and_unmeasured_ones
     assert fires_on(group_of(*runs)) == "a 1/2, b 0/1, c N/A, d N/A"
 
 
+@pytest.mark.parametrize(
+    ("runs", "verdict"),
+    [
+        ([{"growth": 2.0, "g_L": 1e-3}, {"growth": 2.0}], "trustworthy on (a) alone"),
+        ([{"growth": 2.0}, {"g_L": 1e-3}], "undecided"),
+        ([{"growth": 2.0}, {"acc": 0.5}], "undecided"),
+        ([{"growth": 99.0}, {"acc": 0.5}], "walk-back"),
+    ],
+)
+def test_a_verdict_over_seeds_stands_on_what_was_measured_on_every_one(runs, verdict):
+    analysis = over_seeds(table(*(row(seed=n, **run) for n, run in enumerate(runs))))
+    (means, *_) = seeds_blocks(analysis)
+    assert dict(zip(means.headings, means.rows[0], strict=True))["verdict"] == verdict
+    assert verdict.startswith(analysis.groups[0].verdict)
+
+
 def test_a_table_shows_the_range_and_on_how_many_seeds_a_number_was_measured():
     runs = seeds_of("dfa", 0.298, 0.305, 0.315, of="acc", growth=2.0)
     means, ranges, *_ = seeds_blocks(over_seeds(table(*runs, row(seed=4, growth=4.0))))
