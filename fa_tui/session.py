@@ -26,7 +26,7 @@ from fa_core.formats.rows import (
 from fa_core.formats.scan import twins_of
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import BIT, cell_text, judgement_of, letters_of
+from fa_core.report.diagnostics import BIT, NOT_MEASURED, cell_text, judgement_of, letters_of
 from fa_core.report.judge import ALL, Judge
 from fa_core.report.names import run_place
 from fa_core.report.report_facts import DiagnosticThresholds
@@ -462,25 +462,34 @@ def with_work(session: Session, changed: Mapping[str, RunProgress | None]) -> Se
     return session.but(work=work)
 
 
+def _bare(row: AuditRow) -> str:
+    """The place of a bare checkpoint; ``""`` for what else is read."""
+    is_bare = row.source == row.checkpoint and not row.report.coverage and is_file(row.source)
+    return str(real_path(row.source)) if is_bare else ""
+
+
 def merged(session: Session, readings: Iterable[Reading]) -> tuple[Session, News]:
     """The session with changed places. Indices are stable: removed rows stay, new ones are
-    appended."""
+    appended. A bare checkpoint and its audit are one row."""
     news = News([], [], [], [])
     read, gone = list(session.read), set(session.gone)
     places = {place: dict(keys) for place, keys in session.runs.places.items()}
-    unmeasured = {
-        str(real_path(row.source)): index
-        for index, row in enumerate(read)
-        if row.source == row.checkpoint and not row.report.coverage and is_file(row.source)
+    there = {
+        _bare(row) or row.checkpoint: index for index, row in enumerate(read) if index not in gone
     }
     for reading in readings:
         known = places.setdefault(reading.place, {})
         missing = set(known.values())
         for row in reading.rows:
-            index = len(read)
-            if row.checkpoint != row.source:  # the audit of a checkpoint that is shown
-                index = unmeasured.pop(row.checkpoint or "", index)
-            index = known.setdefault(row.key, index)
+            bare = _bare(row)
+            one = there.get(bare or row.checkpoint)
+            if one is not None and bool(bare) != bool(_bare(read[one])):
+                if bare:  # its audit is shown
+                    missing.clear()
+                    continue
+                known[row.key] = one
+            index = known.setdefault(row.key, len(read))
+            there[bare or row.checkpoint] = index
             if index == len(read):
                 news.added.append(index)
             elif row != read[index]:
