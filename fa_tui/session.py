@@ -116,6 +116,11 @@ class Runs:
         return AuditTable.from_rows(self.rows)
 
     @cached_property
+    def void(self) -> frozenset[int]:
+        """Those that tables over seeds leave out: of files that changed since, or gone."""
+        return frozenset(n for n, row in enumerate(self.rows) if row.no_claim == NOT_MEASURED)
+
+    @cached_property
     def places(self) -> dict[str, dict[str, int]]:
         """Source → key → index."""
         found: dict[str, dict[str, int]] = {}
@@ -227,13 +232,15 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
     @cached_property
     def runs(self) -> Runs:
         """All runs with the given baselines and facts. Of two records of one measurement that are
-        not alike, none is judged."""
+        not alike none is judged, nor is one that is gone."""
         rows = [*with_measured_baselines(self.read, self.frozen)]
         unlike: Sequence[Problem] = ()
         if twins := twins_of(rows, self.gone):
             from fa_core.analysis.difference import mark_unlike  # where there are some
 
             unlike = mark_unlike(rows, twins)
+        for row in self.gone:
+            rows[row] = rows[row].marked("its record is gone")
         if self.baseline:
             rows = [row.judged_by(self.baseline) for row in rows]
         if self.log:

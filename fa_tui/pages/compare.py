@@ -197,6 +197,8 @@ network, data or training have no mean
         more = ""
         if group.left_out:
             more = f", {group.left_out} more left out: mark some with space"
+        if void := self.session.runs.void:
+            more += f", {len(void)} left out: changed since, or gone"
         home = f"{group.home} " if group.home else ""
         about = [(text, "dim") for text in (home, seen, more, place)]
         *_, scope = scope_pieces(self.session)

@@ -77,13 +77,15 @@ class ComparedLine(NamedTuple):
 
 
 def groups_of(session: Session) -> list[Group]:
-    """The groups to compare: two or more marked runs, then every line of the matrix."""
+    """The groups to compare: two or more marked runs, then every line of the matrix; without the
+    runs that count nowhere."""
     groups: list[Group] = []
-    marked = sorted(session.marked)
+    void = session.runs.void
+    marked = sorted(session.marked - void)
     if len(marked) > 1:
         groups.append(Group.of(MARKED, marked))
     home = ""
-    for line in build_grid(session.rows, session.in_scope).lines:
+    for line in build_grid(session.rows, sorted({*session.in_scope} - void)).lines:
         if line.is_heading:
             home = line.label
         else:
