@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path, PurePath
 from typing import NamedTuple, TypeAlias
 
@@ -461,9 +461,22 @@ def unique_names(names: Sequence[str], *ways: Sequence[str], form: str = "{}@{}"
     return numbered(found)
 
 
-def run_names(keys: Sequence[str], sources: Sequence[str]) -> list[str]:
-    """A short unique name per run: its key, and its place where keys repeat."""
-    return unique_names(keys, list(map(run_place, sources)))
+_NAMED = attrgetter("source", "key", "method", "seed", "axes")
+
+
+def run_names(runs: Iterable[object]) -> list[str]:
+    """A short unique name per run: its key, if that says its method, seed and axes, else the one
+    that does; and its place where names repeat.
+
+    Args:
+        runs: with their `source`, and the attributes of a `Name`.
+    """
+    names, places = [], []
+    for source, key, method, seed, axes in map(_NAMED, runs):
+        says_so = name_of(key)[1:] == (method, seed, axes)
+        names.append(key if says_so else key_of(method, axes, seed))
+        places.append(run_place(source))
+    return unique_names(names, places)
 
 
 def numbered(names: Iterable[str]) -> list[str]:
