@@ -345,10 +345,8 @@ class ExplorerApp(App[int]):
             self.show(self.session.but(problems=[*known, *new]))
 
     def _follow(self) -> None:
-        if self.settings.live == "auto":
-            self.run_worker(self.following.run(), group="follow")
-        else:
-            self.run_worker(self.following.judge(), group="follow")
+        follow = self.following.run if self.settings.live == "auto" else self.following.judge
+        self.run_worker(follow(), group="follow")
 
     async def action_rescan(self) -> None:
         """Look at the open files and folders again."""

@@ -461,22 +461,27 @@ def unique_names(names: Sequence[str], *ways: Sequence[str], form: str = "{}@{}"
     return numbered(found)
 
 
-_NAMED = attrgetter("source", "key", "method", "seed", "axes")
+_NAMED = attrgetter("method", "seed", "axes")
 
 
-def run_names(runs: Iterable[object]) -> list[str]:
-    """A short unique name per run: its key, if that says its method, seed and axes, else the one
-    that does; and its place where names repeat.
+def said_names(runs: Sequence[object]) -> list[str]:
+    """A name per run as its record says: method, seed and the axes that differ among the method's
+    runs.
 
     Args:
-        runs: with their `source`, and the attributes of a `Name`.
+        runs: with the attributes of a `Name`.
     """
-    names, places = [], []
-    for source, key, method, seed, axes in map(_NAMED, runs):
-        says_so = name_of(key)[1:] == (method, seed, axes)
-        names.append(key if says_so else key_of(method, axes, seed))
-        places.append(run_place(source))
-    return unique_names(names, places)
+    named = [_NAMED(run) for run in runs]
+    differing = differing_axes((method, axes) for method, _, axes in named)
+    return [
+        key_of(method, {x: axes[x] for x in differing[method] if x in axes}, seed)
+        for method, seed, axes in named
+    ]
+
+
+def run_names(runs: Sequence[object], sources: Sequence[str]) -> list[str]:
+    """A short unique name per run (`said_names`), with its place where names repeat."""
+    return unique_names(said_names(runs), list(map(run_place, sources)))
 
 
 def numbered(names: Iterable[str]) -> list[str]:

@@ -60,7 +60,7 @@ async def test_a_run_that_changed_since_or_is_gone_counts_nowhere_and_that_is_sa
     assert (session.counts().measured, session.counts().walked) == (8, 0)
     analysis = over_seeds(session.runs.table)
     assert analysis.groups[0].seeds == (*range(2, 10),)
-    assert "runs (its record is gone) are left out: bp_10" in analysis.notes
+    assert "runs (its record is gone) are left out: bp_s10" in analysis.notes
     assert (mark_of(session, 0, UNICODE), mark_of(session, 9, UNICODE)) == ("≠", "†")
 
 
