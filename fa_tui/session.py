@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from fa_core.files.opening import is_file, real_path
 from fa_core.formats.frozen_runs import with_measured_baselines
 from fa_core.formats.rows import (
     AuditRow,
@@ -23,7 +22,7 @@ from fa_core.formats.rows import (
     conditions_of,
     uneven,
 )
-from fa_core.formats.scan import twins_of
+from fa_core.formats.scan import bare_place, twins_of
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import BIT, NOT_MEASURED, cell_text, judgement_of, letters_of
@@ -469,12 +468,6 @@ def with_work(session: Session, changed: Mapping[str, RunProgress | None]) -> Se
     return session.but(work=work)
 
 
-def _bare(row: AuditRow) -> str:
-    """The place of a bare checkpoint; ``""`` for what else is read."""
-    is_bare = row.source == row.checkpoint and not row.report.coverage and is_file(row.source)
-    return str(real_path(row.source)) if is_bare else ""
-
-
 def merged(session: Session, readings: Iterable[Reading]) -> tuple[Session, News]:
     """The session with changed places. Indices are stable: removed rows stay, new ones are
     appended. A bare checkpoint and its audit are one row."""
@@ -482,15 +475,17 @@ def merged(session: Session, readings: Iterable[Reading]) -> tuple[Session, News
     read, gone = list(session.read), set(session.gone)
     places = {place: dict(keys) for place, keys in session.runs.places.items()}
     there = {
-        _bare(row) or row.checkpoint: index for index, row in enumerate(read) if index not in gone
+        bare_place(row) or row.checkpoint: index
+        for index, row in enumerate(read)
+        if index not in gone
     }
     for reading in readings:
         known = places.setdefault(reading.place, {})
         missing = set(known.values())
         for row in reading.rows:
-            bare = _bare(row)
+            bare = bare_place(row)
             one = there.get(bare or row.checkpoint)
-            if one is not None and bool(bare) != bool(_bare(read[one])):
+            if one is not None and bare != bare_place(read[one]):
                 if bare:  # its audit is shown
                     missing.clear()
                     continue

@@ -166,7 +166,7 @@ class Replay:
         table: AuditTable,
         assumed: FrozenBaseline = FrozenBaseline(),  # noqa: B008 (immutable)
     ) -> None:
-        names = run_names(traces, [trace.source for trace in traces])
+        names = run_names(traces)
         self._runs = []
         rows: list[AuditRow] = []
         self._deep: list[float] = []

@@ -135,7 +135,7 @@ class AuditTable:
     @cached_property
     def names(self) -> list[str]:
         """A unique name per row (`run_names`)."""
-        return run_names(self._rows, self.source.tolist())
+        return run_names(self._rows)
 
     @cached_property
     def no_claim(self) -> list[str]:

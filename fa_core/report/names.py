@@ -411,12 +411,10 @@ def homes(sources: Sequence[str]) -> list[str]:
     >>> homes(["main/dfa_s42/audit.json", "main/bp_s42", "main/audits.json", "main/audits.json"])
     ['main', 'main', 'main/audits.json', 'main/audits.json']
     """
-    home = {}
-    for source, runs in Counter(sources).items():
-        if runs > 1:
-            home[source] = source
-        else:
-            home[source] = str(PurePath(run_place(source)).parent)
+    home = {
+        source: source if runs > 1 else str(PurePath(run_place(source)).parent)
+        for source, runs in Counter(sources).items()
+    }
     return [home[source] for source in sources]
 
 
@@ -461,7 +459,7 @@ def unique_names(names: Sequence[str], *ways: Sequence[str], form: str = "{}@{}"
     return numbered(found)
 
 
-_NAMED = attrgetter("method", "seed", "axes")
+_SOURCE, _NAMED = attrgetter("source"), attrgetter("method", "seed", "axes")
 
 
 def said_names(runs: Sequence[object]) -> list[str]:
@@ -479,9 +477,10 @@ def said_names(runs: Sequence[object]) -> list[str]:
     ]
 
 
-def run_names(runs: Sequence[object], sources: Sequence[str]) -> list[str]:
-    """A short unique name per run (`said_names`), with its place where names repeat."""
-    return unique_names(said_names(runs), list(map(run_place, sources)))
+def run_names(runs: Sequence[object]) -> list[str]:
+    """A short unique name per run (`said_names`), with the place of its source where names
+    repeat."""
+    return unique_names(said_names(runs), [run_place(_SOURCE(run)) for run in runs])
 
 
 def numbered(names: Iterable[str]) -> list[str]:

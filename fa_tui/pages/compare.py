@@ -38,7 +38,8 @@ class ComparePage(Page):
 
     HELP = """
 Runs side by side
-The marked ones (space marks in the matrix), or one method over its seeds.
+The marked ones (space marks in the matrix), or one method over its seeds; without those of which \
+files changed since, or that are gone, as in seeds.
 Ratio, mean and where they diverge are of all of them. Under each name stands where the run comes \
 from, if not all come from one file.
 

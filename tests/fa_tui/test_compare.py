@@ -58,10 +58,9 @@ async def test_a_run_that_changed_since_or_is_gone_counts_nowhere_and_that_is_sa
         assert "8 runs, 2 left out: changed since, or gone" in page_line(app, 0)
         assert "a 0 of 8" in screen_text(app)
     assert (session.counts().measured, session.counts().walked) == (8, 0)
-    analysis = over_seeds(session.runs.table)
-    assert analysis.groups[0].seeds == (*range(2, 10),)
-    assert "runs (its record is gone) are left out: bp_s10" in analysis.notes
-    assert (mark_of(session, 0, UNICODE), mark_of(session, 9, UNICODE)) == ("≠", "†")
+    notes = over_seeds(session.runs.table).notes
+    assert notes[-1] == "runs (its record is gone) are left out: bp_s10"
+    assert [mark_of(session, row, UNICODE) for row in (0, 1, 9)] == ["≠", "", "†"]
 
 
 async def test_c_opens_on_the_method_under_the_cursor_and_tab_flips(app):

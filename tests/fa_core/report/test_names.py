@@ -198,7 +198,7 @@ def test_no_name_of_a_file_brings_control_codes_or_other_kinds_of_value(path):
 
 def named(keys, sources):
     """Names of runs whose records say nothing else than their keys."""
-    return run_names([*map(row_of, keys, sources)], sources)
+    return run_names([*map(row_of, keys, sources)])
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "a#2", "b@x"]), st.sampled_from(["x", "y/x", ""]))))
@@ -220,9 +220,9 @@ def test_names_of_runs_in_any_order_are_the_same_and_the_shortest():
 def test_a_run_is_named_as_its_record_says_whatever_its_folder_is_called():
     said = {"method": "dfa", "seed": 2}
     runs = [row_of("bp_s1", "a", **said), row_of("dfa_s2", "b", **said), row_of("bp_s1", "c")]
-    assert run_names(runs, "abc") == ["dfa_s2@a", "dfa_s2@b", "bp_s1"]
+    assert run_names(runs) == ["dfa_s2@a", "dfa_s2@b", "bp_s1"]
     runs[0] = row_of("bp_s1", "a", **said, axes={"lam": 0.1})
-    assert run_names(runs, "abc") == ["dfa_lam0.1_s2", "dfa_s2", "bp_s1"]
+    assert run_names(runs) == ["dfa_lam0.1_s2", "dfa_s2", "bp_s1"]
 
 
 @pytest.mark.parametrize("naming", [numbered, lambda names: named(names, ["a.json"] * len(names))])
