@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from threading import Thread, Timer
+from threading import Timer
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from rich.console import RenderableType
@@ -29,13 +29,12 @@ from textual.scrollbar import ScrollBar
 from textual.worker import WorkerFailed
 
 from fa_core.errors import INTERNAL_ERROR, FaError
-from fa_core.formats.checkpoint_file import HASHED, marked_changed
-from fa_core.formats.rows import AuditRow, Problem
-from fa_core.report.numbers import count_text, listed
+from fa_core.formats.rows import Problem
+from fa_core.report.numbers import count_text
 from fa_tui.explorer import ExplorerScreen, classes_at
 from fa_tui.follow import Following, Reading, news_of
 from fa_tui.later import after
-from fa_tui.session import History, News, Session, merged, with_rows, with_work
+from fa_tui.session import History, News, Session, merged, with_work
 from fa_tui.settings import Loaded, Settings, keep_theme
 from fa_tui.terminal.abilities import Terminal, detect, forget_empty_no_color
 from fa_tui.terminal.keys import DIALOGS, KeyQueue
@@ -346,26 +345,8 @@ class ExplorerApp(App[int]):
             self.show(self.session.but(problems=[*known, *new]))
 
     def _follow(self) -> None:
-        if self.settings.live == "auto":
-            self.run_worker(self.following.run(), group="follow")
-        # no thread of the loop, which would wait for it at the end
-        Thread(target=self._look_at_weights, args=[self.session.read], daemon=True).start()
-
-    def _look_at_weights(self, before: Sequence[AuditRow]) -> None:
-        self.post_call(self._weights_seen, before, [*marked_changed(before, HASHED)])
-
-    def _weights_seen(self, before: Sequence[AuditRow], after: Sequence[AuditRow]) -> None:
-        changed = {
-            place: row
-            for place, row in enumerate(after)
-            if row.report.changed and self.session.read[place] is before[place]
-        }
-        if changed:
-            self.show(with_rows(self.session, changed))
-        touched = [row.key for row in after if row.touched]
-        if touched:
-            what = "files of another time than at their audit are too large to be compared here"
-            self.add_problems([Problem("", f"{listed(touched)}: {what}; `fa-tui show` does")])
+        follow = self.following.run if self.settings.live == "auto" else self.following.judge
+        self.run_worker(follow(), group="follow")
 
     async def action_rescan(self) -> None:
         """Look at the open files and folders again."""

@@ -22,6 +22,7 @@ import msgspec
 from fa_core.errors import FaError
 from fa_core.files.opening import real_path
 from fa_core.formats import Trace, run_folder, scan_again
+from fa_core.formats.checkpoint_file import HASHED, marked_changed
 from fa_core.formats.frozen_runs import at_hand
 from fa_core.formats.log_columns import Given
 from fa_core.formats.rows import AuditRow, Identity, Problem
@@ -30,7 +31,7 @@ from fa_core.formats.scan import NOTHING_HERE, places
 from fa_core.report.manifest import CREDIT, MANIFEST, PROGRESS, RUN_FILES
 from fa_core.report.names import one_per_run, run_place
 from fa_core.report.numbers import listed
-from fa_tui.session import News, Session
+from fa_tui.session import News, Session, with_rows
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
@@ -249,14 +250,22 @@ class Following:
             return judged or bool(readings)
 
     async def judge(self) -> bool:
-        """Judge the runs by the frozen runs that are at hand now; whether these are others."""
-        before = self._app.session
+        """Judge the runs by their files and the frozen runs at hand as they are now; whether these
+        are others."""
+        app, before = self._app, self._app.session
         there = [row for place, row in enumerate(before.read) if place not in before.gone]
+        unmarked = (row.marked("") if row.report.changed else row for row in before.read)
+        rows = await asyncio.to_thread(list, marked_changed(unmarked, HASHED))
         frozen = await asyncio.to_thread(at_hand, there)
-        if frozen == before.frozen or not self._app.is_running:
+        read = app.session.read
+        other = {n: row for n, row in enumerate(rows) if row != before.read[n] is read[n]}
+        if not app.is_running or (not other and frozen == before.frozen):
             return False
-        now = self._app.session.but(frozen=frozen, since=None)
-        self._app.changed(now, News([], [*range(len(before))], [], []))
+        now = with_rows(app.session, other).but(frozen=frozen)
+        app.changed(now, News([], [*range(len(before))], [], []))
+        if touched := [row.key for row in rows if row.touched]:
+            what = "files of another time than at their audit are too large to be compared here"
+            app.add_problems([Problem("", f"{listed(touched)}: {what}; `fa-tui show` does")])
         return True
 
     async def run(self) -> None:

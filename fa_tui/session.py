@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from fa_core.files.opening import is_file, real_path
 from fa_core.formats.frozen_runs import with_measured_baselines
 from fa_core.formats.rows import (
     AuditRow,
@@ -23,10 +22,10 @@ from fa_core.formats.rows import (
     conditions_of,
     uneven,
 )
-from fa_core.formats.scan import twins_of
+from fa_core.formats.scan import bare_place, twins_of
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import BIT, cell_text, judgement_of, letters_of
+from fa_core.report.diagnostics import BIT, NOT_MEASURED, cell_text, judgement_of, letters_of
 from fa_core.report.judge import ALL, Judge
 from fa_core.report.names import run_place
 from fa_core.report.report_facts import DiagnosticThresholds
@@ -114,6 +113,11 @@ class Runs:
         from fa_core.formats.table import AuditTable  # imports NumPy: after the first paint
 
         return AuditTable.from_rows(self.rows)
+
+    @cached_property
+    def void(self) -> frozenset[int]:
+        """Those that tables over seeds leave out: of files that changed since, or gone."""
+        return frozenset(n for n, row in enumerate(self.rows) if row.no_claim == NOT_MEASURED)
 
     @cached_property
     def places(self) -> dict[str, dict[str, int]]:
@@ -227,13 +231,15 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
     @cached_property
     def runs(self) -> Runs:
         """All runs with the given baselines and facts. Of two records of one measurement that are
-        not alike, none is judged."""
+        not alike none is judged, nor is one that is gone."""
         rows = [*with_measured_baselines(self.read, self.frozen)]
         unlike: Sequence[Problem] = ()
         if twins := twins_of(rows, self.gone):
             from fa_core.analysis.difference import mark_unlike  # where there are some
 
             unlike = mark_unlike(rows, twins)
+        for row in self.gone:
+            rows[row] = rows[row].marked("its record is gone")
         if self.baseline:
             rows = [row.judged_by(self.baseline) for row in rows]
         if self.log:
@@ -464,23 +470,28 @@ def with_work(session: Session, changed: Mapping[str, RunProgress | None]) -> Se
 
 def merged(session: Session, readings: Iterable[Reading]) -> tuple[Session, News]:
     """The session with changed places. Indices are stable: removed rows stay, new ones are
-    appended."""
+    appended. A bare checkpoint and its audit are one row."""
     news = News([], [], [], [])
     read, gone = list(session.read), set(session.gone)
     places = {place: dict(keys) for place, keys in session.runs.places.items()}
-    unmeasured = {
-        str(real_path(row.source)): index
+    there = {
+        bare_place(row) or row.checkpoint: index
         for index, row in enumerate(read)
-        if row.source == row.checkpoint and not row.report.coverage and is_file(row.source)
+        if index not in gone
     }
     for reading in readings:
         known = places.setdefault(reading.place, {})
         missing = set(known.values())
         for row in reading.rows:
-            index = len(read)
-            if row.checkpoint != row.source:  # the audit of a checkpoint that is shown
-                index = unmeasured.pop(row.checkpoint or "", index)
-            index = known.setdefault(row.key, index)
+            bare = bare_place(row)
+            one = there.get(bare or row.checkpoint)
+            if one is not None and bare != bare_place(read[one]):
+                if bare:  # its audit is shown
+                    missing.clear()
+                    continue
+                known[row.key] = one
+            index = known.setdefault(row.key, len(read))
+            there[bare or row.checkpoint] = index
             if index == len(read):
                 news.added.append(index)
             elif row != read[index]:

@@ -9,7 +9,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from operator import attrgetter
 
 import msgspec
-from msgspec.structs import replace
 
 from fa_core.analysis.record_comparison import BY_UNIT, COARSE, Rule, excess, relative_tolerance
 from fa_core.files.decode import Json
@@ -227,8 +226,7 @@ def mark_unlike(rows: list[AuditRow], twins: Mapping[int, int]) -> list[Problem]
                 "`fa-tui diff` compares"
             )
             unlike[last] = Problem(shown.source, what)
-            report = replace(shown.report, changed="two records of it are not alike")
-            rows[last] = replace(shown, report=report)
+            rows[last] = shown.marked("two records of it are not alike")
     return [*unlike.values()]
 
 

@@ -13,7 +13,13 @@ from fa_core.analysis import Result
 from fa_core.analysis.method_groups import Condition, conditions
 from fa_core.files.decode import Json
 from fa_core.formats.table import AuditTable, Bits, Floats, Mask, having
-from fa_core.report.diagnostics import CONTROL, LETTERS, common_judgement
+from fa_core.report.diagnostics import (
+    CONTROL,
+    LETTERS,
+    TRUSTWORTHY,
+    UNDECIDED,
+    common_judgement,
+)
 from fa_core.report.gamma import CREDIT
 from fa_core.report.numbers import listed
 from fa_core.report.provenance import BASELINE_RULE
@@ -64,7 +70,8 @@ class SeedGroup(Result, frozen=True, kw_only=True):
         fired: letter → runs it fires on.
         measured: letter → runs it was measured on.
         undecided: letter → runs on which it is undecided.
-        verdict: the judgement of all (`common_judgement`); ``MIXED`` when seeds disagree.
+        verdict: the judgement of all (`common_judgement`); ``MIXED`` when seeds disagree; undecided
+            in place of trustworthy where no diagnostic was measured on every seed.
         disagree: letters that fire on some of the runs they were measured on and pass others.
         evidence: letter → ``"bound"``, ``"proxy"`` or ``"assumed"``, if a number is inexact.
         notes: what is not averaged, and seeds that are there twice.
@@ -124,6 +131,9 @@ def _group(runs: AuditTable, condition: Condition, thresholds: DiagnosticThresho
     fired = _counts(runs.flags(thresholds))
     measured = _counts(runs.coverage)
     undecided = _counts(runs.undecided(thresholds))
+    verdict = common_judgement(judgements)
+    if verdict == TRUSTWORTHY and len(runs) not in measured.values():
+        verdict = UNDECIDED
     stats = {}
     for number in AVERAGED:
         marked = having(runs.nonfinite, number.marks)
@@ -141,7 +151,7 @@ def _group(runs: AuditTable, condition: Condition, thresholds: DiagnosticThresho
         fired=fired,
         measured=measured,
         undecided={letter: count for letter, count in undecided.items() if count},
-        verdict=common_judgement(judgements),
+        verdict=verdict,
         disagree="".join(x for x in LETTERS if 0 < fired[x] < measured[x] - undecided[x]),
         evidence=runs.kinds,
         notes=_notes(runs),
@@ -178,20 +188,18 @@ def stat_of(values: Floats, geometric: bool, marked: Mask | bool = False) -> Sta
         return Stat(n=0, nonfinite=nonfinite)
     lowest = float(finite.min())
     highest = float(finite.max())
-    logs = finite[:0]
+    std = geometric_mean = factor = None
     if geometric and lowest > 0:
         logs = np.log(finite)
+        geometric_mean = float(np.exp(logs.mean()))
+        if len(logs) > 1:
+            factor = float(np.exp(logs.std(ddof=1)))
     # scaled to about 1 by an exact power of two: squares of 1e200 overflow, of 1e-200 vanish
     exponent = int(np.frexp(max(abs(lowest), abs(highest)))[1])
     scaled = np.ldexp(finite, -exponent, out=finite)
     mean = float(np.ldexp(scaled.mean(), exponent))
-    std = geometric_mean = factor = None
     if len(finite) > 1:
         std = float(np.ldexp(scaled.std(ddof=1), exponent))
-    if len(logs):
-        geometric_mean = float(np.exp(logs.mean()))
-    if len(logs) > 1:
-        factor = float(np.exp(logs.std(ddof=1)))
     return Stat(
         n=len(finite),
         nonfinite=nonfinite,
@@ -255,7 +263,7 @@ def across_runs(curves: Sequence[Sequence[float]]) -> tuple[LayerSpread, ...]:
     [1.0, 50.0, None]
     """
     return tuple(
-        LayerSpread(layer=layer, values=values, ratio=_ratio(values))
+        LayerSpread(layer=layer, values=values, ratio=ratio_of(values))
         for layer, values in enumerate(zip_longest(*curves))
     )
 
@@ -272,7 +280,8 @@ def first_parting(layers: Iterable[LayerSpread]) -> LayerSpread | None:
     return next((layer for layer in layers if (layer.ratio or 0.0) > PARTS_AT), None)
 
 
-def _ratio(values: Sequence[float | None]) -> float | None:
+def ratio_of(values: Sequence[float | None]) -> float | None:
+    """The `ratio` of a `LayerSpread`."""
     known = [value for value in values if value is not None]
     finite = [value for value in known if math.isfinite(value)]
     if len(known) < 2 or not finite:
@@ -281,6 +290,4 @@ def _ratio(values: Sequence[float | None]) -> float | None:
     high = max(finite)
     if len(finite) < len(known) or high > low <= 0:
         return math.inf
-    if high > low:
-        return high / low
-    return 1.0
+    return high / low if low else 1.0

@@ -173,7 +173,7 @@ class Replay:
         table: AuditTable,
         assumed: FrozenBaseline = FrozenBaseline(),  # noqa: B008 (immutable)
     ) -> None:
-        names = run_names([trace.key for trace in traces], [trace.source for trace in traces])
+        names = run_names(traces)
         self._runs = []
         rows: list[AuditRow] = []
         ends = []

@@ -43,7 +43,7 @@ from fa_core.files.decode import Json, without
 from fa_core.files.opening import exists, read_file, real_path
 from fa_core.formats import scan
 from fa_core.formats.audit_table import JOURNAL, Journal
-from fa_core.formats.checkpoint_file import hashes_now, run_of
+from fa_core.formats.checkpoint_file import hashes_now, run_of, stamp
 from fa_core.formats.frozen_runs import with_baselines
 from fa_core.formats.rows import AuditRow, Problem, measured
 from fa_core.formats.run_folder import ProgressFiles, sniff
@@ -368,7 +368,8 @@ def finished_before(
     found: dict[int, DiagnosticReport] = {}
     _data_hash.cache_clear()
     for index, row in enumerate(rows):
-        alike = left[_identity(row, options, hashes_now(Path(row.checkpoint or "")))]
+        path = Path(row.checkpoint or "")
+        alike = left[_identity(row, options, hashes_now(path, str(stamp(path, 3))))]
         alike.sort(key=lambda old: old.checkpoint == row.checkpoint)
         if alike and _is_on_same_data(alike[-1].report.provenance, options):
             report = alike.pop().report

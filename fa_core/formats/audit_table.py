@@ -37,7 +37,7 @@ from fa_core.formats.report_object import (
 )
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.names import canonical_method, differing_axes, key_of, unique_names
+from fa_core.report.names import canonical_method, said_names, unique_names
 from fa_core.report.report_facts import NO_REASON
 from fa_core.sanitize import sanitize
 
@@ -186,12 +186,7 @@ def unique_keys(rows: Sequence[AuditRow]) -> list[str]:
 
     Equal keys get the distinguishing end of the checkpoint's path, or a number.
     """
-    differing = differing_axes((row.method, row.axes) for row in rows)
-    keys = []
-    for row in rows:
-        axes = {axis: row.axes[axis] for axis in differing[row.method] if axis in row.axes}
-        keys.append(key_of(row.method, axes, row.seed))
-    return unique_names(keys, [row.checkpoint or "" for row in rows])
+    return unique_names(said_names(rows), [row.checkpoint or "" for row in rows])
 
 
 _HEAD = 4096

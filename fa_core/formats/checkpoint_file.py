@@ -351,8 +351,10 @@ def input_hashes(checkpoint: Path) -> dict[str, str]:
     return hashes
 
 
-def hashes_now(checkpoint: Path) -> dict[str, str]:
-    """`input_hashes`; empty where a file is gone or cannot be read, which matches no record."""
+@lru_cache(1 << 10)
+def hashes_now(checkpoint: Path, _of: str) -> dict[str, str]:
+    """`input_hashes` of files of this stamp; empty where a file is gone or cannot be read, which
+    matches no record."""
     with suppress(FaError):
         return input_hashes(checkpoint)
     return {}
@@ -391,7 +393,7 @@ def marked_changed(rows: Iterable[AuditRow], most: float = math.inf) -> Iterator
     """
     # records may name one checkpoint many times, in many spellings
     places: dict[tuple[object, ...], Path] = {}
-    stamps, inputs, hashes_of = cache(stamp), cache(_inputs), cache(hashes_now)
+    stamps, inputs = cache(stamp), cache(_inputs)
     for row in rows:
         facts = row.report.provenance
         then, before = facts.get(STAMP, []), facts.get("hashes", {})
@@ -414,10 +416,9 @@ def marked_changed(rows: Iterable[AuditRow], most: float = math.inf) -> Iterator
                 row = replace(row, touched="its audit has another time of its files, or none")
             else:
                 most -= size
-                own = hashes_of(path)
+                own = hashes_now(path, str(stamp(path, 3)))
                 changed = [name for name in before if own.get(name) != before[name]]
                 how = "changed since" if own else "cannot be read"
         if changed:
-            words = f"its {' and '.join(changed)} {how}"
-            row = replace(row, report=replace(row.report, changed=words))
+            row = row.marked(f"its {' and '.join(changed)} {how}")
         yield row

@@ -96,8 +96,7 @@ def measured_at_hand(rows: Sequence[AuditRow], unless: str = "") -> list[AuditRo
     found = [*rows]
     for row in at_hand(rows):
         if measurement_of(row) not in known:
-            why = row.report.changed or unless
-            found.append(replace(row, report=replace(row.report, changed=why)))
+            found.append(row.marked(row.report.changed or unless))
     return found
 
 

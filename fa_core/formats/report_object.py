@@ -32,6 +32,7 @@ from fa_core.report.names import (
     key_of,
     named_axis,
     numbered,
+    said_names,
     split_key,
 )
 from fa_core.report.numbers import is_number, joined, listed
@@ -180,7 +181,7 @@ def read_list(document: Document) -> Iterator[Finding]:
         partial(_entry_row, node, document.path, document.place(index))
         for index, node in document.items
     )
-    yield from keyed(document.path, parts, "entry", lambda rows: numbered(row.key for row in rows))
+    yield from keyed(document.path, parts, "entry", lambda rows: numbered(said_names(rows)))
 
 
 def keyed(
@@ -208,12 +209,7 @@ def _entry_row(node: Node, source: str, where: str) -> AuditRow:
     name = fields.get("method") or fields.get("method_name")
     if not isinstance(name, str) or not _is_measured(fields):
         raise UnreadableInput("no method with something measured", where=where)
-    report = entry_report(fields, where)
-    row = row_of(source, "", report, where)
-    key = fields.get("key")
-    if not isinstance(key, str) or not key:
-        key = key_of(row.method, {}, row.seed)
-    return replace(row, key=key, checkpoint=None)
+    return replace(row_of(source, "", entry_report(fields, where), where), checkpoint=None)
 
 
 _SPELLED = {

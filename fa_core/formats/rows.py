@@ -104,6 +104,10 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
         """As `JudgedRun.no_claim`, by the name that the project gives the method."""
         return NOT_MEASURED if self.report.changed else CONTROL if self.is_control else ""
 
+    def marked(self, why: str) -> AuditRow:
+        """The run with what is said of its record in place of a judgement (`changed`)."""
+        return replace(self, report=replace(self.report, changed=why))
+
     def judged_by(self, baseline: FrozenBaseline) -> AuditRow:
         """The run judged by a frozen baseline, if it was measured."""
         if not self.report.coverage:

@@ -166,7 +166,8 @@ def _one_per_run(found: Scan, named: set[str]) -> Scan:
     files += [trace.source for trace in found.traces]
     kept = one_per_run(dict.fromkeys(path for path in files if path not in named))
     others = set(chain.from_iterable(kept.values()))
-    audited = {row.checkpoint for row in found.rows if row.checkpoint != row.source}
+    recorded = (row.checkpoint for row in found.rows if row.checkpoint != row.source)
+    audited = {*filter(None, recorded)}
     rows = []
     for row in found.rows:
         if row.source in kept and not row.report.notes:
@@ -174,12 +175,16 @@ def _one_per_run(found: Scan, named: set[str]) -> Scan:
             names = [sanitize(os.path.relpath(other, folder)) for other in kept[row.source]]
             said = f"not measured, of the same run: {listed(names, 6)}"
             row = replace(row, report=DiagnosticReport(notes=said))
-        is_bare = row.source == row.checkpoint and is_file(row.source)
-        has_audit = is_bare and str(real_path(row.source)) in audited
-        if row.source not in others and not has_audit:
+        if row.source not in others and bare_place(row) not in audited:
             rows.append(row)
     traces = [trace for trace in found.traces if trace.source not in others]
     return Scan(rows, traces, found.problems)
+
+
+def bare_place(row: AuditRow) -> str:
+    """The place of a bare checkpoint without links, as audits name it; ``""`` for other rows."""
+    is_bare = row.source == row.checkpoint and not row.report.coverage and is_file(row.source)
+    return str(real_path(row.source)) if is_bare else ""
 
 
 def scan_again(path: str, root: str = "", columns: Given | None = None) -> Scan:

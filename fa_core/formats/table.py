@@ -135,7 +135,7 @@ class AuditTable:
     @cached_property
     def names(self) -> list[str]:
         """A unique name per row (`run_names`)."""
-        return run_names(self.key.tolist(), self.source.tolist())
+        return run_names(self._rows)
 
     @cached_property
     def no_claim(self) -> list[str]:
@@ -149,11 +149,11 @@ class AuditTable:
             but: kinds of `no_claim` that are kept.
         """
         found: dict[str, dict[str, None]] = {}
-        for row, kind in zip(self._rows, self.no_claim, strict=True):
+        for row, run, kind in zip(self._rows, self.names, self.no_claim, strict=True):
             if kind not in but:
                 what, name = "controls", row.method
                 if row.report.changed:
-                    what, name = f"runs ({row.report.changed})", row.key
+                    what, name = f"runs ({row.report.changed})", run
                 found.setdefault(what, {})[name] = None
         notes = [f"{what} are left out: {', '.join(names)}" for what, names in found.items()]
         return self.select([kind in but for kind in self.no_claim]), tuple(notes)

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path, PurePath
 from typing import NamedTuple, TypeAlias
 
@@ -414,12 +414,10 @@ def homes(sources: Sequence[str]) -> list[str]:
     >>> homes(["main/dfa_s42/audit.json", "main/bp_s42", "main/audits.json", "main/audits.json"])
     ['main', 'main', 'main/audits.json', 'main/audits.json']
     """
-    home = {}
-    for source, runs in Counter(sources).items():
-        if runs > 1:
-            home[source] = source
-        else:
-            home[source] = str(PurePath(run_place(source)).parent)
+    home = {
+        source: source if runs > 1 else str(PurePath(run_place(source)).parent)
+        for source, runs in Counter(sources).items()
+    }
     return [home[source] for source in sources]
 
 
@@ -464,9 +462,28 @@ def unique_names(names: Sequence[str], *ways: Sequence[str], form: str = "{}@{}"
     return numbered(found)
 
 
-def run_names(keys: Sequence[str], sources: Sequence[str]) -> list[str]:
-    """A short unique name per run: its key, and its place where keys repeat."""
-    return unique_names(keys, list(map(run_place, sources)))
+_SOURCE, _NAMED = attrgetter("source"), attrgetter("method", "seed", "axes")
+
+
+def said_names(runs: Sequence[object]) -> list[str]:
+    """A name per run as its record says: method, seed and the axes that differ among the method's
+    runs.
+
+    Args:
+        runs: with the attributes of a `Name`.
+    """
+    named = [_NAMED(run) for run in runs]
+    differing = differing_axes((method, axes) for method, _, axes in named)
+    return [
+        key_of(method, {x: axes[x] for x in differing[method] if x in axes}, seed)
+        for method, seed, axes in named
+    ]
+
+
+def run_names(runs: Sequence[object]) -> list[str]:
+    """A short unique name per run (`said_names`), with the place of its source where names
+    repeat."""
+    return unique_names(said_names(runs), [run_place(_SOURCE(run)) for run in runs])
 
 
 def numbered(names: Iterable[str]) -> list[str]:

@@ -251,8 +251,8 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
             something, (a) and (b) can fire and never pass.
         assumed_baseline_acc: a what-if: the frozen-baseline accuracy that (d) is judged by in place
             of the recorded one. No file has it.
-        changed: which files are not those that were measured: ``"its weights changed since"``. No
-            file has it.
+        changed: which files are not those that were measured, ``"its weights changed since"``, or
+            what else of its record keeps it from counting. No file has it.
 
     Raises:
         UsageError: a bool or a text where a number belongs.

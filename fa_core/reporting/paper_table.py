@@ -117,7 +117,7 @@ def _letters(group: SeedGroup) -> str:
     for letter in LETTERS:
         doubt = r"$\sim$" if letter in group.undecided else ""
         if group.fired[letter] or doubt:
-            found.append(doubt + _on(letter, group.fired[letter], group.measured[letter]))
+            found.append(doubt + _on(letter, group.fired[letter], len(group.seeds)))
     return "".join(found)
 
 
@@ -134,20 +134,21 @@ def _mark(group: SeedGroup, letter: str) -> str:
     return _MARKS.get(group.evidence.get(letter, ""), ("",))[0]
 
 
-def _on(letter: str, hits: int, seeds: int) -> str:
+def _on(text: str, hits: int, seeds: int) -> str:
+    """A letter or number, with an index: on how many seeds, if not on all of them."""
     if hits in (0, seeds):
-        return letter
-    return f"{letter}$_{hits}$"
+        return text
+    return f"{text}$_{{{hits}}}$"
 
 
 def _cell(group: SeedGroup, column: Quantity, thresholds: DiagnosticThresholds) -> str:
-    """A number; bold if its diagnostic fires on every seed that measured it."""
-    number = _number(group.stats[column.stat], column.places, limit_of(column, thresholds))
+    """A number, of how many seeds if not of all; bold if its diagnostic fires on every seed."""
+    stat, seeds = group.stats[column.stat], len(group.seeds)
+    number = _number(stat, column.places, limit_of(column, thresholds))
     if not number:
         return ""
-    letter = column.letter
-    number = _mark(group, letter) + number
-    if letter and group.fired[letter] and group.fired[letter] == group.measured[letter]:
+    number = _on(_mark(group, column.letter) + number, stat.n + stat.nonfinite, seeds)
+    if group.fired.get(column.letter) == seeds:
         return f"\\textbf{{{number}}}"
     return number
 
@@ -207,7 +208,7 @@ def _caption(
         f"Four-diagnostic audit, {seeds} per method unless said: means, in brackets their standard "
         "deviation in units of the last digit; growth and ‖g_L‖: geometric means. "
         f"Fires: {', '.join(limits)}; bold: on every seed; "
-        "an index counts the seeds where not on every one."
+        "an index counts the seeds where not all."
     ]
     if not partly:
         said.append("All four were measured on every seed.")

@@ -37,7 +37,8 @@ class ComparePage(Page):
 
     HELP = """
 Runs side by side
-The marked ones (space marks in the matrix), or one method over its seeds.
+The marked ones (space marks in the matrix), or one method over its seeds; without those of which \
+files changed since, or that are gone, as in seeds.
 Ratio, mean and where they diverge are of all of them. Under each name stands where the run comes \
 from, if not all come from one file.
 
@@ -189,6 +190,8 @@ network, data or training have no mean
         more = ""
         if group.left_out:
             more = f", {group.left_out} more left out: mark some with space"
+        if void := self.session.runs.void:
+            more += f", {len(void)} left out: changed since, or gone"
         home = f"{group.home} " if group.home else ""
         about = [(text, "dim") for text in (home, seen, more, place)]
         *_, scope = scope_pieces(self.session)

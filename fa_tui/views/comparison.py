@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
-from fa_core.analysis.seeds import LayerSpread, across_runs, first_parting
+from fa_core.analysis.seeds import LayerSpread, across_runs, first_parting, ratio_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import BIT, block_growths
 from fa_core.report.numbers import short
@@ -81,13 +79,15 @@ class ComparedLine(NamedTuple):
 
 
 def groups_of(session: Session) -> list[Group]:
-    """The groups to compare: two or more marked runs, then every line of the matrix."""
+    """The groups to compare: two or more marked runs, then every line of the matrix; without the
+    runs that count nowhere."""
     groups: list[Group] = []
-    marked = sorted(session.marked)
+    void = session.runs.void
+    marked = sorted(session.marked - void)
     if len(marked) > 1:
         groups.append(Group.of(MARKED, marked))
     home = ""
-    for line in build_grid(session.rows, session.in_scope).lines:
+    for line in build_grid(session.rows, sorted({*session.in_scope} - void)).lines:
         if line.is_heading:
             home = line.label
         else:
@@ -126,11 +126,10 @@ def column_labels(session: Session, group: Group) -> list[str]:
 
 def are_seeds(session: Session, rows: Sequence[int]) -> bool:
     """Whether runs are seeds of one method (`conditions`), so that their mean is meaningful."""
-    # they import NumPy: after the first paint
+    # it imports NumPy: after the first paint
     from fa_core.analysis.method_groups import conditions
-    from fa_core.formats.table import AuditTable
 
-    return len(conditions(AuditTable.from_rows([session.rows[row] for row in rows]))) == 1
+    return len(conditions(session.runs.table.select(rows))) == 1
 
 
 def agreement(session: Session, group: Group) -> Iterator[tuple[str, str]]:
@@ -232,14 +231,11 @@ def _numbers(reports: Sequence[DiagnosticReport]) -> list[ComparedLine]:
     lines = [ComparedLine("heading", heading)]
     for quantity in _COMPARED:
         values = tuple(map(quantity.of, reports))
-        runs = [[] if value is None else [value] for value in values]
-        if not any(runs):
+        if values.count(None) == len(values):
             continue
-        [spread] = across_runs(runs)
-        spread = replace(spread, values=values)
-        if not quantity.log:
-            # ratios of cosines, margins or accuracies are meaningless
-            spread = replace(spread, ratio=None)
+        # ratios of cosines, margins or accuracies are meaningless
+        ratio = ratio_of(values) if quantity.log else None
+        spread = LayerSpread(layer=0, values=values, ratio=ratio)
         label = f"{quantity.letter} {quantity.title}".strip()
         lines.append(ComparedLine("number", label, spread, quantity=quantity))
     if len(lines) > 1:

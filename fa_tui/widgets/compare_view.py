@@ -79,10 +79,8 @@ class CompareView(LineTable):
 
     def _format_of(self, kind: str) -> Write:
         """How all numbers of a section are written."""
-        numbers: list[float | None] = []
-        for line in self.lines:
-            if line.kind == kind and line.spread:
-                numbers += line.spread.values
+        spreads = [line.spread for line in self.lines if line.kind == kind and line.spread]
+        numbers = [value for spread in spreads for value in spread.values]
         return one_format(numbers, min(NUMBER_CELLS, self.width_of(0) - _SIGNS))
 
     def _fit(self) -> None:

@@ -52,6 +52,8 @@ def mark_of(session: Session, row: int, glyphs: Glyphs) -> str:
         return glyphs.marked
     if row in session.flipped_rows:
         return glyphs.flipped
+    if row in session.gone:
+        return glyphs.gone
     states = {session.states.get(row), "deviates" if session.rows[row].report.changed else None}
     if row in session.work:
         states.add(session.work[row].state)
@@ -66,8 +68,6 @@ def mark_of(session: Session, row: int, glyphs: Glyphs) -> str:
     for state, sign in signs.items():
         if state in states:
             return sign
-    if row in session.gone:
-        return glyphs.gone
     return ""
 
 

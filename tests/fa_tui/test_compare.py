@@ -5,11 +5,13 @@ import re
 
 import pytest
 
+from fa_core.analysis.seeds import over_seeds
 from fa_core.report.numbers import short
 from fa_tui.session import Session
 from fa_tui.views.glyphs import UNICODE
 from fa_tui.views.scale import Scale
 from fa_tui.widgets.chart import Canvas, Curve, draw_chart, layer_chart
+from fa_tui.widgets.run_cells import mark_of
 from tests.fa_core.rows import row_of as named
 from tests.fa_tui.compared_runs import row_of, ten_seeds
 from tests.fa_tui.looks import app_on, opened, page_line, running, settled
@@ -45,6 +47,20 @@ async def test_ratio_spread_and_parting_are_of_all_seeds_on_screen_or_not():
         await settled(pilot)
         assert "max/min and mean are over all 10" in screen_text(app)
         assert "×1329" in screen_text(app)
+
+
+async def test_a_run_that_changed_since_or_is_gone_counts_nowhere_and_that_is_said():
+    changed, *others = ten_seeds().read
+    session = Session([changed.marked("its weights changed since"), *others], gone=frozenset({9}))
+    app = app_on(session)
+    async with running(app, (140, 40)) as pilot:
+        await opened(pilot, "C")
+        assert "8 runs, 2 left out: changed since, or gone" in page_line(app, 0)
+        assert "a 0 of 8" in screen_text(app)
+    assert (session.counts().measured, session.counts().walked) == (8, 0)
+    notes = over_seeds(session.runs.table).notes
+    assert notes[-1] == "runs (its record is gone) are left out: bp_s10"
+    assert [mark_of(session, row, UNICODE) for row in (0, 1, 9)] == ["≠", "", "†"]
 
 
 async def test_c_opens_on_the_method_under_the_cursor_and_tab_flips(app):

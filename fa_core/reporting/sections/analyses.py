@@ -29,6 +29,7 @@ from fa_core.reporting.blocks import Block, Grid, Paragraph, Record, bullets, by
 
 _SAMPLE = "sample standard deviation"
 _DEEP = "All l: mean over every layer; deep: over l ≥ 1 without the layers whose credit comes free."
+_N = "n: of how many, where not of all."
 _RANGE_CELLS, _END_CELLS = 7, 6
 """Cells of an end of a range, of groups and of seeds, so that all columns fit into 120."""
 
@@ -42,7 +43,8 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
             records,
             caption=f"Over n seeds: mean ± {_SAMPLE}, of norms and growth the geometric mean "
             "(× its factor); verdict: of all seeds, if they differ MIXED where some need walk-back "
-            "and others are trustworthy, else undecided; "
+            "and others are trustworthy, else undecided, as where no diagnostic was measured on "
+            "all; "
             "fires on: seeds of those measured, ~n: undecided on n of them, "
             f"{MISSING}: not measured; "
             "disagree: diagnostics that fire on some seeds and pass on others.",
@@ -50,7 +52,7 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
             marked=[any(group.fired.values()) for group in groups],
         )
     if any(len(group.seeds) > 1 for group in groups):
-        caption = "Range over seeds: min … max; n: of how many, where not of all."
+        caption = f"Range over seeds: min … max; {_N}"
         yield Grid.of([_range_record(one, analysis.thresholds) for one in groups], caption)
     yield from _credit_grid(groups)
     yield from bullets(seeds_notes(analysis))
@@ -82,10 +84,14 @@ def _range_record(group: SeedGroup, thresholds: DiagnosticThresholds) -> Record:
             limit = limit_of(number, thresholds)
             low, high = (brief_in(end, _END_CELLS, limit) for end in (stat.min, stat.max))
             ends = f"{low} … {high}"
-        if stat.n not in (0, len(group.seeds)):
-            ends += f" (n = {stat.n})"
-        record[number.heading] = ends
+        record[number.heading] = ends + _of_how_many(number.stat, group)
     return record
+
+
+def _of_how_many(number: str, group: SeedGroup) -> str:
+    """On how many seeds a number is finite, where on some but not all."""
+    n = group.stats[number].n
+    return f" (n = {n})" if n not in (0, len(group.seeds)) else ""
 
 
 def full_name(group: SeedGroup | MethodTimeline) -> str:
@@ -100,8 +106,8 @@ def _verdict(group: SeedGroup) -> str:
     """The group's verdict; a trustworthy one with its grounds, measured on every seed."""
     if group.verdict != TRUSTWORTHY:
         return group.verdict
-    n = max(group.measured.values())
-    on_all = [letter for letter, runs in group.measured.items() if runs == n]
+    seeds = len(group.seeds)
+    on_all = [letter for letter, runs in group.measured.items() if runs == seeds]
     return f"{group.verdict} {grounds_text(on_all, group.evidence)}".rstrip()
 
 
@@ -110,11 +116,11 @@ def _credit_grid(groups: Sequence[SeedGroup]) -> Iterator[Grid]:
     shown = [number for number in CREDIT if any(group.stats[number].n for group in groups)]
     records = [
         {"method": full_name(group)}
-        | {CREDIT[number]: stat_words(group.stats[number]) for number in shown}
+        | {CREDIT[x]: stat_words(group.stats[x]) + _of_how_many(x, group) for x in shown}
         for group in groups
     ]
     if shown:
-        yield Grid.of(records, f"Credit quality over seeds: mean ± {_SAMPLE}. {_DEEP}")
+        yield Grid.of(records, f"Credit quality over seeds: mean ± {_SAMPLE}; {_N} {_DEEP}")
 
 
 def fires_on(group: SeedGroup) -> str:

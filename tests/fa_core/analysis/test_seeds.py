@@ -128,6 +128,22 @@ def test_letters_that_fire_or_lack_on_some_seeds_are_counted_and_unmeasured_ones
     assert fires_on(group_of(*runs)) == "a 1/2, b 0/1, c N/A, d N/A"
 
 
+@pytest.mark.parametrize(
+    ("runs", "verdict"),
+    [
+        ([{"growth": 2.0, "g_L": 1e-3}, {"growth": 2.0}], "trustworthy on (a) alone"),
+        ([{"growth": 2.0}, {"g_L": 1e-3}], "undecided"),
+        ([{"growth": 2.0}, {"acc": 0.5}], "undecided"),
+        ([{"growth": 99.0}, {"acc": 0.5}], "walk-back"),
+    ],
+)
+def test_a_verdict_over_seeds_stands_on_what_was_measured_on_every_one(runs, verdict):
+    analysis = over_seeds(table(*(row(seed=n, **run) for n, run in enumerate(runs))))
+    (means, *_) = seeds_blocks(analysis)
+    assert dict(zip(means.headings, means.rows[0], strict=True))["verdict"] == verdict
+    assert verdict.startswith(analysis.groups[0].verdict)
+
+
 def test_a_table_shows_the_range_and_on_how_many_seeds_a_number_was_measured():
     runs = seeds_of("dfa", 0.298, 0.305, 0.315, of="acc", growth=2.0)
     means, ranges, *_ = seeds_blocks(over_seeds(table(*runs, row(seed=4, growth=4.0))))
@@ -143,8 +159,8 @@ def test_credit_has_a_mean_and_a_sample_deviation_over_seeds_like_every_other_nu
     known = {"rho": [0.4, 0.2, 0.8], "nudge": [-0.3, -0.1, -0.5], "free_layers": [2]}
     gammas = (([0.5, 0.1, 0.9], 0.02), ([0.5, 0.3, 0.7], -0.02))
     credits = [{**known, "gamma": g, "null": {"deep_gamma_mean": null}} for g, null in gammas]
-    frozen_run = row("frozen", credit={"gamma": [0.5, None, None]})
-    analysis = over_seeds(table(*seeds_of("fa", *credits, of="credit"), frozen_run))
+    frozen_runs = seeds_of("frozen", {"gamma": [0.5, None, None]}, None, of="credit")
+    analysis = over_seeds(table(*seeds_of("fa", *credits, of="credit"), *frozen_runs))
     fa, frozen = analysis.groups
     found = {name: (stat.mean, stat.std) for name, stat in fa.stats.items() if stat.n == 2}
     expected = {

@@ -24,6 +24,7 @@ from fa_core.report.names import (
 )
 from fa_core.sanitize import WHITE_SPACE, sanitize
 from tests.fa_core.formats.test_checkpoints import torch_zip
+from tests.fa_core.rows import row_of
 
 TABLE = """
 state_bridge_s123                                       state_bridge 123
@@ -195,10 +196,15 @@ def test_no_name_of_a_file_brings_control_codes_or_other_kinds_of_value(path):
         )
 
 
+def named(keys, sources):
+    """Names of runs whose records say nothing else than their keys."""
+    return run_names([*map(row_of, keys, sources)])
+
+
 @given(st.lists(st.tuples(st.sampled_from(["a", "a#2", "b@x"]), st.sampled_from(["x", "y/x", ""]))))
 def test_every_run_has_a_name_of_its_own_that_holds_its_key(runs):
     keys, places = [key for key, _ in runs], [place for _, place in runs]
-    for names in (run_names(keys, places), unique_names(keys, places, places[::-1])):
+    for names in (named(keys, places), unique_names(keys, places, places[::-1])):
         assert len(set(names)) == len(runs)
         assert all(name.startswith(key) for key, name in zip(keys, names, strict=True))
 
@@ -207,13 +213,19 @@ def test_names_of_runs_in_any_order_are_the_same_and_the_shortest():
     keys = ["bp_s1", "bp_s1", "bp_s1", "dfa_s1"]
     sources = ["a/audits.json", "a/bp_s1/trace.jsonl", "b/bp_s1", "b/dfa_s1"]
     names = ["bp_s1@audits.json", "bp_s1@a/bp_s1", "bp_s1@b/bp_s1", "dfa_s1"]
-    assert run_names(keys, sources) == names
-    assert run_names(keys[::-1], sources[::-1]) == names[::-1]
+    assert named(keys, sources) == names
+    assert named(keys[::-1], sources[::-1]) == names[::-1]
 
 
-@pytest.mark.parametrize(
-    "naming", [numbered, lambda names: run_names(names, ["a.json"] * len(names))]
-)
+def test_a_run_is_named_as_its_record_says_whatever_its_folder_is_called():
+    said = {"method": "dfa", "seed": 2}
+    runs = [row_of("bp_s1", "a", **said), row_of("dfa_s2", "b", **said), row_of("bp_s1", "c")]
+    assert run_names(runs) == ["dfa_s2@a", "dfa_s2@b", "bp_s1"]
+    runs[0] = row_of("bp_s1", "a", **said, axes={"lam": 0.1})
+    assert run_names(runs) == ["dfa_lam0.1_s2", "dfa_s2", "bp_s1"]
+
+
+@pytest.mark.parametrize("naming", [numbered, lambda names: named(names, ["a.json"] * len(names))])
 def test_naming_equal_entries_takes_steps_in_proportion(
     naming,
 ):

@@ -27,7 +27,7 @@ def test_the_table_of_a_paper_is_one_of_methods_over_their_seeds(published_table
         r" & abc & \num{0.615(4)} & \num{0.97} & \num{3.6e-4} & \num{0.10(1)} & "
     ), "(d) was not measured: the cell is empty"
     dfa = rows["DFA"].split(" & ")
-    assert dfa[0] == "abc$_1$d", "(c) fires on one seed of three"
+    assert dfa[0] == "abc$_{1}$d", "(c) fires on one seed of three"
     assert dfa[1] == "abcd"
     assert dfa[3:] == [
         r"\textbf{\num{1.7e3}}",
@@ -50,6 +50,17 @@ def test_what_is_not_exact_not_finite_or_not_measured_is_said(tmp_path):
     text = path.read_text()
     assert r"\textbf{$\ge$\num{82}}" in text and "a lower bound" in text
     assert r"\textbf{NaN/inf}" in text and "% 1 unmeasured run left out" in text
+
+
+def test_what_was_measured_on_some_seeds_has_their_number_and_is_not_bold(tmp_path):
+    margin = {"acc": 0.3, "baseline": 0.4, "growth": 82.0}
+    runs = table(row(seed=1, **margin), row(seed=2, growth=82.0), row(seed=3, growth=82.0))
+    (path,) = write_report(tmp_path / "tables.tex", runs)
+    (dfa,) = (line for line in path.read_text().splitlines() if line.startswith("DFA & "))
+    assert dfa == (
+        r"DFA & ad$_{1}$ & ad$_{1}$ & \num{0.300}$_{1}$ & \textbf{\num{82}} "
+        r"& \num{-10.0}$_{1}$ \\"
+    )
 
 
 def test_what_a_mean_mixes_is_said_in_the_caption_and_above_the_table(tmp_path):

@@ -5,13 +5,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from threading import current_thread
 
 import pytest
 import watchfiles
 
 from fa_core.formats import scan
-from fa_core.formats.checkpoint_file import marked_changed
+from fa_core.formats.checkpoint_file import input_hashes, marked_changed
 from fa_core.formats.frozen_runs import at_hand
 from fa_core.formats.rows import Problem
 from fa_core.report.baseline import FrozenBaseline
@@ -99,19 +98,13 @@ async def test_where_the_system_reports_nothing_it_is_said_and_r_looks_again(run
 
 async def test_live_off_looks_at_the_weights_once_and_else_when_asked(runs, monkeypatch):
     monkeypatch.setattr("fa_tui.app._WATCH_SECONDS", 0.0)
-    monkeypatch.setattr("fa_tui.app.HASHED", 0)
+    monkeypatch.setattr(follow, "HASHED", 0)
     shutil.copytree(runs / "dfa_s42", runs / "touched")
     (runs / "dfa_s42" / WEIGHTS).write_bytes(b"others")
     (runs / "touched" / WEIGHTS).touch()
     app = following(runs, live="off")
-    seen = app._look_at_weights
-    threads = []
-    monkeypatch.setattr(
-        app, "_look_at_weights", lambda rows: threads.append(current_thread()) or seen(rows)
-    )
     async with running(app) as pilot:
         await until(pilot, lambda: app.session.rows[0].report.changed)
-        assert threads[0].daemon  # the end of the program does not wait for it
         await until(pilot, lambda: app.session.problems)
         assert "too large to be compared" in app.session.problems[0].message
         assert not [worker for worker in app.workers if worker.group == "follow"]
@@ -122,8 +115,9 @@ async def test_live_off_looks_at_the_weights_once_and_else_when_asked(runs, monk
 
 @pytest.mark.parametrize("opened", ["", "dfa_s42"])
 async def test_runs_are_judged_as_check_does_whenever_a_frozen_run_at_hand_changes(
-    runs, sample_runs, opened
+    runs, sample_runs, opened, monkeypatch
 ):
+    monkeypatch.setattr("fa_tui.app._WATCH_SECONDS", 1000.0)
     dfa, frozen = runs / "dfa_s42", runs / "frozen_s42"
     shutil.copytree(sample_runs / "main" / "frozen_s42", frozen)
     audits = [run / AUDIT for run in (dfa, frozen)]
@@ -234,6 +228,23 @@ async def test_what_is_read_on_opening_is_read_again(runs, sample_runs, steps, m
 
 def told(run):
     return run.source, run.key, run.report.cell() if hasattr(run, "report") else len(run.epochs)
+
+
+async def test_weights_that_change_while_open_mark_their_record_and_are_no_run(runs, tmp_path):
+    net, record = tmp_path / "nets" / "dfa_s42.safetensors", json_of(runs / "dfa_s42" / AUDIT)
+    net.parent.mkdir()
+    shutil.copy(runs / "dfa_s42" / WEIGHTS, net)
+    record["provenance"] |= {"checkpoint": str(net), "hashes": input_hashes(net), "files": []}
+    put_json(net.with_name("a.json"), {"reports": {"dfa_s42": record}})
+    app, whole = following(net.parent, live="off"), net.read_bytes()
+    async with running(app) as pilot:
+        before = app.session.cell(0)
+        for weights, mark in ((whole[:-1] + b"\1", "?"), (whole, before[0])):
+            net.write_bytes(weights)
+            assert await app.following.look()
+            await pilot.pause()
+            assert [*map(app.session.cell, range(len(app.session)))] == [mark + before[1:]]
+        assert not await app.following.look()
 
 
 async def test_news_are_told_on_every_page(runs):
