@@ -182,6 +182,10 @@ def _is_safe(key: object) -> bool:
     return key is None or isinstance(key, (str, float, bytes))
 
 
+class Unordered(list[object]):
+    """The elements of a set, of which torch may make something in another order."""
+
+
 class Placeholder(SafeDict):
     """An object that a pickle would import or create; its dict items are those the pickle sets.
 
@@ -324,10 +328,10 @@ class Archive:
     """Whether it is a file of ``torch.save``, not a bare pickle."""
 
     others = ""
-    """What it holds of torch's own that is no plain tensor or mapping."""
+    """What it holds that torch would make of, or change in, a tensor or a container."""
 
     keys = ""
-    """Keys or elements that are not left to torch."""
+    """Keys that are not left to torch, which hashes them."""
 
     def __init__(self, data: mmap.mmap | bytearray, budget: StepBudget | None = None) -> None:
         self.data = data
@@ -376,9 +380,12 @@ class Archive:
         content = self._unpickled(file)
         if content != torch.serialization.MAGIC_NUMBER:
             return content
-        _, system, content, keys = (self._unpickled(file) for _ in range(4))
-        if "builtins.set" in self.names:  # of keys, whose order is another one each time
-            self.keys = "a set in torch's old format"
+        _, system, content = (self._unpickled(file) for _ in range(3))
+        named, self.names = self.names, set()
+        keys = self._unpickled(file)
+        if self.names or not isinstance(keys, list):
+            raise ValueError("the names of its storages are no list")
+        self.names = named
         if not system["little_endian"]:
             raise ValueError(_BIG_ENDIAN)
         for key in map(_text, keys):
@@ -451,7 +458,7 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         if len(pid) > PARTS_OF_A_STORAGE:
             raise pickle.UnpicklingError("a storage of more parts than any has")
         what, kind, key, place, count, *view = pid
-        if any(view):
+        if any(one is not None for one in view):
             raise pickle.UnpicklingError("a view of a storage, which torch no longer writes")
         if (what, type(place), type(count)) != ("storage", str, int):
             raise pickle.UnpicklingError("a storage of other parts than torch writes")
@@ -470,7 +477,7 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         if func.name in _SETS:
             if args:
                 self._look_at(args[0])
-                made = args[0]
+                made = Unordered(args[0])
         elif func.name == _BYTES:
             made = self._once(args[0], _encoded)
         elif func.name == "torch.storage._load_from_bytes":
@@ -484,6 +491,8 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
     def _is_plain(self, name: str, args: Sequence[Any]) -> bool:
         """Whether a call makes bytes, a plain container, a plain tensor, or one with attributes of
         the user's own: torch sets any others, such as its ``data``."""
+        if any(isinstance(arg, Unordered) for arg in args):
+            return False
         if name == _BYTES:
             return len(args) == 2 and args[1] == "latin1"
         if name == _WITH_ATTRIBUTES:

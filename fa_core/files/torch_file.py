@@ -39,10 +39,12 @@ def content_of(
     """
     archive = opened(file)
     content = archive.pickled() if entries is None else archive.zipped(entries)
-    is_taken = archive.is_of_torch and archive.names <= TAKEN
-    others = archive.others * archive.is_of_torch or archive.keys * is_taken
-    if others or not is_taken:
-        return content, others
+    if not archive.is_of_torch:
+        return content, ""
+    if archive.others or not archive.names <= TAKEN:
+        return content, archive.others
+    if archive.keys:
+        return content, archive.keys
     file.seek(0)
     mapped = entries is not None
     source = name_of(file) if mapped else file

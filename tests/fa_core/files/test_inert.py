@@ -426,6 +426,14 @@ AMBIGUOUS = {
     "an encrypted storage": (encrypted(zipped(PLAIN)), OTHERWISE),
     "a tar": (as_tar(in_two_ways(viewed(), viewed())[:60]), "a tar archive"),
     "views of one name": (in_two_ways(viewed(VIEW), viewed(VIEW)), "a view of a storage"),
+    "a view by a call": (
+        in_two_ways(viewed(b"ctorch\nSize\n(K\7K\0K\6t\x85R"), viewed()),
+        "a view of a storage",
+    ),
+    "storages in a set": (
+        in_two_ways(viewed(), viewed()).replace(pickle.dumps(["0"], 2), pickle.dumps({"0"}, 2)),
+        "the names of its storages are no list",
+    ),
     "two kinds of numbers": (
         in_two_ways(viewed(), viewed(kind="IntStorage")),
         "storage 0 has two kinds of numbers",
