@@ -65,7 +65,7 @@ TAKEN = set(_get_allowed_globals())
 _SETS = {"builtins.set", "builtins.frozenset"}
 _PLAIN = {
     **dict.fromkeys((_COUNTER, "collections.OrderedDict", "builtins.set"), 1),
-    **dict.fromkeys(("torch.Size", "torch.device"), 2),
+    **dict.fromkeys(("torch.Size", "torch.device", "builtins.complex"), 2),
     "torch._utils._rebuild_tensor": 4,
     "torch._utils._rebuild_tensor_v2": 6,
     "torch._utils._rebuild_tensor_v3": 7,

@@ -184,9 +184,11 @@ def stored_report(row: AuditRow) -> DiagnosticReport:
 def unique_keys(rows: Sequence[AuditRow]) -> list[str]:
     """A unique key per row, by method, seed and the axes that differ among the method's runs.
 
-    Equal keys get the distinguishing end of the checkpoint's path, or a number.
+    Equal keys get the distinguishing end of the checkpoint's path, or a number: without a seed a
+    path would be read as a part of the method's name.
     """
-    return unique_names(said_names(rows), [row.checkpoint or "" for row in rows])
+    places = (str(row.checkpoint or "") * (row.seed is not None) for row in rows)
+    return unique_names(said_names(rows), [*places])
 
 
 _HEAD = 4096

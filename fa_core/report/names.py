@@ -124,13 +124,10 @@ def split_key(key: str) -> tuple[str, int | None, Json]:
 
     Text after an ``@`` only distinguishes runs of equal method and seed (`unique_names`).
 
-    >>> split_key("bp_s1@bp_s100"), split_key("bp@a"), split_key("dfa@home_s42")
-    (('bp', 1, {}), ('bp', None, {}), ('dfa@home', 42, {}))
+    >>> split_key("bp_s1@bp_s100"), split_key("dfa@home_s42")
+    (('bp', 1, {}), ('dfa@home', 42, {}))
     """
-    plain = key.partition("@")[0]
-    at = _SEED.fullmatch(plain) or _SEED.fullmatch(key)
-    if not at and known_method(plain):
-        key = plain
+    at = _SEED.fullmatch(key.partition("@")[0]) or _SEED.fullmatch(key)
     before, seed, after = at.groups() if at else (key, None, "")
     method, axes = _around_seed(before, after)
     return method or canonical_method(key), int(seed) if seed else None, dict(axes)
@@ -378,7 +375,7 @@ def differing_axes(
     held = Counter((group, x, str(value)) for group, axes in runs for x, value in axes.items())
     found: dict[str, list[str]] = {group: [] for group in sizes}
     for (group, name, _), count in sorted(held.items()):
-        if count < sizes[group] and name not in found[group]:
+        if count < sizes[group] and found[group][-1:] != [name]:
             found[group].append(name)
     return found
 
@@ -473,9 +470,10 @@ def said_names(runs: Sequence[object]) -> list[str]:
         runs: with the attributes of a `Name`.
     """
     named = [_NAMED(run) for run in runs]
-    differing = differing_axes((method, axes) for method, _, axes in named)
+    found = differing_axes((method, axes) for method, _, axes in named)
+    differing = {method: {*axes} for method, axes in found.items()}
     return [
-        key_of(method, {x: axes[x] for x in differing[method] if x in axes}, seed)
+        key_of(method, {x: axes[x] for x in sorted(differing[method].intersection(axes))}, seed)
         for method, seed, axes in named
     ]
 

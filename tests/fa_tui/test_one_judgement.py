@@ -189,7 +189,7 @@ def test_every_surface_has_the_same_letters_counts_and_words(found, limits):
             assert group.undecided.get(letter, 0) == own["undecided"]
             assert (letter in group.disagree) == bool(own["fires"] and own["passes"])
             measured = len(group.seeds) - own["not measured"]
-            index = f"$_{own['fires']}$" if 0 < own["fires"] < measured else ""
+            index = f"$_{{{own['fires']}}}$" if 0 < own["fires"] < measured else ""
             shown = r"$\sim$" * bool(own["undecided"]) + letter + index
             assert shown in in_paper or not (own["fires"] or own["undecided"])
     faces = Markers(table, limits, {}, {}, None, None)._looks
