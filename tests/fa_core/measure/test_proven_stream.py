@@ -32,9 +32,9 @@ from tests.field.residual_nets import (
 )
 
 
-def batch_of(net, size=16):
-    x = foreign.inputs(type(net), size)
-    return x.double() if x.is_floating_point() else x, torch.randint(CLASSES, (size,))
+def batch_of(net):
+    x = foreign.inputs(type(net))
+    return x.double() if x.is_floating_point() else x, torch.randint(CLASSES, (16,))
 
 
 @pytest.mark.parametrize("kind", foreign.GUESSED)
