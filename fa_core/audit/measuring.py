@@ -52,6 +52,7 @@ from fa_core.measure.credit import (
 )
 from fa_core.measure.diagnose import (
     Diagnosis,
+    measured_as,
     of_logits,
     run_accuracy,
     run_diagnosis,
@@ -73,9 +74,6 @@ from fa_core.report.numbers import joined, listed
 from fa_core.report.provenance import TRAINED_ON, ReferencePrecision
 from fa_core.zoo.methods import Method, restore_method
 from fa_core.zoo.models.base import StreamNet
-
-ABLATION = "depth_ablation"
-"""Key of a report's ``unmeasured`` for a missing ablation."""
 
 
 def measure_run(
@@ -291,18 +289,6 @@ def precision_of(
     return halve_until_fits(measure, len(as_batch(batch, 0)[1]), note)
 
 
-def with_ablation(
-    report: DiagnosticReport, loaded: Loaded, samples: Evaluation
-) -> DiagnosticReport:
-    """The report with the accuracy on its eval batches without each block."""
-    options = loaded.job.options
-    try:
-        found = depth_ablation(loaded.network, samples.batches, options.taps or None, options.dtype)
-    except FaError as error:
-        return replace(report, unmeasured={**report.unmeasured, ABLATION: str(error)})
-    return replace(report, depth_ablation=found)
-
-
 def build_report(
     loaded: Loaded,
     samples: Evaluation,
@@ -336,7 +322,8 @@ def build_report(
     measure = partial(precision_of, loaded, batch, how, note)
     report = with_precision(report, options.precision or None, measure)
     if options.ablate:
-        report = with_ablation(report, loaded, samples)
+        asked = (loaded.network, samples.batches, options.taps or None, options.dtype)
+        report = measured_as("depth_ablation", report, partial(depth_ablation, *asked))
     credit = _saved_credit(loaded, batch, diagnosis, how, device)
     found = credit or {}
     missing = found.get("missing", {}).get("gamma")

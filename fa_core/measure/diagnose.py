@@ -37,9 +37,6 @@ from fa_core.report.intervals import share_interval
 from fa_core.report.provenance import LOSS, ReferencePrecision
 from fa_core.report.report_facts import DiagnosticThresholds, as_float
 
-PRECISION = "reference_precision"
-"""Key of a report's ``unmeasured`` for a missing reference precision."""
-
 WRITES = "the forward changes the network's weights: its numbers are of what it leaves there"
 """Said of a network with such a forward."""
 
@@ -212,11 +209,18 @@ def with_precision(
         asked = DIAGNOSTICS["b"].fires(norms[-1], report.thresholds)
     if not asked:
         return report
+    return measured_as("reference_precision", report, measure)
+
+
+def measured_as(
+    name: str, report: DiagnosticReport, measure: Callable[[], object]
+) -> DiagnosticReport:
+    """The report with what is measured as the field of a name; with why not, if that fails."""
     try:
         found = measure()
     except FaError as error:
-        return structs.replace(report, unmeasured={**report.unmeasured, PRECISION: str(error)})
-    return structs.replace(report, reference_precision=found)
+        return structs.replace(report, unmeasured={**report.unmeasured, name: str(error)})
+    return structs.replace(report, **{name: found})
 
 
 def run_diagnosis(

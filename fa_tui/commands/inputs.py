@@ -118,7 +118,7 @@ class Runs(msgspec.Struct, frozen=True):
         """The rows as a table."""
         return AuditTable.from_rows(self.rows)
 
-    def left_out(self, groups: Mapping[str, str] = {}) -> Iterator[Block]:
+    def left_out(self, groups: Mapping[str, str]) -> Iterator[Block]:
         """Bullets on runs the filter leaves out; nothing if it keeps whole methods.
 
         Args:

@@ -18,7 +18,7 @@ from fa_tui.jobs.writing import Writings
 from fa_tui.later import Later
 from fa_tui.session import with_rows
 from fa_tui.views.grid import homes_of
-from fa_tui.views.text import short_path
+from fa_tui.views.text import short_paths
 from fa_tui.views.words import disambiguate, run_name, runs_words
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ class JobControl:
         if problem:
             app.say(f"{names} measured, but not saved: {problem}", "bad")
         else:
-            app.say(f"{names} measured, saved in {short_path(arrived[-1].saved)}", "good")
+            app.say(f"{names} measured, saved in {short_paths([arrived[-1].saved])}", "good")
 
     def _compared(self, again: Mapping[int, Verification]) -> None:
         """Show how new measurements of audited runs differ from their audits, which are kept."""

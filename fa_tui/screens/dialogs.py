@@ -49,7 +49,7 @@ from fa_tui.share import (
     typed,
     write_data,
 )
-from fa_tui.views.text import briefly, short_path, width_of
+from fa_tui.views.text import briefly, short_paths, width_of
 from fa_tui.views.words import (
     flip_text,
     limit_words,
@@ -198,7 +198,7 @@ async def ask_measure(app: ExplorerApp) -> None:
     for folder, rows in folders.items():
         what = run_name(session, rows[0])
         if len(rows) > 1:
-            what = f"{len(rows)} checkpoints in {short_path(str(folder))}"
+            what = f"{len(rows)} checkpoints in {short_paths([folder])}"
         answer = await _measured_on(app, what, folder)
         app.jobs.answers.update(dict.fromkeys(rows, answer))
     app.jobs.measure(chosen)

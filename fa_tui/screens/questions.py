@@ -16,7 +16,7 @@ from textual.suggester import Suggester
 from textual.widget import Widget
 from textual.widgets import OptionList
 
-from fa_tui.views.text import padded, width_of
+from fa_tui.views.text import padded, widest, width_of
 from fa_tui.widgets.entry import Entry
 from fa_tui.widgets.line import KeyBar, Line, TextLines
 from fa_tui.widgets.painted import hidden, moving
@@ -85,7 +85,7 @@ class Choice(NamedTuple):
 def shown_choices(choices: Sequence[Choice], glyphs: Glyphs) -> list[Content]:
     """The lines of a list: number, text, note."""
     say = glyphs.say
-    longest = max((width_of(say(choice.text)) for choice in choices), default=0)
+    longest = widest(say(choice.text) for choice in choices)
     lines = []
     for number, choice in enumerate(choices, 1):
         text = f" {padded(say(choice.text), longest)}  "

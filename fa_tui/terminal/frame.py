@@ -171,7 +171,7 @@ def _runs(was: _Line, now: _Line) -> Iterator[tuple[int, list[Cell]]]:
                 changed[x - 1] = changed[x] = True
     run: list[Cell] = []
     start = end = 0
-    for x, cell in enumerate(now):
+    for x, cell in enumerate((*now, None)):
         if run and (cell is None or x - end >= _JOIN):
             yield start, run[: end + 1 - start]
             run = []
@@ -181,8 +181,6 @@ def _runs(was: _Line, now: _Line) -> Iterator[tuple[int, list[Cell]]]:
             if changed[x]:
                 end = x
             run.append(cell)
-    if run:
-        yield start, run[: end + 1 - start]
 
 
 def _by_colour(x: int, run: Sequence[Cell]) -> Iterator[tuple[int, Codes, str]]:

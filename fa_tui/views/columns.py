@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import lru_cache, partial
 from operator import attrgetter
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
@@ -144,9 +144,8 @@ class Column(NamedTuple):
 
 @lru_cache(maxsize=2)
 def columns_of(runs: Runs) -> list[Column]:
-    """The columns behind method and seed, whatever the filter."""
+    """The columns that scroll, whatever the filter."""
     return [
-        Column("verdict", "verdict", 10, Session.masks, _nothing),
         *map(_of_quantity, QUANTITIES),
         *(_of_axis(name) for name in own_axes(runs.rows)),
         Column("key", "run", _fitting(runs, "key", _KEYS), own("key"), own("key")),
@@ -179,10 +178,11 @@ def _fitting(runs: Runs, name: str, most: int) -> int:
 
 def every_column(session: Session) -> list[Column]:
     """Every column; each can be sorted by."""
-    # method and seed never scroll: a view writes them itself
+    # these never scroll: a view writes them itself
     method = Column("method", "method", 0, own("method"), _nothing)
-    seed = Column("seed", "seed", 0, seed_of, _nothing)
-    return [method, seed, *columns_of(session.runs)]
+    seed = Column("seed", "seed", 0, own("seed"), _nothing)
+    verdict = Column("verdict", "verdict", 0, Session.masks, _nothing)
+    return [method, seed, verdict, *columns_of(session.runs)]
 
 
 def ordered(session: Session, rows: Iterable[int], order: str) -> list[int]:
@@ -215,15 +215,10 @@ def ordered(session: Session, rows: Iterable[int], order: str) -> list[int]:
     return sorted(keys, key=keys.__getitem__, reverse=order.startswith("-")) + missing
 
 
-def own(name: str) -> Callable[[Session, int], str]:
-    """The function that reads a text of a run's row."""
+def own(name: str) -> Callable[[Session, int], Any]:
+    """The function that reads a field of a run's row."""
     read = attrgetter(name)
     return lambda session, row: read(session.rows[row])
-
-
-def seed_of(session: Session, row: int) -> int | None:
-    """A run's seed."""
-    return session.rows[row].seed
 
 
 def on_axis(axis: str, session: Session, row: int) -> Hashable:

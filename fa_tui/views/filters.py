@@ -39,7 +39,7 @@ from fa_core.report.numbers import is_number
 from fa_core.report.quantities import BY_NAME, QUANTITIES
 from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.session import Session
-from fa_tui.views.columns import CELLS, every_column, on_axis, ordered, own, seed_of, value_of
+from fa_tui.views.columns import CELLS, every_column, on_axis, ordered, own, value_of
 from fa_tui.views.grid import own_axes
 
 _ON_SCREEN = {"λ": "lam", "Γ": "gamma"}
@@ -272,7 +272,7 @@ def _value(name: str) -> Value:
     if name in BY_NAME:
         return partial(value_of, BY_NAME[name])
     if name == "seed":
-        return seed_of
+        return own("seed")
     return partial(on_axis, name)
 
 

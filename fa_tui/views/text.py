@@ -217,20 +217,14 @@ def _hanging(line: str) -> int:
     return _indent(line) + 2
 
 
-def short_path(path: str | Path, width: int = 60) -> str:
-    """A path relative to the current folder or home if it lies in one, cut at its start.
+def short_paths(paths: Sequence[str | Path], width: int = 60, ellipsis: str = "…") -> str:
+    """Paths in one line, from the current folder or home: as many as fit, and the number of the
+    others; a single one is cut at its start.
 
-    >>> short_path("/data/experiments/2025/autumn/ablations/dfa_s42", 20)
-    '…n/ablations/dfa_s42'
-    """
-    return cut_start(_from_here(str(path)), width, "…")
-
-
-def short_paths(paths: Sequence[Path], width: int = 60, ellipsis: str = "…") -> str:
-    """Several paths in one line: as many as fit, and the number of the others.
-
-    >>> short_paths([Path("runs"), Path("more/audits.json"), Path("third")], 24)
+    >>> short_paths(["runs", "more/audits.json", "third"], 24)
     'runs and 2 more'
+    >>> short_paths(["/data/experiments/2025/autumn/ablations/dfa_s42"], 20)
+    '…n/ablations/dfa_s42'
     """
     names, line = [_from_here(str(path)) for path in paths], ""
     for count in range(len(names), 0, -1):

@@ -69,9 +69,8 @@ class RunTable(RunsView):
         session = self.session
         kept = self.row
         self._shown = ordered(session, session.in_scope, self.order)
-        # the verdict is frozen, left of the columns
         self.looks = SeedLooks(session.rows, self._glyphs)
-        self._columns = [column for column in columns_of(session.runs) if column.name != "verdict"]
+        self._columns = columns_of(session.runs)
         # what tells runs apart belongs to the name: axes, and where several hold the same, the home
         labels = labels_of(session.rows, session.in_scope)
         self._names = {row: self._glyphs.say(label) for row, label in labels.items()}

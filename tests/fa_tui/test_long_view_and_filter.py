@@ -264,16 +264,6 @@ async def test_runs_are_marked_in_the_long_view_as_in_the_matrix_and_a_star_that
         assert "every run here is measured or has no checkpoint" in screen_text(app)
 
 
-async def test_what_is_typed_behind_a_filter_that_holds_is_a_term_of_its_own(app):
-    async with running(app) as pilot:
-        await pilot.press("slash", *"method:dfa", "enter", "slash", *"growth>1", "enter")
-        await pilot.pause()
-        assert app.session.scope_text == "method:dfa growth>1"
-        await pilot.press("slash", "enter")
-        await pilot.pause()
-        assert app.session.scope_text == "method:dfa growth>1"
-
-
 async def test_runs_that_lie_as_they_lay_are_not_laid_out_again(app, monkeypatch):
     async with running(app) as pilot:
         laid_out = []

@@ -44,34 +44,28 @@ class ReadsOneRow(Net):
     """Blocks of pixels, of which the head reads the last row."""
 
     x = (16, 5, 3, 3)
+    layer, read = nn.Conv2d, 3 * D
 
     def __init__(self):
         super().__init__()
-        self.embed, self.head = nn.Conv2d(5, D, 1), nn.Linear(3 * D, C)
-        self.blocks = nn.ModuleList(nn.Conv2d(D, D, 3, padding=1) for _ in range(2))
+        self.embed, self.head = self.layer(5, D, 1), nn.Linear(self.read, C)
+        self.blocks = nn.ModuleList(self.layer(D, D, 3, padding=1) for _ in range(2))
 
-    def states(self, x):
+    def stream(self, x):
         hidden = [self.embed(x)]
         for block in self.blocks:
             hidden.append(hidden[-1] + block(hidden[-1]).relu())
-        return self.head(hidden[-1][:, :, -1].flatten(1)), hidden
+        return hidden
+
+    def readout(self, h):
+        return h[:, :, -1].flatten(1)
 
 
-class ReadsLastStep(Net):
+class ReadsLastStep(ReadsOneRow):
     """Convolutions over a series (B, C, T), of which the head reads the last step."""
 
     x = (16, 5, 7)
-
-    def __init__(self):
-        super().__init__()
-        self.embed, self.head = nn.Conv1d(5, D, 1), nn.Linear(D, C)
-        self.blocks = nn.ModuleList(nn.Conv1d(D, D, 3) for _ in range(2))
-
-    def states(self, x):
-        hidden = [self.embed(x)]
-        for block in self.blocks:
-            hidden.append(hidden[-1] + block(F.pad(hidden[-1], (2, 0))).relu())
-        return self.head(hidden[-1][..., -1]), hidden
+    layer, read = nn.Conv1d, D
 
 
 class NormThenMean(Net):
@@ -84,22 +78,22 @@ class NormThenMean(Net):
         self.net = nn.ModuleList(nn.Linear(5 if l == 0 else D, D) for l in range(3))
         self.hidden, self.head, self.act = nn.LayerNorm(D), nn.Linear(D, C), nn.ReLU()
 
-    def states(self, x):
+    def stream(self, x):
         found = []
         for layer in self.net:
             x = self.act(layer(x))
             found.append(x)
-        return self.read(found)
+        return found
 
-    def read(self, found):
-        return self.head(self.hidden(found[-1]).mean(1)), found
+    def readout(self, h):
+        return self.hidden(h).mean(1)
 
 
 class NormThenActivation(NormThenMean):
     """A final norm in front of an activation and a mean, as no other layer has."""
 
-    def read(self, found):
-        return self.head(torch.tanh(self.hidden(found[-1])).mean(1)), found
+    def readout(self, h):
+        return torch.tanh(self.hidden(h)).mean(1)
 
 
 class TwoRowsNormed(NormThenActivation):
@@ -118,12 +112,15 @@ class Graph(NormThenMean):
         self.norms = nn.ModuleList(nn.BatchNorm1d(D) for _ in range(3))
         self.register_buffer("near", torch.rand(4, 4))
 
-    def states(self, x):
+    def stream(self, x):
         found = []
         for layer, norm in zip(self.net, self.norms, strict=True):
             x = norm((self.near @ layer(x)).flatten(0, 1)).view(len(x), 4, D).relu()
             found.append(x)
-        return self.head(x.mean(1)), found
+        return found
+
+    def readout(self, h):
+        return h.mean(1)
 
 
 class LastToken(NormThenMean):
@@ -133,9 +130,12 @@ class LastToken(NormThenMean):
         super().__init__()
         self.hidden = nn.Linear(D, D)
 
-    def read(self, found):
-        found.append(self.act(self.hidden(found[-1][:, -1])))
-        return self.head(found[-1]), found
+    def stream(self, x):
+        found = super().stream(x)
+        return [*found, self.act(self.hidden(found[-1][:, -1]))]
+
+    def readout(self, h):
+        return h
 
     def seen(self, h):
         return h[:, -1] if h.ndim == 3 else h
@@ -230,7 +230,7 @@ class Spikes(Ends):
         self.blocks, self.resets = nn.ModuleList(nn.Linear(D, D) for _ in range(2)), resets
         self.potential = [0.0, 0.0]
 
-    def states(self, x):
+    def stream(self, x):
         if self.resets:
             self.potential = [0.0, 0.0]
         hidden = [self.embed(x)]
@@ -239,7 +239,7 @@ class Spikes(Ends):
                 self.potential[l] = 0.9 * self.potential[l] + block(hidden[-1])
             hidden.append(torch.sigmoid(4 * self.potential[l]))
             self.potential[l] = self.potential[l].detach()
-        return self.head(hidden[-1]), hidden
+        return hidden
 
 
 class SpikesResetInForward(Spikes):

@@ -1,4 +1,4 @@
-"""Networks with residual blocks. `states` is (logits, [h_0..h_L]), kept by hand."""
+"""Networks with residual blocks. `stream` is [h_0..h_L], kept by hand."""
 
 from collections import OrderedDict
 
@@ -9,25 +9,34 @@ from torch.nn import functional as F
 D, C = 6, 4
 
 
+def through(blocks, h, *beside):
+    """[h, what the first block gives of it, what the second gives of that, ...]; all read `beside`."""
+    hidden = [h]
+    for block in blocks:
+        hidden.append(block(hidden[-1], *beside))
+    return hidden
+
+
 class Net(nn.Module):
     """A network whose forward shows its logits alone."""
 
     x = (16, 5)
     width = D
 
-    def states(self, x):
-        raise NotImplementedError
+    def stream(self, x):
+        return through(self.blocks, self.embed(x))
+
+    def readout(self, h):
+        """What the head reads of h_L."""
+        return h
+
+    def states(self, *inputs):
+        """(logits, [h_0..h_L])."""
+        hidden = self.stream(*inputs)
+        return self.head(self.readout(hidden[-1])), hidden
 
     def forward(self, x):
         return self.states(x)[0]
-
-
-def through(blocks, h):
-    """[h, what the first block gives of it, what the second gives of that, ...]."""
-    hidden = [h]
-    for block in blocks:
-        hidden.append(block(hidden[-1]))
-    return hidden
 
 
 def mlp(width=D):
@@ -42,18 +51,29 @@ class Ends(Net):
         self.embed, self.head = nn.Linear(5, D), nn.Linear(D, C)
 
 
-class Residual(Ends):
+class Normed(Ends):
+    """A norm in front of the head."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(D)
+
+    def readout(self, h):
+        return self.norm(h)
+
+
+class Residual(Normed):
     """A list of branches: the network adds them itself."""
 
     def __init__(self):
         super().__init__()
-        self.blocks, self.norm = nn.ModuleList(mlp() for _ in range(3)), nn.LayerNorm(D)
+        self.blocks = nn.ModuleList(mlp() for _ in range(3))
 
-    def states(self, x):
+    def stream(self, x):
         hidden = [self.embed(x)]
         for block in self.blocks:
             hidden.append(hidden[-1] + block(hidden[-1]))
-        return self.head(self.norm(hidden[-1])), hidden
+        return hidden
 
 
 class LogProbabilities(Residual):
@@ -71,14 +91,14 @@ class Bottleneck(Residual):
         super().__init__()
         self.narrow, self.wide = nn.Linear(D, 2), nn.Linear(2, D)
 
-    def states(self, x):
+    def stream(self, x):
         hidden = [self.embed(x)]
         for l, block in enumerate(self.blocks):
             if l == 2:
                 hidden.append(self.narrow(hidden[-1]))
                 hidden.append(self.wide(hidden[-1]))
             hidden.append(hidden[-1] + block(hidden[-1]))
-        return self.head(self.norm(hidden[-1])), hidden
+        return hidden
 
 
 class NoStemAdds(Residual):
@@ -100,11 +120,11 @@ class NormsBefore(Residual):
         for norm in self.norms:
             nn.init.constant_(norm.weight, 1e-3)
 
-    def states(self, x):
+    def stream(self, x):
         hidden = [self.embed(x)]
         for l, (norm, block) in enumerate(zip(self.norms, self.blocks, strict=True)):
             hidden.append(block(norm(hidden[-1])) + (hidden[-1] if l == 1 else 0))
-        return self.head(self.norm(hidden[-1])), hidden
+        return hidden
 
 
 class RowOfNorms(NormsBefore):
@@ -114,11 +134,14 @@ class RowOfNorms(NormsBefore):
         super().__init__()
         self.blocks = nn.ModuleList(nn.Linear(D, D) for _ in range(3))
 
-    def states(self, x):
+    def stream(self, x):
         hidden = [self.embed(x)]
         for norm, block in zip(self.norms, self.blocks, strict=True):
             hidden.append(block(norm(hidden[-1])).relu())
-        return self.head(hidden[-1]), hidden
+        return hidden
+
+    def readout(self, h):
+        return h
 
 
 class InPlace(Residual):
@@ -147,7 +170,7 @@ class Diffuses(nn.Module):
         return h + 3 * (h.roll(1, 1) - h)
 
 
-class Distances(Residual):
+class Distances(Ends):
     """The last block has no weights, and neither has the readout a layer."""
 
     def __init__(self, adds=True):
@@ -157,7 +180,7 @@ class Distances(Residual):
         self.prototypes = nn.Parameter(torch.randn(C, D))
 
     def states(self, x):
-        hidden = through(self.blocks, self.embed(x))
+        hidden = self.stream(x)
         return -torch.cdist(hidden[-1], self.prototypes), hidden
 
 
@@ -169,8 +192,8 @@ class NumberedStem(Distances):
         self.fc1, self.fc2 = nn.Linear(5, D), nn.Linear(D, D)
         self.embed = nn.GELU()
 
-    def states(self, x):
-        return super().states(self.fc2(self.fc1(x)))
+    def stream(self, x):
+        return super().stream(self.fc2(self.fc1(x)))
 
 
 class RowDistances(Distances):
@@ -180,28 +203,29 @@ class RowDistances(Distances):
         super().__init__(adds=False)
 
 
-class NoStem(NoStemAdds, Distances):
+class NoStem(Distances):
     """The first block reads the raw input."""
 
+    x = (16, D)
 
-class SkipsWhereShapesAgree(Residual):
+    def stream(self, x):
+        return through(self.blocks, x)
+
+
+class SkipsWhereShapesAgree(Ends):
     """MobileNetV2's list: the first block, two in a row, and the last have no sum."""
 
     def __init__(self):
         super().__init__()
         flags = (False, True, False, False, True, False)
-        self.blocks, self.norm = nn.ModuleList(map(SometimesAdds, flags)), nn.Identity()
-
-    def states(self, x):
-        hidden = through(self.blocks, self.embed(x))
-        return self.head(hidden[-1]), hidden
+        self.blocks = nn.ModuleList(map(SometimesAdds, flags))
 
 
 class ReadsTwoStates(SkipsWhereShapesAgree):
     """The head reads the last two states at once."""
 
     def states(self, x):
-        hidden = super().states(x)[1]
+        hidden = self.stream(x)
         return self.head(hidden[-1] * hidden[-2]), hidden
 
 
@@ -222,18 +246,18 @@ class NamedMembers(SkipsWhereShapesAgree):
         self.blocks = nn.Sequential(OrderedDict(zip("uvwxyz", self.blocks, strict=True)))
 
 
-class ReadsInputAgain(Residual):
+class ReadsInputAgain(Ends):
     """Perceiver's blocks: two sums, and the first one's branch reads the input beside the state."""
 
     def __init__(self, side=nn.Identity):
         super().__init__()
         self.blocks, self.side = nn.ModuleList(ReadsBoth() for _ in range(3)), side(5, 5)
 
-    def states(self, x):
+    def stream(self, x):
         hidden, side = [self.embed(x)], self.side(x)
         for block in self.blocks:
             hidden.append(block(side, hidden[-1]))
-        return self.head(hidden[-1]), hidden
+        return hidden
 
 
 class ReadsBoth(nn.Module):
@@ -288,23 +312,19 @@ class ReversesGradients(Residual):
 class LabelInInput(Residual):
     """Forward-forward's overlay: the first columns of x are a label, one-hot."""
 
-    def states(self, x):
-        x = torch.cat([F.one_hot(x[:, :C].argmax(1), C).to(x), x[:, C:]], 1)
-        return super().states(x)
+    def stream(self, x):
+        return super().stream(torch.cat([F.one_hot(x[:, :C].argmax(1), C).to(x), x[:, C:]], 1))
 
 
-class Shared(Net):
+class Shared(Ends):
     """One cell, called three times: a recurrent network with tied weights."""
 
     def __init__(self):
         super().__init__()
-        self.embed, self.cell, self.head = nn.Linear(5, D), mlp(), nn.Linear(D, C)
+        self.cell = mlp()
 
-    def states(self, x):
-        hidden = [self.embed(x)]
-        for _ in range(3):
-            hidden.append(hidden[-1] + self.cell(hidden[-1]))
-        return self.head(hidden[-1]), hidden
+    def stream(self, x):
+        return through(3 * [lambda h: h + self.cell(h)], self.embed(x))
 
 
 class Experts(nn.Module):
@@ -321,14 +341,10 @@ class Experts(nn.Module):
         return h + (self.gate(normed).sigmoid() * self.routed(normed) + self.shared(normed))
 
 
-class SharedExpert(Ends):
+class SharedExpert(Normed):
     def __init__(self):
         super().__init__()
-        self.blocks, self.norm = nn.ModuleList(Experts() for _ in range(3)), nn.LayerNorm(D)
-
-    def states(self, x):
-        hidden = through(self.blocks, self.embed(x))
-        return self.head(self.norm(hidden[-1])), hidden
+        self.blocks = nn.ModuleList(Experts() for _ in range(3))
 
 
 class PostNorm(nn.Module):
@@ -349,11 +365,8 @@ class TiedPostNorm(Ends):
         super().__init__()
         self.blocks = nn.ModuleList([PostNorm(PostNorm())])
 
-    def states(self, x):
-        hidden = [self.embed(x)]
-        for _ in range(3):
-            hidden.append(self.blocks[0](hidden[-1]))
-        return self.head(hidden[-1]), hidden
+    def stream(self, x):
+        return through(3 * [*self.blocks], self.embed(x))
 
 
 class BlocksBeside(Residual):
@@ -363,15 +376,14 @@ class BlocksBeside(Residual):
         super().__init__()
         self.values = nn.Linear(5, D)
 
-    def states(self, x):
+    def stream(self, x):
         h = first = self.embed(x)
         for block in self.blocks[:2]:
             h = 0.9 * h + 0.1 * first
             h = h + block(h)
         values = self.values(x)
         h = 0.9 * h + 0.1 * first + values
-        last = h + self.blocks[2](h)
-        return self.head(self.norm(last)), [values, last]
+        return [values, h + self.blocks[2](h)]
 
 
 class BasicBlock(nn.Module):
@@ -410,13 +422,15 @@ class ResNet(Net):
         self.conv, self.bn = nn.Conv2d(3, 4, 3, 1, 1, bias=False), nn.BatchNorm2d(4)
         self.layer1 = Stage(BasicBlock(4, 4, 1), BasicBlock(4, 4, 1))
         self.layer2 = Stage(BasicBlock(4, 8, 2), BasicBlock(8, 8, 1))
-        self.fc = nn.Linear(8, C)
+        self.head = nn.Linear(8, C)
 
-    def states(self, x):
-        hidden = [F.relu(self.bn(self.conv(x)))]
-        h = self.layer2(self.layer1(hidden[0]))
-        hidden += self.layer1.found + self.layer2.found
-        return self.fc(h.mean((2, 3))), hidden
+    def stream(self, x):
+        h = F.relu(self.bn(self.conv(x)))
+        self.layer2(self.layer1(h))
+        return [h, *self.layer1.found, *self.layer2.found]
+
+    def readout(self, h):
+        return h.mean((2, 3))
 
 
 class Attention(nn.Module):
@@ -440,20 +454,18 @@ class Attention(nn.Module):
         return h + self.mlp(h)
 
 
-class ViT(Net):
+class ViT(Normed):
     """The head reads the cls token alone."""
 
     x = (16, 4, 5)
 
     def __init__(self):
         super().__init__()
-        self.embed, self.norm, self.head = nn.Linear(5, D), nn.LayerNorm(D), nn.Linear(D, C)
         self.cls, self.pos = nn.Parameter(torch.randn(1, 1, D)), nn.Parameter(torch.randn(5, D))
         self.blocks = nn.ModuleList(Attention() for _ in range(3))
 
-    def states(self, x):
-        hidden = through(self.blocks, self.tokens(x))
-        return self.head(self.readout(hidden[-1])), hidden
+    def stream(self, x):
+        return through(self.blocks, self.tokens(x))
 
     def tokens(self, x):
         return torch.cat([self.cls.expand(len(x), 1, D), self.embed(x)], 1) + self.pos
@@ -475,9 +487,9 @@ class Swin(ViT):
         for stage in self.blocks:
             stage[0].drop_path, stage[1].drop_path = nn.Identity(), nn.Dropout()
 
-    def states(self, x):
-        logits, (embedded, *_) = super().states(x)
-        return logits, [embedded, *self.blocks[0].found, *self.blocks[1].found]
+    def stream(self, x):
+        embedded, *_ = super().stream(x)
+        return [embedded, *self.blocks[0].found, *self.blocks[1].found]
 
 
 class ViTNormedLast(ViT):
@@ -528,10 +540,9 @@ class DropsTokens(ViTPooled):
     def kept(self, h):
         return h.index_select(1, torch.tensor([0, 3]))
 
-    def states(self, x):
+    def stream(self, x):
         first, *others = self.blocks
-        hidden = through((first, self.kept, *others), self.tokens(x))
-        return self.head(self.readout(hidden[-1])), hidden
+        return through((first, self.kept, *others), self.tokens(x))
 
 
 class MergesTokens(DropsTokens):
@@ -560,10 +571,10 @@ class Pruned(ViTNormedLast):
         super().__init__()
         self.blocks.insert(2, nn.Identity())
 
-    def states(self, x):
-        found = super().states(x)
-        del found[1][3]
-        return found
+    def stream(self, x):
+        hidden = super().stream(x)
+        del hidden[3]
+        return hidden
 
 
 class FNet(ViTPooled):
@@ -580,15 +591,17 @@ class FNet(ViTPooled):
 
     def __init__(self):
         super().__init__()
-        self.embed, self.start = nn.Linear(5, D), nn.LayerNorm(D)
+        self.start = nn.LayerNorm(D)
         self.blocks = nn.ModuleList(self.Block() for _ in range(3))
 
-    def states(self, x):
-        hidden = through(self.blocks, self.start(self.embed(x)))
-        return self.head(hidden[-1].mean(1)), hidden
+    def stream(self, x):
+        return through(self.blocks, self.start(self.embed(x)))
+
+    def readout(self, h):
+        return h.mean(1)
 
 
-class MergesInEveryBlock(Residual):
+class MergesInEveryBlock(Normed):
     """A norm and a layer behind every sum: the next block adds to what the layer gives."""
 
     class Block(nn.Module):
@@ -603,12 +616,8 @@ class MergesInEveryBlock(Residual):
         super().__init__()
         self.blocks = nn.ModuleList(self.Block() for _ in range(3))
 
-    def states(self, x):
-        hidden = through(self.blocks, self.embed(x))
-        return self.head(self.norm(hidden[-1])), hidden
 
-
-class Mamba(Ends):
+class Mamba(Normed):
     """Blocks that hand on (branch, sum of the branches before)."""
 
     class Block(nn.Module):
@@ -621,7 +630,7 @@ class Mamba(Ends):
 
     def __init__(self):
         super().__init__()
-        self.layers, self.norm = nn.ModuleList(self.Block() for _ in range(3)), nn.LayerNorm(D)
+        self.layers = nn.ModuleList(self.Block() for _ in range(3))
 
     def forward(self, x):
         branch, stream = self.embed(x), 0
@@ -633,11 +642,14 @@ class Mamba(Ends):
 class Latents(ViT):
     """A Perceiver: learned states read the input in every block."""
 
-    def states(self, x):
+    def stream(self, x):
         hidden = [self.pos.expand(len(x), 5, D)]
         for block in self.blocks:
             hidden.append(block(hidden[-1] + self.embed(x).mean(1, keepdim=True)))
-        return self.head(hidden[-1].mean(1)), hidden
+        return hidden
+
+    def readout(self, h):
+        return h.mean(1)
 
 
 class Complex(Net):
@@ -701,14 +713,12 @@ class EncoderDecoder(Net):
         self.encoder = nn.ModuleList(Attention() for _ in range(2))
         self.decoder = nn.ModuleList(Attention(reads_memory=True) for _ in range(3))
 
-    def states(self, source, target):
-        memory = self.emb(source)
-        for block in self.encoder:
-            memory = block(memory)
-        hidden = [self.emb(target)]
-        for block in self.decoder:
-            hidden.append(block(hidden[-1], memory))
-        return self.head(self.norm(hidden[-1])[:, -1]), hidden
+    def stream(self, source, target):
+        memory = through(self.encoder, self.emb(source))[-1]
+        return through(self.decoder, self.emb(target), memory)
+
+    def readout(self, h):
+        return self.norm(h)[:, -1]
 
     def forward(self, source, target):
         return self.states(source, target)[0]
@@ -731,11 +741,9 @@ class OfClass(Net):
     def condition(self, target):
         return self.of_class(target[:, 0])
 
-    def states(self, source, target):
-        hidden = [self.embed(self.words(source).mean(1))]
-        for block in self.blocks:
-            hidden.append(block(hidden[-1], self.condition(target)))
-        return self.head(hidden[-1]), hidden
+    def stream(self, source, target):
+        h = self.embed(self.words(source).mean(1))
+        return through(self.blocks, h, self.condition(target))
 
     def forward(self, source, target):
         return self.states(source, target)[0]
@@ -819,18 +827,18 @@ class Couple(nn.Module):
         return b, a + self.branch(b)
 
 
-class Halves(Residual):
+class Halves(Ends):
     """A reversible network: its blocks read the state as two halves."""
 
     def __init__(self):
         super().__init__()
         self.blocks = nn.ModuleList(Couple() for _ in range(3))
 
-    def states(self, x):
+    def stream(self, x):
         hidden = [self.embed(x)]
         for block in self.blocks:
             hidden.append(torch.cat(block(*hidden[-1].chunk(2, 1)), 1))
-        return self.head(hidden[-1]), hidden
+        return hidden
 
 
 class Coupled(Couple):
@@ -842,7 +850,7 @@ class Coupled(Couple):
         return torch.cat([a + self.branch(b), b], 1)
 
 
-class HalvesOfInput(Halves):
+class HalvesOfInput(Ends):
     """The first block reads the raw input."""
 
     x = (16, D)
@@ -852,9 +860,8 @@ class HalvesOfInput(Halves):
         self.embed = nn.Identity()
         self.blocks = nn.ModuleList(Coupled() for _ in range(3))
 
-    def states(self, x):
-        hidden = through(self.blocks, x)
-        return self.head(hidden[-1]), hidden
+    def stream(self, x):
+        return through(self.blocks, x)
 
 
 class Some(nn.Module):
@@ -887,42 +894,48 @@ class Adds(nn.Module):
         return h + self.branch(h)
 
 
-class CopiesFirst(Residual):
-    """The stem ends in a norm, and every block copies what it reads."""
+class Copies(Normed):
+    """Every block copies what it reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(Adds() for _ in range(3))
+
+
+class CopiesFirst(Copies):
+    """The stem ends in a norm."""
 
     def __init__(self):
         super().__init__()
         self.start = nn.LayerNorm(D)
-        self.blocks = nn.ModuleList(Adds() for _ in range(3))
 
-    def states(self, x):
-        hidden = through(self.blocks, self.start(self.embed(x)))
-        return self.head(self.norm(hidden[-1])), hidden
+    def stream(self, x):
+        return through(self.blocks, self.start(self.embed(x)))
 
 
-class Spread(CopiesFirst):
+class Spread(Copies):
     """A code at three places, as a broadcast decoder has it."""
 
-    def states(self, x):
-        hidden = through(self.blocks, self.embed(x)[:, None].expand(-1, 3, -1))
-        return self.head(hidden[-1].mean(1)), hidden
+    def stream(self, x):
+        return through(self.blocks, self.embed(x)[:, None].expand(-1, 3, -1))
+
+    def readout(self, h):
+        return h.mean(1)
 
 
-class OneBlockStages(CopiesFirst):
+class OneBlockStages(Normed):
     """Each stage has one block; transitions begin with a norm, as the readout does (ConvNeXt)."""
 
     def __init__(self):
         super().__init__()
         self.layer1, self.layer2 = nn.Sequential(Adds()), nn.Sequential(Adds())
         self.downs = nn.ModuleList([nn.Sequential(nn.LayerNorm(D), nn.Linear(D, D))])
-        del self.blocks
 
-    def states(self, x):
-        hidden = through((self.layer1, self.downs[0], self.layer2), self.embed(x))
-        return self.head(self.norm(hidden[-1])), hidden
+    def stream(self, x):
+        return through((self.layer1, self.downs[0], self.layer2), self.embed(x))
 
 
-class Columns(CopiesFirst):
+class Columns(Spread):
     """Numbers of a table are tokens (FT-Transformer): each times a vector of its own."""
 
     x = (16, 4)
@@ -931,9 +944,8 @@ class Columns(CopiesFirst):
         super().__init__()
         self.embed, self.each = None, nn.Parameter(torch.randn(4, D))
 
-    def states(self, x):
-        hidden = through(self.blocks, x[..., None] * self.each)
-        return self.head(hidden[-1].mean(1)), hidden
+    def stream(self, x):
+        return through(self.blocks, x[..., None] * self.each)
 
 
 class Pool(nn.Module):
@@ -949,7 +961,7 @@ class Pool(nn.Module):
         return (weights @ self.value(h))[:, 0]
 
 
-class PoolsByAttention(CopiesFirst):
+class PoolsByAttention(Copies):
     """Its readout attends to the tokens."""
 
     x = (16, 3, 5)
@@ -958,52 +970,52 @@ class PoolsByAttention(CopiesFirst):
         super().__init__()
         self.pool = Pool()
 
-    def states(self, x):
-        hidden = through(self.blocks, self.embed(x))
-        return self.head(self.pool(hidden[-1])), hidden
+    def readout(self, h):
+        return self.pool(h)
 
 
 class SpreadLater(Spread):
     """The code is repeated between two blocks."""
 
-    def states(self, x):
+    def stream(self, x):
         hidden = [self.embed(x)]
         for l, block in enumerate(self.blocks):
             read = hidden[-1][:, None].expand(-1, 3, -1) if l == 1 else hidden[-1]
             hidden.append(block(read))
-        return self.head(hidden[-1].mean(1)), hidden
+        return hidden
 
 
 class ComplexHalves(Halves):
     """The halves are real and imaginary parts."""
 
-    def states(self, x):
+    def stream(self, x):
         hidden = [self.embed(x)]
         for block in self.blocks:
             whole = torch.view_as_complex(hidden[-1].view(-1, D // 2, 2))
             hidden.append(torch.stack(block(whole.real, whole.imag), -1).flatten(1))
-        return self.head(hidden[-1]), hidden
+        return hidden
 
 
-class Directions(CopiesFirst):
+class Directions(Copies):
     """The head reads directions, as a cosine head does; an activation lies behind the last sum."""
 
     def __init__(self):
         super().__init__()
         self.act, self.normed = nn.Tanh(), nn.Identity()
 
-    def states(self, x):
-        hidden = through(self.blocks, self.embed(x))
-        return self.head(self.normed(F.normalize(self.act(hidden[-1]), dim=1))), hidden
+    def readout(self, h):
+        return self.normed(F.normalize(self.act(h), dim=1))
 
 
-class BoundedCode(CopiesFirst):
+class BoundedCode(Copies):
     """An activation between two stages."""
 
     def __init__(self):
         super().__init__()
         self.code, self.decoder = nn.Tanh(), nn.ModuleList(Adds() for _ in range(2))
 
-    def states(self, x):
-        hidden = through((*self.blocks, self.code, *self.decoder), self.embed(x))
-        return self.head(hidden[-1]), hidden
+    def stream(self, x):
+        return through((*self.blocks, self.code, *self.decoder), self.embed(x))
+
+    def readout(self, h):
+        return h

@@ -215,39 +215,39 @@ def test_a_recorded_checkpoint_is_looked_for_beside_its_record_first(
 
 
 def edited(file, **members):
-    facts = json.loads(file.read_text())
-    file.write_text(json.dumps(facts | members))
+    put_json(file, json_of(file) | members)
+
+
+def recorded(run, **facts):
+    """Other facts in the provenance of a run's audit."""
+    file = run / "audit.json"
+    edited(file, provenance=json_of(file)["provenance"] | facts)
 
 
 def with_data_of_the_record(runs):
-    facts = json.loads((runs / "frozen/audit.json").read_text())["provenance"]
-    edited(runs / "frozen/audit.json", provenance={**facts, "trained_on": "x", "arch": "vit"})
+    recorded(runs / "frozen", trained_on="x", arch="vit")
 
 
 def with_a_recipe_of_the_record(runs):
-    facts = json.loads((runs / "frozen/audit.json").read_text())["provenance"]
-    edited(runs / "frozen/audit.json", provenance={**facts, "recipe": {"lr": 1}})
+    recorded(runs / "frozen", recipe={"lr": 1})
 
 
 def measured_on_other_data(runs, own="sha256:own"):
     for run, measured in {"dfa": "sha256:own", "frozen": "sha256:other"}.items():
-        facts = json.loads((runs / run / "audit.json").read_text())["provenance"]
-        edited(runs / run / "audit.json", provenance={**facts, "data_hash": measured})
+        recorded(runs / run, data_hash=measured)
         edited(runs / run / "manifest.json", data_hash=own)
     edited(runs / "frozen/audit.json", headline_acc=0.9)
 
 
 def measured_on_other_data_than_no_hash_names(runs):
     measured_on_other_data(runs, own=None)
-    facts = json.loads((runs / "frozen/audit.json").read_text())["provenance"]
-    edited(runs / "frozen/audit.json", provenance={**facts, "data": "digits"})
+    recorded(runs / "frozen", data="digits")
 
 
-def recorded_elsewhere(runs, acc=0.9, **provenance):
-    facts = json.loads((runs / "frozen/audit.json").read_text())
-    facts["provenance"] |= {**provenance, "checkpoint": str(runs / "frozen")}
-    record = {"reports": {"frozen_s42": facts | {"headline_acc": acc}}}
-    (runs / "july.json").write_text(json.dumps(record))
+def recorded_elsewhere(runs):
+    facts = json_of(runs / "frozen/audit.json")
+    facts["provenance"]["checkpoint"] = str(runs / "frozen")
+    put_json(runs / "july.json", {"reports": {"frozen_s42": facts | {"headline_acc": 0.9}}})
 
 
 def recorded_elsewhere_on_other_data(runs):
@@ -266,15 +266,13 @@ def recorded_elsewhere_by_another_recipe(runs):
 
 
 def measured_where_the_frozen_one_has_no_hash(runs):
-    facts = json.loads((runs / "dfa/audit.json").read_text())["provenance"]
-    edited(runs / "dfa/audit.json", provenance={**facts, "data_hash": "sha256:measured"})
+    recorded(runs / "dfa", data_hash="sha256:measured")
     (runs / "frozen/audit.json").unlink()
 
 
 def without_a_hash_of_its_data(runs):
     for run in ("dfa", "frozen"):
-        facts = json.loads((runs / run / "audit.json").read_text())["provenance"]
-        edited(runs / run / "audit.json", provenance={**facts, "data_hash": "sha256:measured"})
+        recorded(runs / run, data_hash="sha256:measured")
         edited(runs / run / "manifest.json", data_hash=None)
 
 
@@ -324,10 +322,10 @@ def linked_from_elsewhere(runs):
 
 
 def by_its_weights(runs):
-    facts = json.loads((runs / "dfa/audit.json").read_text())
+    facts = json_of(runs / "dfa/audit.json")
     facts["provenance"]["checkpoint"] = str(safetensors(runs / "dfa/model.safetensors"))
     (runs / "dfa/audit.json").unlink()
-    (runs / "dfa.json").write_text(json.dumps({"reports": {"dfa_s42": facts}}))
+    put_json(runs / "dfa.json", {"reports": {"dfa_s42": facts}})
 
 
 def of_another_seed(runs):
@@ -379,7 +377,7 @@ def test_a_frozen_run_beside_a_run_judges_it_or_is_named_unless_it_is_of_another
     (tmp_path / "elsewhere").mkdir()
     for method in ("dfa", "frozen"):
         run = manifest(tmp_path / method, method=method, headline_acc=0.5, arch_args={}, recipe={})
-        facts = json.loads((run / "manifest.json").read_text())
+        facts = json_of(run / "manifest.json")
         report = DiagnosticReport(method, residual_norms=[1.0], headline_acc=0.5, provenance=facts)
         report.save(run / "audit.json")
     forge(tmp_path)

@@ -131,7 +131,7 @@ def test_a_norm_in_front_of_a_pool_is_a_final_one(kind):
 def test_what_lies_behind_a_final_norm_does_not_hide_it(norm, behind):
     net, batch = NormThenMean(), (torch.randn(16, 4, 5), torch.randint(3, (16,)))
     net.hidden = norm
-    net.read = lambda found: (net.head(behind(norm(found[-1])).mean(1)), found)
+    net.readout = lambda h: behind(norm(h)).mean(1)
     assert diagnose(net, [batch], taps="net.1:in,net.2:in,hidden").partial_stream == FINAL
     guessed = diagnose(net, [batch])
     assert guessed.tap_names[-1] in ("act (call 3)", "hidden:in") and not guessed.partial_stream

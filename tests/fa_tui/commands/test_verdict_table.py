@@ -40,11 +40,6 @@ def _rows(count):
     ]
 
 
-def _table(capsys, count):
-    print_rows(_rows(count), "table", USUAL)
-    return capsys.readouterr().out.splitlines()[2 : 2 + count]
-
-
 def test_the_notes_of_a_report_that_was_saved_alone_are_printed_once(tmp_path, capsys):
     note = "outputs of norms, which set the scale: h_1"
     path = tmp_path / "r.json"
@@ -53,12 +48,6 @@ def test_the_notes_of_a_report_that_was_saved_alone_are_printed_once(tmp_path, c
     print_rows([*table.rows()], "table", USUAL)
     assert capsys.readouterr().out.count(note) == 1
     assert to_markdown(reporting_form(table)).count(note) == 1
-
-
-def test_columns_stand_below_each_other_where_nothing_is_cut(capsys):
-    lines = _table(capsys, 20)
-    assert len({cell_len(text[: text.index("needs")]) for text in lines if "needs" in text}) == 1
-    assert all("…" not in text for text in lines)
 
 
 def test_a_table_too_wide_for_a_terminal_continues_below_and_lacks_nothing(capsys, monkeypatch):

@@ -4,24 +4,24 @@ from pathlib import Path
 
 import pytest
 
-from fa_tui.views.text import short_path, short_paths, wrapped
+from fa_tui.views.text import short_paths, wrapped
 
 LONG = "/data/experiments/2025/autumn/ablations/dfa_s42"
 
 
 def test_a_path_below_the_current_folder_is_shown_from_there(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert short_path(tmp_path / "runs" / "dfa_s42") == "runs/dfa_s42"
+    assert short_paths([tmp_path / "runs" / "dfa_s42"]) == "runs/dfa_s42"
 
 
 def test_a_path_below_home_begins_with_a_tilde(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert short_path(tmp_path / "runs") == "~/runs"
+    assert short_paths([tmp_path / "runs"]) == "~/runs"
 
 
 @pytest.mark.parametrize("width", range(4, 60))
 def test_a_long_path_keeps_its_end_and_never_exceeds_the_width(width):
-    shown = short_path(LONG, width)
+    shown = short_paths([LONG], width)
     assert len(shown) <= width
     assert shown == LONG or LONG.endswith(shown.removeprefix("…"))
 
@@ -38,7 +38,7 @@ def test_the_current_folder_may_be_gone(tmp_path, monkeypatch):
     here.mkdir()
     monkeypatch.chdir(here)
     here.rmdir()
-    assert short_path("/data/runs") == "/data/runs"
+    assert short_paths(["/data/runs"]) == "/data/runs"
 
 
 @pytest.mark.parametrize("width", [20, 30, 76])

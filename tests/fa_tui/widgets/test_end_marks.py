@@ -23,9 +23,9 @@ def curves_of(draw):
     return curves
 
 
-def drawn(*curves, width=40, height=6):
+def drawn(*curves):
     chart = Chart(curves, X, Y, x_label="epoch")
-    return ["".join(text for text, _ in row) for row in draw_chart(chart, width, height, UNICODE)]
+    return ["".join(text for text, _ in row) for row in draw_chart(chart, 40, 6, UNICODE)]
 
 
 @given(curves_of(), st.sets(st.tuples(columns, lines), max_size=8))

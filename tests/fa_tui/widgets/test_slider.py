@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.report.diagnostics import DIAGNOSTICS
-from fa_core.report.report_facts import NEVER_NEGATIVE, DiagnosticThresholds
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.views.glyphs import ASCII, UNICODE
 from fa_tui.views.scale import drawable
 from fa_tui.widgets.slider import ThresholdSlider, widths
@@ -138,14 +138,6 @@ async def test_escape_and_backspace_take_an_entry_back():
     assert app.moves == [56.0]
 
 
-async def test_home_restores_the_default():
-    app = Stage()
-    async with app.run_test() as pilot:
-        await press_each(pilot, app, "right", "home")
-        await until(pilot, lambda: UNICODE.knob_home in app.lines()[1])
-    assert app.moves == [56.0, 50.0]
-
-
 async def test_a_burst_of_keys_is_one_change_and_loses_none():
     app = Stage()
     async with app.run_test() as pilot:
@@ -226,12 +218,6 @@ async def test_a_narrow_slider_cuts_no_word_against_its_track():
         await until(pilot, lambda: app.slider.size.width == 64)
         assert app.lines()[1].startswith("    ")
         assert not app.lines()[1].startswith("     ")
-
-
-def test_a_slider_is_logarithmic_where_its_threshold_is_never_negative():
-    assert {one.threshold for one in DIAGNOSTICS.values() if one.quantity.log} == set(
-        NEVER_NEGATIVE
-    )
 
 
 @pytest.mark.parametrize("one", DIAGNOSTICS.values(), ids=lambda one: one.letter)
