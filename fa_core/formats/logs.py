@@ -148,8 +148,8 @@ def trace_of(
             placed.append((at, values))
         elif _is_measured(values):
             problems.append(Problem(run.source, f"{where}: no {unit}; the entry is skipped"))
-    judged = {place for place in columns.values() if place[0] in JUDGED}
-    merged, replaced = merge(placed, judged)
+    counted = {place for place in columns.values() if place[0] in _COUNTED}
+    merged, replaced = merge(placed, counted)
     # of a log of several runs, an empty column may be another's
     known = columns if len(logged) < count else columns_of(names_in(entries), given)
     gaps = {*_without_parts(merged, known.values())}
@@ -222,18 +222,18 @@ def _held(fields: Mapping[str, object]) -> Json:
 
 
 def merge(
-    entries: Iterable[tuple[int, Mapping[Column, Any] | None]], judged: AbstractSet[Column]
+    entries: Iterable[tuple[int, Mapping[Column, Any] | None]], counted: AbstractSet[Column]
 ) -> tuple[dict[int, dict[Column, Any]], set[int]]:
-    """The values of each epoch or step, and where one that is judged was replaced by another
-    number, or all were dropped.
+    """The values of each epoch or step, and where one that counts was replaced by another number,
+    or all were dropped.
 
-    The last value counts, but NaN replaces no number. Where a number that is judged is logged
-    again at an earlier place, all columns go on from there: what they held is dropped.
+    The last value counts, but NaN replaces no number. Where one that counts is replaced at an
+    earlier place, all columns go on from there: what they held is dropped.
 
     Args:
         entries: in the order in which they were logged: place, and value of each column; None where
             all columns begin again.
-        judged: the columns of numbers that are judged.
+        counted: the columns of numbers that are judged, and of the loss.
     """
     found: defaultdict[int, dict[Column, Any]] = defaultdict(dict)
     replaced = set()
@@ -241,10 +241,11 @@ def merge(
     for at, values in entries:
         known, own = found[at], values or {}
         numbers = {column for column, value in own.items() if value == value}
-        again = judged & numbers & known.keys()
-        if any(known[column] == known[column] != own[column] for column in again):
+        again = counted & numbers & known.keys()
+        others = [column for column in again if known[column] == known[column] != own[column]]
+        if others:
             replaced.add(at)
-        begins = values is None or (again and at < -latest[0])
+        begins = values is None or (others and at < -latest[0])
         while begins and at <= -latest[0]:
             dropped = int(-heappop(latest))
             replaced.add(dropped)

@@ -184,17 +184,26 @@ def test_broken_cells_and_rows_are_said_and_the_rest_is_kept(tmp_path):
     assert "line 7: headline_acc is 61.0; accuracies are fractions: divide by 100" in percent
 
 
-def test_what_a_log_held_before_it_went_back_is_said_and_left_out_in_all_columns(tmp_path):
+@pytest.mark.parametrize("other", ["test_acc", "loss"])
+def test_what_a_log_held_before_it_went_back_is_said_and_left_out_in_all_columns(other, tmp_path):
     again = "logged more than once, the last counts: epoch 2"
     for epochs, *notes in (
         ((1, 2, 3, 2), again, "logged before the log went back, left out: epoch 3"),
         ((1, 2, 3, 2, 3), f"{again}, 3"),
     ):
-        rows = [{"epoch": epoch, "test_acc": 0.5} for epoch in epochs]
+        rows = [{"epoch": epoch, "test_acc": 0.5, "loss": 1.0} for epoch in epochs]
+        rows[3][other] = 0.25
         rows[1]["fa/g_L"] = rows[2]["fa/g_L"] = 1e-9
         trace = read(logs.lines(tmp_path / "a.jsonl", *rows))
         assert list(trace.notes) == notes
         assert not any(one.bp_grad_norms for one in trace.epochs)
+
+
+def test_a_log_in_two_passes_is_one(tmp_path):
+    passes = [{"frozen_acc": 0.49}, {"fa/g_L": 1e-3}]
+    rows = [{"epoch": at, "test_acc": 0.5, **own} for own in passes for at in (1, 2)]
+    *_, last = read(logs.lines(tmp_path / "a.jsonl", *rows)).epochs
+    assert (last.frozen_baseline_acc, last.bp_grad_norms) == (0.49, [1e-3])
 
 
 def test_a_last_norm_that_is_none_of_the_list_counts_alone(tmp_path):
