@@ -170,6 +170,10 @@ def no_run(path: str) -> str:
     return ""
 
 
+MOST_SHARDS = 1024
+"""Files of an index: six times those of the largest model that is public."""
+
+
 def shards(path: Path) -> dict[str, Path]:
     """Tensor name → its file, from an index.
 
@@ -182,16 +186,20 @@ def shards(path: Path) -> dict[str, Path]:
 def _named_in(index: Path) -> dict[str, str]:
     with reading(index, "is no index of shards", COPY_AGAIN):
         place = real_path(index)
-        return _decoded(place, place.stat().st_mtime_ns)
+        found = _decoded(place, place.stat().st_mtime_ns)
+        if not found:
+            raise ValueError(f"it names no files of its folder, or more than {MOST_SHARDS:,}")
+        return found
 
 
 @lru_cache(8)
 def _decoded(index: Path, written: int) -> dict[str, str]:
-    """Tensor name → file's name; once for all links to an index."""
+    """Tensor name → file's name, once for all links to an index; empty where it names files of
+    other folders, or too many."""
     named: dict[str, str] = loads(read_file(index, HEADER_LIMIT))["weight_map"]
-    if any(file in ("", "..") or Path(file).name != file for file in set(named.values())):
-        raise ValueError("it names what is no file of its folder")
-    return named
+    files = set(named.values())
+    foreign = any(file in ("", "..") or Path(file).name != file for file in files)
+    return {} if foreign or len(files) > MOST_SHARDS else named
 
 
 def files_of(path: Path) -> list[Path]:

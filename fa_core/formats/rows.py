@@ -29,6 +29,9 @@ from fa_core.report.quantities import named
 _MOST_FACTS = 256
 """Facts of a recipe; a larger one names no run."""
 
+_NEAREST = 16
+"""Folders above a file in which overrides are looked for."""
+
 _OVERRIDE = re.compile(r"^- *['\"]?\+*([^'\"\s]+)", re.MULTILINE)
 
 
@@ -266,7 +269,7 @@ def row_of_file(path: str, root: str) -> AuditRow:
     file, top = Path(path).absolute(), Path(root).absolute()
     if is_file(top):
         top = top.parent
-    for folder in file.parents:
+    for folder in file.parents[:_NEAREST]:
         said = folder / ".hydra" / "overrides.yaml"
         if not (folder.is_relative_to(top) and is_file(said)):
             continue

@@ -324,9 +324,9 @@ class TestHubFolder:
                 lambda folder: repeated(folder),
                 "00002-of-00002.* holds blocks.*, which its index does not have",
             ),
-            (lambda folder: pointed(folder, "../../x.pt"), "no file of its folder"),
-            (lambda folder: pointed(folder, ".."), "no file of its folder"),
-            (lambda folder: pointed(folder, ""), "no file of its folder"),
+            (lambda folder: pointed(folder, "../../x.pt"), "no files of its folder"),
+            (lambda folder: pointed(folder, ".."), "no files of its folder"),
+            (lambda folder: pointed(folder, ""), "no files of its folder"),
             (lambda folder: index_of(folder).write_text('{"weight_map": {}'), "is no index"),
         ],
         ids=[

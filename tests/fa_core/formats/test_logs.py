@@ -200,7 +200,7 @@ def test_what_a_log_held_before_it_went_back_is_said_and_left_out_in_all_columns
 
 
 def test_a_log_in_two_passes_is_one(tmp_path):
-    passes = [{"frozen_acc": 0.49}, {"fa/g_L": 1e-3}]
+    passes = [{"fa/frozen_acc": 0.49}, {"fa/g_L": 1e-3}]
     rows = [{"epoch": at, "test_acc": 0.5, **own} for own in passes for at in (1, 2)]
     *_, last = read(logs.lines(tmp_path / "a.jsonl", *rows)).epochs
     assert (last.frozen_baseline_acc, last.bp_grad_norms) == (0.49, [1e-3])
