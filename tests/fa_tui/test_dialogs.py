@@ -57,10 +57,10 @@ async def ask(pilot, *keys):
 
 
 async def test_y_copies_the_value_and_capital_y_the_command(app, copied):
-    app.paths = [Path("my audits.json")]
     async with running(app) as pilot:
         await pilot.press("a", "5", "enter", "escape", "y")
         await until(pilot, lambda: said(app) == " copied, if the terminal allows it: ✓---·")
+        app.paths = [Path("my audits.json")]
         await pilot.press("Y")
         await until(pilot, lambda: len(copied) == 2)
         for name in ("\udcff", "runs\x1b[201~", "runs\x03\ntouch PWNED\n#"):
