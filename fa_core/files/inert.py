@@ -108,12 +108,11 @@ def zip_entries(file: BinaryIO) -> list[zipfile.ZipInfo]:
     record, locator, last = ends[:56], ends[56:76], ends[76:]
     size, start = struct.unpack_from("<2I", last, 12)
     end = whole - len(last)
-    known = last[:4] == b"PK\5\6" and last[20:] == b"\0\0"
+    known = (last[:4], last[20:]) == (b"PK\5\6", b"\0\0")
     if locator[:4] == b"PK\6\7":
         size, start = struct.unpack_from("<2Q", record, 40)
         end = whole - len(ends)
-        known &= record[:12] == struct.pack("<4sQ", b"PK\6\6", 44)
-        known &= locator[8:16] == struct.pack("<Q", end)
+        known &= (record[:4], locator[8:16]) == (b"PK\6\6", struct.pack("<Q", end))
     if not known or start + size != end:
         raise ValueError("not one zip archive from its first byte to its last")
     if size > LARGEST_DIRECTORY:
@@ -458,7 +457,7 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         if len(pid) > PARTS_OF_A_STORAGE:
             raise pickle.UnpicklingError("a storage of more parts than any has")
         what, kind, key, place, count, *view = pid
-        if any(one is not None for one in view):
+        if view not in ([], [None]):
             raise pickle.UnpicklingError("a view of a storage, which torch no longer writes")
         if (what, type(place), type(count)) != ("storage", str, int):
             raise pickle.UnpicklingError("a storage of other parts than torch writes")
@@ -470,8 +469,8 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         if not isinstance(func, Placeholder):
             raise pickle.UnpicklingError(f"it calls a {type(func).__name__}")
         made: object = []
-        self._budget.spend(len(args))
-        self._budget.spend(sum(len(arg) for arg in args if isinstance(arg, (tuple, list))))
+        parts = (len(arg) for arg in args if isinstance(arg, (tuple, list, dict)))
+        self._budget.spend(len(args) + sum(parts))
         if func.name in TAKEN and not self._is_plain(func.name, args):
             self._archive.others = func.name
         if func.name in _SETS:
@@ -494,10 +493,9 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         if any(isinstance(arg, Unordered) for arg in args):
             return False
         if name == _BYTES:
-            return len(args) == 2 and args[1] == "latin1"
+            return tuple(args[1:]) == ("latin1",)
         if name == _WITH_ATTRIBUTES:
             state = args[-1]
-            self._budget.spend(len(state))
             return isinstance(state, dict) and not any(hasattr(Tensor, one) for one in state)
         if name == _COUNTER and not all(isinstance(arg, dict) for arg in args):
             return False  # it would hash pairs
@@ -544,7 +542,6 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         keywords = self.stack.pop()
         args = self.stack.pop()
         func = self.stack.pop()
-        self._budget.spend(len(args))  # copied
         self._instantiate(func, (*args, keywords))
 
     def _build(self) -> None:

@@ -187,8 +187,8 @@ def unique_keys(rows: Sequence[AuditRow]) -> list[str]:
     Equal keys get the distinguishing end of the checkpoint's path, or a number: without a seed a
     path would be read as a part of the method's name.
     """
-    places = (str(row.checkpoint or "") * (row.seed is not None) for row in rows)
-    return unique_names(said_names(rows), [*places])
+    places = [(row.checkpoint or "") * (row.seed is not None) for row in rows]
+    return unique_names(said_names(rows), places)
 
 
 _HEAD = 4096

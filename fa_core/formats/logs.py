@@ -148,8 +148,7 @@ def trace_of(
             placed.append((at, values))
         elif _is_measured(values):
             problems.append(Problem(run.source, f"{where}: no {unit}; the entry is skipped"))
-    counted = {place for place in columns.values() if place[0] in _COUNTED}
-    merged, replaced = merge(placed, counted)
+    merged, replaced = merge(placed, {one for one in columns.values() if one[0] in _COUNTED})
     # of a log of several runs, an empty column may be another's
     known = columns if len(logged) < count else columns_of(names_in(entries), given)
     gaps = {*_without_parts(merged, known.values())}

@@ -134,8 +134,7 @@ def _trace(path: Path, row: AuditRow, facts: Json) -> Iterator[Finding]:
     data = _bytes(path) or b""
     if not data.strip():
         return
-    state = row.report.unmeasured.get(TRAINING, "")
-    if state.partition(",")[0] == TRAINING:
+    if row.report.unmeasured.get(TRAINING, "").partition(",")[0] == TRAINING:
         facts = without(facts, "epochs_done")
     for finding in log_files.read(open_document(str(path), data)):
         if isinstance(finding, Trace):
@@ -146,7 +145,6 @@ def _trace(path: Path, row: AuditRow, facts: Json) -> Iterator[Finding]:
                 seed=row.seed,
                 axes=row.axes,
                 provenance=facts,
-                notes=(*finding.notes, *filter(None, [state])),
             )
         else:
             yield finding

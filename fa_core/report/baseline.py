@@ -220,7 +220,7 @@ class FrozenRuns:
             return replace(
                 one, unfit=f"and of {other.source} the rules differ, and none is its own"
             )
-        return fitting[0] if fitting else None
+        return next(iter(fitting), None)
 
     def judge(self, report: Facts, rule: str, facts: Json) -> Facts:
         """A run's report with its baseline, of the frozen run that judges it (`best`).

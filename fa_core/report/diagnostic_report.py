@@ -29,34 +29,13 @@ from fa_core.sanitize import sanitize
 AGREE = 1.01
 """Largest ratio of two values of one number that stand beside each other, for rounding."""
 
-MOST_LAYERS = 10_000
-"""Maximum L, that of the deepest published network."""
-
-
 COSINE_SLACK = 1e-6
 """Tolerance for the rounding of a mean cosine beyond ±1."""
-
-
-def _longest_list(credit: Json) -> int:
-    """Length of the longest list by layer."""
-    lists = list(credit.values())
-    null = credit.get("null")
-    if isinstance(null, Mapping):
-        lists += null.values()
-    lengths = (len(values) for values in lists if isinstance(values, (list, tuple)))
-    return max(lengths, default=0)
 
 
 def _check_layers(facts: ReportFacts, where: str) -> None:
     numbers = {name: len(getattr(facts, name)) for name in NORMS}
     numbers["credit.gamma"] = len(per_layer(facts.credit))
-    longest = max(*numbers.values(), _longest_list(facts.credit) if facts.credit else 0)
-    if longest > MOST_LAYERS:
-        raise InvalidReport(
-            f"{longest:,} values where there is one for each layer",
-            where=where,
-            hint=f"up to {MOST_LAYERS:,} layers are read",
-        )
     if len({*without(numbers, *facts.layers).values()} - {0}) > 1:
         said = ", ".join(f"{number} {name}" for name, number in numbers.items())
         raise InvalidReport(

@@ -55,7 +55,13 @@ def fact_text(value: object) -> str:
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 """A count of at least one."""
 
-Series: TypeAlias = list[float | None]
+MOST_LAYERS = 10_000
+"""Maximum L, that of the deepest published network."""
+
+Norms: TypeAlias = Annotated[list[float], msgspec.Meta(max_length=MOST_LAYERS)]
+"""One norm per layer."""
+
+Series: TypeAlias = Annotated[list[float | None], msgspec.Meta(max_length=MOST_LAYERS)]
 """One number per layer, block or draw; None = undefined."""
 
 

@@ -20,6 +20,7 @@ from fa_core.report.provenance import (
     Interval,
     Intervals,
     MeanError,
+    Norms,
     ReferencePrecision,
 )
 
@@ -262,8 +263,8 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
 
     method_name: str = ""
     notes: str = ""
-    residual_norms: list[float] = []
-    bp_grad_norms: list[float] = []
+    residual_norms: Norms = []
+    bp_grad_norms: Norms = []
     stability_layer: int | None = None
     cross_batch_stability: float | None = None
     headline_acc: float | None = None

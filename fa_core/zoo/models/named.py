@@ -316,9 +316,8 @@ def own_names(network: nn.Module, tensors: StateDict) -> StateDict:
     patterns that transformers looks for.
     """
     known = network.state_dict().keys()
-    if not type(network).__module__.startswith("transformers.") or tensors.keys() <= known:
-        return tensors
-    if max(map(len, tensors)) > LONGEST_NAME:
+    is_of_another = not type(network).__module__.startswith("transformers.")
+    if is_of_another or tensors.keys() <= known or max(map(len, tensors)) > LONGEST_NAME:
         return tensors
     pretrained: Any = type(network)
     loaded, info = pretrained.from_pretrained(

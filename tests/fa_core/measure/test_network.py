@@ -351,7 +351,7 @@ def test_other_tensors_than_plain_ones_refuse_a_file_that_torch_loads(load):
     for name, tensor in others.items():
         with pytest.raises(UnreadableInput, match=rf"a\.pt: holds more than .* texts: {name} is "):
             load({"model": state, name: tensor}, Net)
-    with pytest.raises(UnreadableInput, match="holds more than .*: embed.bias is no plain"):
+    with pytest.raises(UnreadableInput, match=r"holds more than .*: embed\.bias is no plain"):
         load({**state, "embed.bias": jagged}, Net)
 
 
