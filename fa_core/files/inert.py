@@ -551,7 +551,7 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
             made.state = state
             self._archive.others = self._archive.others or made.name * (made.name in TAKEN)
         elif isinstance(made, SafeDict) and isinstance(state, dict) and state.keys() == _METADATA:
-            (made._metadata,) = state.values()
+            made._metadata = state["_metadata"]
         else:
             self._archive.others = "a mapping with attributes"
 
