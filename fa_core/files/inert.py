@@ -549,7 +549,8 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         made = self.stack[-1]
         if isinstance(made, Placeholder):
             made.state = state
-            self._archive.others = self._archive.others or made.name * (made.name in TAKEN)
+            if made.name in TAKEN:
+                self._archive.others = made.name
         elif isinstance(made, SafeDict) and isinstance(state, dict) and state.keys() == _METADATA:
             made._metadata = state["_metadata"]
         else:

@@ -191,7 +191,7 @@ network, data or training have no mean
         if group.left_out:
             more = f", {group.left_out} more left out: mark some with space"
         if void := self.session.runs.void:
-            more += f", {len(void)} left out: changed since, or gone"
+            more += f", {len(void)} of all changed or gone"
         home = f"{group.home} " if group.home else ""
         about = [(text, "dim") for text in (home, seen, more, place)]
         *_, scope = scope_pieces(self.session)

@@ -55,7 +55,7 @@ async def test_a_run_that_changed_since_or_is_gone_counts_nowhere_and_that_is_sa
     app = app_on(session)
     async with running(app, (140, 40)) as pilot:
         await opened(pilot, "C")
-        assert "8 runs, 2 left out: changed since, or gone" in page_line(app, 0)
+        assert "8 runs, 2 of all changed or gone" in page_line(app, 0)
         assert "a 0 of 8" in screen_text(app)
     assert (session.counts().measured, session.counts().walked) == (8, 0)
     notes = over_seeds(session.runs.table).notes

@@ -315,7 +315,7 @@ def _method_record(one: MethodTimeline, headings: Mapping[str, str]) -> Record:
     record = {"method": full_name(one), "seeds": "/".join(map(_first, one.seeds))}
     for letter, heading in headings.items():
         record[heading] = _first_fires(one, letter)
-    record["would stop"] = f"{one.stopped} of {one.judged}"
+    record["would stop"] = f"{one.stopped} of {one.judged}" if one.judged else MISSING
     return record | _ends(one.saved, one.acc_at_stop, one.final_acc)
 
 
