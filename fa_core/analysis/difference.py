@@ -15,6 +15,7 @@ from fa_core.files.decode import Json
 from fa_core.formats.rows import AuditRow, Problem, judged_fields, settings_of
 from fa_core.report.diagnostic_record import range_text
 from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.gamma import per_layer
 from fa_core.report.numbers import axis_sign, listed, plain
 from fa_core.report.quantities import JUDGED, QUANTITIES, Quantity
 from fa_core.sanitize import sanitize
@@ -220,7 +221,8 @@ def mark_unlike(rows: list[AuditRow], twins: Mapping[int, int]) -> list[Problem]
     unlike, recorded = {}, [*rows]
     for place, last in twins.items():
         other, shown = recorded[place], recorded[last]
-        if _full_name(other) != _full_name(shown) or _compared(other, shown).state == CHANGED:
+        is_other = _stated(other) != _stated(shown) or _other_settings(other, shown)
+        if is_other or _compared(other, shown).state == CHANGED:
             what = (
                 f"{shown.source}: {shown.key} is not alike in {other.source}, which is not shown; "
                 "`fa-tui diff` compares"
@@ -233,6 +235,11 @@ def mark_unlike(rows: list[AuditRow], twins: Mapping[int, int]) -> list[Problem]
 def _full_name(row: AuditRow) -> Hashable:
     axes = sorted((name, str(value)) for name, value in row.axes.items())
     return row.method, row.seed, tuple(axes)
+
+
+def _stated(row: AuditRow) -> Hashable:
+    """A record's names, and the numbers of single layers, as text (NaN equals NaN)."""
+    return _full_name(row), str(row.report.bp_grad_norms), str(per_layer(row.report.credit))
 
 
 def _compared(before: AuditRow, after: AuditRow) -> RunDifference:

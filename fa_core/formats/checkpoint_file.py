@@ -33,7 +33,7 @@ from fa_core.files.opening import (
 from fa_core.formats.json_document import Document, Finding
 from fa_core.formats.rows import AuditRow, Place, row_of_file
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.manifest import CREDIT, DISTRIBUTED, MANIFEST, WEIGHTS, is_run
+from fa_core.report.manifest import CREDIT, DISTRIBUTED, HUB_FILES, MANIFEST, WEIGHTS, is_run
 from fa_core.report.names import LONGEST_SEED, canonical_method
 from fa_core.sanitize import sanitize
 
@@ -157,7 +157,10 @@ def read_index(document: Document) -> Iterator[Finding]:
 
 def no_run(path: str) -> str:
     """Why a file is not a run of its own, whatever it holds; ``""`` if it may be one."""
-    match = _NO_RUN.fullmatch(os.path.basename(path))  # noqa: PTH119
+    folder, name = os.path.split(path)
+    if name in HUB_FILES and is_run(Path(folder)):
+        return f"lies beside a {MANIFEST}: the weights of a run are {WEIGHTS}"
+    match = _NO_RUN.fullmatch(name)
     if match is None:
         return ""
     if match["trainer"]:
@@ -322,7 +325,7 @@ def run_of(checkpoint: Path) -> Path | None:
     file."""
     if is_folder(checkpoint):
         return checkpoint
-    if checkpoint.name == WEIGHTS and is_run(checkpoint.parent):
+    if checkpoint.name in {WEIGHTS, *HUB_FILES} and is_run(checkpoint.parent):
         return checkpoint.parent
     return None
 
@@ -330,12 +333,13 @@ def run_of(checkpoint: Path) -> Path | None:
 def _inputs(checkpoint: Path) -> dict[str, list[Path]]:
     """A measurement's files: ``weights``, for a run also ``manifest`` and ``credit``."""
     run = run_of(checkpoint)
-    if run is None:
-        return {"weights": files_of(checkpoint)}
-    files = {"weights": WEIGHTS, "manifest": MANIFEST, "credit": CREDIT}
-    return {
-        name: [run / file] for name, file in files.items() if file == WEIGHTS or exists(run / file)
-    }
+    if run == checkpoint:
+        checkpoint /= WEIGHTS
+    found = {"weights": files_of(checkpoint)}
+    for name, file in (("manifest", MANIFEST), ("credit", CREDIT)):
+        if run and exists(run / file):
+            found[name] = [run / file]
+    return found
 
 
 def input_hashes(checkpoint: Path) -> dict[str, str]:

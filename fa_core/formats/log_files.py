@@ -117,7 +117,7 @@ def read_penalty(document: Document) -> Iterator[Finding]:
     if report.cross_batch_stability is None:
         why = {"c": "a penalty log holds no gradients of several batches"}
         report = replace(report, unmeasured=why | report.unmeasured)
-    said = "judged at the last of the logged epochs; norms are those the log holds"
+    said = "judged at the last of the logged epochs; norms and Γ are those it holds"
     report = replace(report, notes=joined(said, *trace.notes, header.notes), axes=row.axes)
     yield replace(row, report=report.check(f"{document.path}: $"))
     yield trace

@@ -335,8 +335,9 @@ def epoch_of(at: int, values: Values, where: str, entries: int) -> TraceEpoch:
         else:
             by_layer[field][layer] = value
     layers = {}
+    known = max({*chain.from_iterable(by_layer.values())} - {LAST}, default=0)
     for field in NORMS:
-        found[field], deepest = _stream(found.get(field), by_layer[field])
+        found[field], deepest = _stream(found.get(field), by_layer[field], known)
         if deepest:
             layers[field] = deepest
     found |= {"epoch": at, "step": _at_end(found.get("step")), "layers": layers}
@@ -357,19 +358,22 @@ def epoch_of(at: int, values: Values, where: str, entries: int) -> TraceEpoch:
     return epoch
 
 
-def _stream(listed: object, norms: Mapping[int, object]) -> tuple[object, str]:
+def _stream(listed: object, norms: Mapping[int, object], known: int) -> tuple[object, str]:
     """The norms of layers 0, 1, … and ``""``; else that of the deepest layer, and its name, also
     where it is another one than the last of the list.
 
     Args:
         listed: what is logged for all layers at once, or None; of any type.
         norms: layer → norm; `LAST` is layer L.
+        known: the last layer that any column names by its number.
     """
     same = LAST not in norms or (isinstance(listed, list) and listed[-1:] == [norms[LAST]])
     if not norms or (listed is not None and same):
+        if isinstance(listed, list) and 0 < len(listed) <= known:
+            return listed[-1:], str(len(listed) - 1)
         return listed or [], ""
     deepest = max(norms)
     numbered = list(map(norms.get, range(len(norms) - (deepest == LAST))))
-    if len(numbered) > 1 and None not in numbered and norms[deepest] in numbered[-1:]:
+    if len(numbered) > max(known, 1) and None not in numbered and norms[deepest] in numbered[-1:]:
         return numbered, ""
     return [norms[deepest]], "L" if deepest == LAST else str(deepest)

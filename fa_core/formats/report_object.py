@@ -164,7 +164,7 @@ def row_by_itself(document: Document, report: DiagnosticReport) -> AuditRow:
 
 
 _PEEK = 20
-_REPORTED = frozenset(DiagnosticReport.__struct_encode_fields__)
+_REPORTED = frozenset(DiagnosticReport.__struct_encode_fields__) - {"credit"}
 
 
 def sniff_list(document: Document) -> bool:

@@ -65,6 +65,9 @@ class TraceEpoch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The epoch as a report, judged like an audit."""
         fields = asdict(self)
         shared = {name: fields[name] for name in _OF_A_REPORT}
+        # the only number that is logged is of no layer
+        if len(self.gamma) > 1:
+            shared["credit"] = {"gamma": self.gamma}
         return DiagnosticReport(method_name=method, seed=seed, headline_acc=self.test_acc, **shared)
 
 
@@ -101,6 +104,17 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     unfinished: bool = False
     notes: tuple[str, ...] = ()
     unit: str = EPOCH
+
+
+def without_copies(traces: Iterable[Trace]) -> list[Trace]:
+    """The traces, of copies of a run folder the last: of one manifest, and alike at the end."""
+    found: dict[object, Trace] = {}
+    for place, trace in enumerate(traces):
+        facts = trace.provenance
+        # as text: NaN equals NaN
+        end = facts and str((facts, len(trace.epochs), trace.epochs[-1:]))
+        found[end or place] = trace
+    return [*found.values()]
 
 
 def common_unit(units: Iterable[str]) -> str:

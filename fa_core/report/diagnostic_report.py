@@ -36,8 +36,10 @@ COSINE_SLACK = 1e-6
 def _check_layers(facts: ReportFacts, where: str) -> None:
     numbers = {name: len(getattr(facts, name)) for name in NORMS}
     numbers["credit.gamma"] = len(per_layer(facts.credit))
-    if len({*without(numbers, *facts.layers).values()} - {0}) > 1:
-        said = ", ".join(f"{number} {name}" for name, number in numbers.items())
+    said = ", ".join(f"{number} {name}" for name, number in numbers.items())
+    listed = {*without(numbers, *facts.layers).values()} - {0}
+    named = (int(layer) for layer in facts.layers.values() if layer.isdecimal())
+    if len(listed) > 1 or min(listed, default=math.inf) <= max(named, default=-1):
         raise InvalidReport(
             f"layers of unequal number: {said}",
             where=where,
@@ -169,10 +171,10 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
 
         Raises:
             InvalidReport: unequal numbers of layers or too many, a negative norm, an accuracy
-                outside [0, 1], a cosine outside [-1, 1], a λ that is a text, an interval with its
-                ends out of order, a bound on growth that is negative or above that of the norms,
-                other numbers of batches, fields of ``credit`` or ``provenance`` of another type
-                than in `Credit` and `Provenance`.
+                outside [0, 1], a cosine outside [-1, 1], a λ that is no number, an interval with
+                its ends out of order, a bound on growth that is negative or above that of the
+                norms, other numbers of batches, fields of ``credit`` or ``provenance`` of another
+                type than in `Credit` and `Provenance`.
         """
         for found, kind in ((self.credit, Credit), (self.provenance, Provenance)):
             if found:
@@ -187,7 +189,7 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
             growth = largest_growth(self.residual_norms)
             if growth is not None and self.growth_bound > AGREE * growth:
                 raise InvalidReport("growth_bound is above the growth of its norms", where=where)
-        if isinstance(lam := self.axes.get("lam"), str):
+        if isinstance(lam := self.axes.get("lam"), (str, bool)):
             raise InvalidReport(f"λ is {lam!r:.60}", where=where, hint="give a number")
         _check_accuracy(self.headline_acc, "headline_acc", where)
         _check_accuracy(self.frozen_baseline_acc, "frozen_baseline_acc", where)

@@ -20,6 +20,7 @@ import msgspec
 from fa_core.errors import UnreadableInput
 from fa_core.files.decode import Json, loads, reading
 from fa_core.files.opening import is_file, read_file
+from fa_core.report.numbers import is_number
 from fa_core.report.report_facts import Axis
 
 MANIFEST = "manifest.json"
@@ -114,8 +115,11 @@ def read_manifest(folder: Path) -> Manifest:
             )
         found = msgspec.convert(data, Manifest)
         lam = found.recipe.get("lam")
-        if isinstance(lam, (int, float)) and lam:
-            found.axes.setdefault("lam", lam)
+        if is_number(lam):
+            if lam:
+                found.axes.setdefault("lam", lam)
+            if found.axes.get("lam", lam) != lam:
+                raise UnreadableInput("its axes and its recipe name two λ")
         return found
 
 

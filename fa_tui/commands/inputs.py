@@ -20,6 +20,7 @@ from fa_core.formats.frozen_runs import with_baselines_at_hand
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.formats.scan import twins_of
 from fa_core.formats.table import AuditTable
+from fa_core.formats.trace import without_copies
 from fa_core.report.names import canonical_method
 from fa_core.report.numbers import count_text, listed
 from fa_core.report.report_facts import DiagnosticThresholds
@@ -212,7 +213,8 @@ def of_methods_and_seeds(found: Scan, chosen: Chosen) -> tuple[list[AuditRow], l
         return (not methods or run.method in methods) and (not seeds or run.seed in seeds)
 
     judged = (run.judged_by(chosen.criteria.baseline) for run in filter(wanted, found.rows))
-    return chosen.log.apply(judged), chosen.log.apply_to_traces(filter(wanted, found.traces))
+    traces = filter(wanted, without_copies(found.traces))
+    return chosen.log.apply(judged), chosen.log.apply_to_traces(traces)
 
 
 def nothing_to_analyse(paths: Sequence[Path], traces: Sequence[Trace]) -> UnreadableInput:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fa_core.files.opening import real_path
 from fa_core.formats.rows import AuditRow
-from fa_core.formats.trace import Trace, TraceEpoch
+from fa_core.formats.trace import Trace, TraceEpoch, without_copies
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.names import named_place, run_place
 from fa_core.report.numbers import listed, short
@@ -24,7 +24,8 @@ def traces_in_scope(session: Session) -> list[Trace]:
     if session.log:
         chosen = session.log.apply_to_traces(chosen)
     # by name: a trace that grows must not move to another line
-    return sorted((trace for trace in chosen if trace.epochs), key=attrgetter("source", "key"))
+    begun = (trace for trace in without_copies(chosen) if trace.epochs)
+    return sorted(begun, key=attrgetter("source", "key"))
 
 
 def traces_of(rows: Sequence[AuditRow], traces: Sequence[Trace]) -> list[Trace]:
