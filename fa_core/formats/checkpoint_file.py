@@ -157,10 +157,7 @@ def read_index(document: Document) -> Iterator[Finding]:
 
 def no_run(path: str) -> str:
     """Why a file is not a run of its own, whatever it holds; ``""`` if it may be one."""
-    folder, name = os.path.split(path)
-    if name in HUB_FILES and is_run(Path(folder)):
-        return f"lies beside a {MANIFEST}: the weights of a run are {WEIGHTS}"
-    match = _NO_RUN.fullmatch(name)
+    match = _NO_RUN.fullmatch(os.path.basename(path))  # noqa: PTH119
     if match is None:
         return ""
     if match["trainer"]:

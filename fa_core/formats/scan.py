@@ -35,7 +35,7 @@ from fa_core.formats.readers import HEAD, KNOWN, format_of, may_be_known, plugin
 from fa_core.formats.rows import AuditRow, Identity, Place, Problem
 from fa_core.formats.trace import Trace
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.manifest import CREDIT, DISTRIBUTED, RESULTS, RUN_FILES
+from fa_core.report.manifest import CREDIT, DISTRIBUTED, HUB_FILES, RESULTS, RUN_FILES
 from fa_core.report.names import one_per_run, run_place
 from fa_core.report.numbers import listed
 from fa_core.sanitize import sanitize
@@ -311,7 +311,7 @@ def _at(place: Place, run_traces: bool, given: Given) -> Iterator[Finding]:
             return
         place.skip = frozenset({CREDIT})
         for finding in run_folder.read(Path(place.path), trace=run_traces):
-            place.skip = RUN_FILES
+            place.skip = RUN_FILES | HUB_FILES
             yield finding
     except FaError as error:
         if place.named and not place.is_folder:

@@ -38,10 +38,10 @@ def _check_layers(facts: ReportFacts, where: str) -> None:
     numbers["credit.gamma"] = len(per_layer(facts.credit))
     said = ", ".join(f"{number} {name}" for name, number in numbers.items())
     listed = {*without(numbers, *facts.layers).values()} - {0}
-    named = (int(layer) for layer in facts.layers.values() if layer.isdecimal())
-    if len(listed) > 1 or min(listed, default=math.inf) <= max(named, default=-1):
+    named = max((int(one) for one in facts.layers.values() if one.isdecimal()), default=-1)
+    if len(listed) > 1 or min(listed, default=math.inf) <= named:
         raise InvalidReport(
-            f"layers of unequal number: {said}",
+            f"layers of unequal number: {said}" + f", one of layer {named}" * (named >= 0),
             where=where,
             hint="all list h_0..h_L; leave out what was not measured",
         )

@@ -115,11 +115,11 @@ def read_manifest(folder: Path) -> Manifest:
             )
         found = msgspec.convert(data, Manifest)
         lam = found.recipe.get("lam")
-        if is_number(lam):
-            if lam:
-                found.axes.setdefault("lam", lam)
-            if found.axes.get("lam", lam) != lam:
-                raise UnreadableInput("its axes and its recipe name two λ")
+        if lam:
+            found.axes.setdefault("lam", lam)
+        own = found.axes.get("lam", 0)
+        if not is_number(own) or (lam is not None and lam != own):
+            raise UnreadableInput("λ is no number, or its axes and its recipe name two")
         return found
 
 

@@ -57,8 +57,9 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cases(self) -> list[Case]:
-        """Runs, then claims."""
-        return [*self.runs, *self.claims]
+        """Runs, then claims; where nothing was judged, one that is open."""
+        nothing = Case(name="check", file="", outcome=OPEN, lines=[self.summary], record={})
+        return [*self.runs, *self.claims] or [nothing]
 
     @property
     def exit_code(self) -> int:

@@ -111,10 +111,24 @@ async def test_two_records_of_one_measurement_are_compared_and_show_says_which_i
         )
 
 
-def test_records_of_one_measurement_that_name_other_axes_are_not_alike(tmp_path, capsys):
-    facts = {"checkpoint": "/runs/dfa_s1", "hashes": {"weights": "1"}}
-    for name, key in (("a.json", "dfa_s1"), ("b.json", "dfa_lam0.5_s1")):
-        put_json(tmp_path / name, {"reports": {key: {"headline_acc": 0.3, "provenance": facts}}})
+@pytest.mark.parametrize(
+    ("key", "other"),
+    [
+        ("dfa_lam0.5_s1", {}),
+        ("dfa_s1", {"bp_grad_norms": [2.0, 1.0]}),
+        ("dfa_s1", {"credit": {"gamma": [0.9, 0.1]}}),
+        ("dfa_s1", {"provenance": {"recipe": {"lr": 0.5}}}),
+    ],
+)
+def test_records_of_one_measurement_that_state_something_else_are_not_alike(
+    tmp_path, capsys, key, other
+):
+    facts = {"checkpoint": "/runs/dfa_s1", "hashes": {"weights": "1"}, "recipe": {"lr": 0.1}}
+    credit = {"gamma": [0.1, 0.1]}
+    own = {"headline_acc": 0.3, "bp_grad_norms": [1.0, 1.0], "credit": credit, "provenance": facts}
+    changed = own | other | {"provenance": facts | other.get("provenance", {})}
+    put_json(tmp_path / "a.json", {"reports": {"dfa_s1": own}})
+    put_json(tmp_path / "b.json", {"reports": {key: changed}})
     assert "two records of it are not alike" in printed(capsys, "check", tmp_path, code=4)
 
 

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.analysis.timeline import Replay, by_method
+from fa_core.formats.trace import without_copies
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.reporting.sections.analyses import timeline_blocks
 from tests.fa_core.analysis.runs import row, table, timeline, trace
@@ -125,6 +126,14 @@ def test_an_audit_of_the_same_run_folder_lends_its_baseline_and_no_other_does():
     begun = replace(one, notes=("training, epoch 3 of 9",))
     (found,) = Replay([begun], table(*elsewhere)).timelines()
     assert "(d) not judged: done when its training is complete" in found.skipped
+
+
+def test_a_copied_run_folder_is_one_run_and_the_last_stands():
+    copies = [replace(crossing(), source=f"{place}/dfa_s42/trace.jsonl") for place in "fg"]
+    assert len(without_copies(copies)) == 2
+    copies = [replace(one, provenance={"method": "dfa"}) for one in copies]
+    other = replace(copies[0], epochs=copies[0].epochs[:-1])
+    assert without_copies([*copies, other]) == [copies[1], other]
 
 
 def test_runs_whose_manifests_are_not_alike_are_no_seeds_of_one_method():

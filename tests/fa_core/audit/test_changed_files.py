@@ -148,6 +148,9 @@ def test_weights_in_shards_that_cannot_be_told_are_changed_and_those_that_are_go
     change(index, *shards)
     (found,) = marked_changed([row])
     assert found.report.changed == changed
+    put_json(tmp_path / MANIFEST, {})
+    (found,) = marked_changed([row])
+    assert found.report.changed == "its manifest changed since" * bool(stamp(index))
 
 
 def test_a_frozen_run_whose_files_changed_since_its_audit_is_no_baseline(

@@ -167,10 +167,18 @@ def test_a_broken_manifest_is_a_problem_and_the_weights_are_still_offered(tmp_pa
     )
 
 
+@pytest.mark.parametrize("lam", [{"axes": {"lam": 0.5}}, {"axes": {"lam": True}, "recipe": {}}])
+def test_a_manifest_of_two_penalties_or_of_none_is_a_problem(tmp_path, lam):
+    run = manifest(tmp_path / "dfa_s1", **lam)
+    assert "λ" in scan([run]).problems[0].message
+
+
 def test_further_checkpoints_in_a_run_folder_are_rows_of_their_own(tmp_path):
     run = manifest(tmp_path / "dfa_s42")
     (run / "epochs").mkdir()
     safetensors(run / "epochs/dfa_s42.safetensors")
+    # the weights of a run are in model.safetensors
+    put_json(run / "model.safetensors.index.json", {"weight_map": {"w": "a.safetensors"}})
     assert [row.source for row in scan([tmp_path]).rows] == [
         str(run),
         str(run / "epochs/dfa_s42.safetensors"),

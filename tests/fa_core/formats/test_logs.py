@@ -244,6 +244,9 @@ def test_layers_in_columns_of_their_own_are_the_stream_or_a_proxy(tmp_path):
     assert evidence(path, **h, **g, **{"fa/h_L": 6.0, "fa/g_L": 0.25}) == whole
     part = {"h_0_norm": 1.0, "h_3_norm": 8.0, "g_2_norm": 0.25}
     assert evidence(path, **part) == ([8.0], [0.25], None, {"b": "proxy"})
+    for first in ({"fa/h_0": 1.0, "fa/h_1": 3.0}, {"h_norms": [1.0, 3.0]}):
+        few = evidence(path, **first, g_4_norm=1e-12, g_L_norm=0.25)
+        assert few == ([3.0], [0.25], None, {}), "of the first layers alone"
     deep = {"fa/h_L": 16.0, "fa/g_L": 0.5, "fa/growth": 4.0}
     assert evidence(path, **deep) == ([16.0], [0.5], 4.0, {})
     assert evidence(path, **h, **{"fa/growth": 3.0})[2] == 3.0

@@ -63,6 +63,9 @@ def test_what_a_header_says_is_kept_noted_or_refused(tmp_path):
     row = penalty(tmp_path, frozen_baseline_acc=0.0, verdict="trustworthy", x=1).rows[0]
     assert (row.report.frozen_baseline_acc, row.report.recorded_verdict) == (0.0, "trustworthy")
     assert "in the file, not used: x" in row.report.notes
+    log = [{**LOG[1], "gamma": [0.1, -0.1, -0.1]}]
+    row = penalty(tmp_path, log=log, credit={"gamma": [0.1, 0.9]}).rows[0]
+    assert row.report.deep_gamma == -0.1 and "not used: credit" in row.report.notes
     for wrong in (
         {"final_test_acc": "x"},
         {"log": [{"epoch": "x", "test_acc": 0.1}]},
@@ -70,6 +73,7 @@ def test_what_a_header_says_is_kept_noted_or_refused(tmp_path):
         {"final_test_acc": 0.9},
         {"log": [{**LOG[1], "frozen_baseline_acc": 0.6}], "frozen_baseline_acc": 0.1},
         {"method": "bp", "method_name": "ep"},
+        {"log": [{"epoch": 1, "h_norms": [1.0, 1.0], "gamma": [0.1, 0.1, 0.1]}]},
     ):
         with pytest.raises(FaError, match="dfa_pen"):
             penalty(tmp_path, **wrong)

@@ -133,9 +133,9 @@ def test_a_control_is_what_the_record_calls_so_under_either_reading(tmp_path, ca
     (row,) = load_audits([path]).rows()
     assert (row.method, row.is_control, row.report.claim) == ("frozen", True, "control")
     for protocol in ("v1", "v2"):
-        assert "nothing was judged" in printed(
-            capsys, "check", path, "--protocol", protocol, code=4
-        )
+        for form, says in (("text", "nothing was"), ("junit", "<failure"), ("github", "::error")):
+            options = ("--protocol", protocol, "--format", form)
+            assert says in printed(capsys, "check", path, *options, code=4)
 
 
 def test_weights_that_changed_are_not_hidden_by_a_later_record_that_finds_none(tmp_path):
