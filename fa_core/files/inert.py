@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, TypeAlias, TypeVar
 import torch
 from torch import Tensor
 from torch._utils import IMPORT_MAPPING, NAME_MAPPING
-from torch._weights_only_unpickler import _get_allowed_globals
+from torch._weights_only_unpickler import _get_allowed_globals, _get_user_allowed_globals
 
 from fa_core.files.decode import LARGEST
 
@@ -61,6 +61,13 @@ _DICTS = {
 }
 TAKEN = set(_get_allowed_globals())
 """What `torch.load` takes by default."""
+
+REGISTERED = {
+    name
+    for name in _get_user_allowed_globals()  # type: ignore[no-untyped-call]
+    if name.startswith("torch.")
+}
+"""What else it takes, since torch registers it."""
 
 _SETS = {"builtins.set", "builtins.frozenset"}
 _PLAIN = {

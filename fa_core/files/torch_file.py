@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 import torch
 
-from fa_core.files.inert import TAKEN, opened
+from fa_core.files.inert import REGISTERED, TAKEN, opened
 from fa_core.files.limits import limited
 from fa_core.files.opening import name_of, size_of
 
@@ -41,8 +41,10 @@ def content_of(
     content = archive.pickled() if entries is None else archive.zipped(entries)
     if not archive.is_of_torch:
         return content, ""
-    if archive.others or not archive.names <= TAKEN:
-        return content, archive.others
+    if made := archive.others or min(archive.names & REGISTERED, default=""):
+        return content, made
+    if not archive.names <= TAKEN:
+        return content, ""
     if archive.keys:
         return content, archive.keys
     file.seek(0)

@@ -18,9 +18,9 @@ from fa_core.files.decode import as_utf8, reading, without
 from fa_core.files.opening import all_of
 from fa_core.formats.json_document import Document, Finding, check_entries
 from fa_core.formats.log_columns import Given, columns_of, is_log, may_be_log
-from fa_core.formats.logs import Entry, names_in, trace_of, traces_of
+from fa_core.formats.logs import Entry, check_names, names_in, trace_of, traces_of
 from fa_core.formats.report_object import entry_report, is_rounded, row_by_itself
-from fa_core.formats.rows import Place, Problem, row_of_file
+from fa_core.formats.rows import AuditRow, Place, Problem, row_of_file
 from fa_core.formats.trace import Trace
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.numbers import joined
@@ -54,11 +54,15 @@ def unread(document: Document, named: bool) -> list[str]:
     return names
 
 
-def read(document: Document) -> Iterator[Finding]:
+def read(document: Document, of: AuditRow | None = None) -> Iterator[Finding]:
     """The traces of a file (one per run, if entries name them), and problems for invalid entries.
 
+    Args:
+        document: the file.
+        of: the run that it is the log of.
+
     Raises:
-        UnreadableInput: no whole epoch.
+        UnreadableInput: no whole epoch, or an entry of another run than it is of.
     """
     yield from document.problems
     entries = document.listed(_HISTORY) or document
@@ -71,6 +75,8 @@ def read(document: Document) -> Iterator[Finding]:
         raise UnreadableInput(
             "no whole epoch in the trace", where=document.path, hint="wait for the first epoch"
         )
+    if of:
+        check_names(logged, of)
     row = row_of_file(document.path, document.root)
     yield from traces_of(row, logged, document.columns, unfinished=document.unfinished)
 
@@ -105,6 +111,7 @@ def read_penalty(document: Document) -> Iterator[Finding]:
     header = entry_report(without(document.members, "log"), f"{document.path}: $")
     row = replace(row_by_itself(document, header), checkpoint=None)
     entries = [(log.place(index), entry) for index, entry in log.objects()]
+    check_names(entries, row)
     trace, problems = trace_of(row, entries, document.columns, len(entries))
     if not trace.epochs:
         first = [problem.message for problem in problems[:1]]

@@ -32,6 +32,7 @@ from fa_core.formats.log_columns import (
 )
 from fa_core.formats.rows import AuditRow, Problem, row_named
 from fa_core.formats.trace import EPOCH, STEP, Trace, TraceEpoch
+from fa_core.report.method_style import known_method
 from fa_core.report.names import canonical_method, key_of
 from fa_core.report.numbers import is_number, listed
 from fa_core.report.report_facts import NORMS
@@ -45,7 +46,8 @@ Values: TypeAlias = "dict[Place, Any]"
 
 Column = TypeVar("Column", bound=Hashable)
 
-_COUNTED = JUDGED | {"loss"}
+COUNTED = JUDGED | {"loss"}
+"""What is the same where an epoch stands twice in a log that goes on."""
 
 _EMPTY = frozenset({"", "-", "na", "n/a", "<na>", "none", "null"})
 _NEAR = 0.05
@@ -103,6 +105,21 @@ def traces_of(
             yield replace(trace, unfinished=unfinished)
 
 
+def check_names(entries: Iterable[Entry], run: AuditRow) -> None:
+    """Refuse a run's log of which entries name several runs, or another one.
+
+    Raises:
+        UnreadableInput: with the names.
+    """
+    keys = sorted({_run_of(fields, run) for _, fields in entries} - {""})
+    named = [row_named(key, run.source) for key in keys]
+    for one in named:
+        is_other = known_method(one.method) and one.method != run.method
+        if len(named) > 1 or is_other or one.seed not in (None, run.seed):
+            what = f"a log of {run.method}, seed {run.seed}, with entries of {listed(keys, 4)}"
+            raise UnreadableInput(what, where=run.source, hint="give each run a log of its name")
+
+
 def _run_of(fields: Mapping[str, object], name: AuditRow) -> str:
     """The run that an entry names, as run folders are named; empty if it names none."""
     run, method, seed = map(fields.get, _OF_A_RUN)
@@ -137,7 +154,7 @@ def trace_of(
         values = attempt(run.source, partial(_placed, fields, columns, where), "entry")
         if isinstance(values, Problem):
             problems.append(values)
-        elif any(field in _COUNTED for field, _ in values):
+        elif any(field in COUNTED for field, _ in values):
             read.append((where, values))
     unit = _unit(columns, [values for _, values in read if _is_measured(values)])
     places: dict[int, str] = {}
@@ -148,9 +165,14 @@ def trace_of(
             placed.append((at, values))
         elif _is_measured(values):
             problems.append(Problem(run.source, f"{where}: no {unit}; the entry is skipped"))
-    merged, replaced = merge(placed, {one for one in columns.values() if one[0] in _COUNTED})
+    merged, dropped = merge(placed, {one for one in columns.values() if one[0] in COUNTED})
     # of a log of several runs, an empty column may be another's
     known = columns if len(logged) < count else columns_of(names_in(entries), given)
+    last = max((at for at, values in merged.items() if values), default=0)
+    lost = {field for field, _ in dropped.get(last, set()) - merged.get(last, {}).keys()} - {"loss"}
+    if lost:
+        again = f"{places[last]}: {unit} {last} is logged again without {listed(sorted(lost))}"
+        problems.append(Problem(run.source, f"{again}; keep one of the two"))
     gaps = {*_without_parts(merged, known.values())}
     epochs: list[TraceEpoch] = []
     for at in sorted(at for at, values in merged.items() if values):
@@ -167,7 +189,7 @@ def trace_of(
         seed=run.seed,
         axes=run.axes,
         epochs=epochs,
-        notes=tuple(_remarks(merged, replaced, gaps, unused)),
+        notes=tuple(remarks(merged, dropped, gaps, unused)),
         unit=unit,
     ), problems
 
@@ -193,16 +215,16 @@ def _without_parts(merged: Mapping[int, Values], known: Collection[Any]) -> Iter
                     del values[place]
 
 
-def _remarks(
-    merged: Mapping[int, Values],
-    replaced: Iterable[int],
-    gaps: Iterable[int],
-    unused: Iterable[str],
+def remarks(
+    merged: Mapping[int, Mapping[Any, Any]],
+    dropped: Mapping[int, AbstractSet[Any]],
+    gaps: Iterable[int] = (),
+    unused: Iterable[str] = (),
 ) -> Iterator[str]:
     """What of a log does not count, and which columns are not read."""
     remarks: dict[str, list[Any]] = {
-        _AGAIN: sorted(at for at in replaced if merged[at]),
-        _BACK: sorted(at for at, values in merged.items() if not values),
+        _AGAIN: sorted(at for at in dropped if merged[at]),
+        _BACK: sorted(at for at, lost in dropped.items() if lost - merged[at].keys()),
         _GAPS: sorted(gaps),
         _UNUSED: list(map(sanitize, unused)),
     }
@@ -222,9 +244,9 @@ def _held(fields: Mapping[str, object]) -> Json:
 
 def merge(
     entries: Iterable[tuple[int, Mapping[Column, Any] | None]], counted: AbstractSet[Column]
-) -> tuple[dict[int, dict[Column, Any]], set[int]]:
-    """The values of each epoch or step, and where one that counts was replaced by another number,
-    or all were dropped.
+) -> tuple[dict[int, dict[Column, Any]], dict[int, set[Column]]]:
+    """The values of each epoch or step, and the columns where one that counts was replaced by
+    another number, or all were dropped.
 
     The last value counts, but NaN replaces no number. Where one that counts is replaced at an
     earlier place, all columns go on from there: what they held is dropped.
@@ -235,7 +257,7 @@ def merge(
         counted: the columns of numbers that are judged, and of the loss.
     """
     found: defaultdict[int, dict[Column, Any]] = defaultdict(dict)
-    replaced = set()
+    dropped: defaultdict[int, set[Column]] = defaultdict(set)
     latest = [math.inf]  # a heap of −place
     for at, values in entries:
         known, own = found[at], values or {}
@@ -243,18 +265,18 @@ def merge(
         again = counted & numbers & known.keys()
         others = [column for column in again if known[column] == known[column] != own[column]]
         if others:
-            replaced.add(at)
+            dropped[at].update(others)
         begins = values is None or (others and at < -latest[0])
         while begins and at <= -latest[0]:
-            dropped = int(-heappop(latest))
-            replaced.add(dropped)
-            found[dropped].clear()
+            later = int(-heappop(latest))
+            dropped[later].update(counted & found[later].keys())
+            found[later].clear()
         if own and not known:
             heappush(latest, -at)
         for column, value in own.items():
             if column in numbers or column not in known:
                 known[column] = value
-    return found, replaced
+    return found, dropped
 
 
 def _placed(fields: Json, columns: Mapping[str, Place], where: str) -> Values:

@@ -136,7 +136,7 @@ def _trace(path: Path, row: AuditRow, facts: Json) -> Iterator[Finding]:
         return
     if row.report.unmeasured.get(TRAINING, "").partition(",")[0] == TRAINING:
         facts = without(facts, "epochs_done")
-    for finding in log_files.read(open_document(str(path), data)):
+    for finding in log_files.read(open_document(str(path), data), row):
         if isinstance(finding, Trace):
             yield replace(
                 finding,

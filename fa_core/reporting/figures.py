@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fa_core.analysis.method_groups import conditions, families
+from fa_core.analysis.method_groups import Condition, conditions, families
 from fa_core.analysis.seeds import stat_of
 from fa_core.formats.table import AuditTable, Floats, Indices, Mask, having
 from fa_core.formats.trace import common_unit
@@ -210,7 +210,7 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCOL
 @fixed_style()
 def timeline_figure(timelines: Sequence[Timeline], thresholds: DiagnosticThresholds) -> Figure:
     """Accuracy, ‖h_L‖, growth and ‖g_L‖ over epochs, a curve per run; dotted: first fires."""
-    names, styles = variants((one.method, one.axes) for one in timelines)
+    names, styles = _variants(timelines)
     kinds: dict[str, str] = {}
     for one in timelines:
         kinds |= one.evidence
@@ -239,7 +239,7 @@ def gamma_figure(timelines: Sequence[Timeline]) -> Figure:
     Runs with a single logged Γ are left out.
     """
     drawn = [one for one in timelines if one.gamma_per_layer]
-    names, styles = variants((one.method, one.axes) for one in drawn)
+    names, styles = _variants(drawn)
     layers = max((len(point.gamma) for one in drawn for point in one.points), default=0)
     # deep Γ, then Γ_l
     shown = range(min(1 + layers, PANELS_AT_MOST))
@@ -261,6 +261,11 @@ def gamma_figure(timelines: Sequence[Timeline]) -> Figure:
                 panel.axhline(null, color=styles[name].colour, linewidth=0.8, linestyle=":")
         _over_epochs(panel, drawn, curves, [styles[name] for name in names])
     return laid_out(figure)
+
+
+def _variants(timelines: Sequence[Timeline]) -> tuple[list[str], dict[str, MethodStyle]]:
+    named = (Condition(one.method, one.axes, one.collection) for one in timelines)
+    return variants((one.method, one.all_axes) for one in named)
 
 
 def _over_epochs(

@@ -153,6 +153,14 @@ def test_a_broken_report_or_trace_leaves_the_run_to_be_measured(tmp_path, name):
     assert name in found.problems[0].message
 
 
+@pytest.mark.parametrize("named", [{"seed": 7}, {"run": "bp_s42"}, {"method": "dfa"}])
+def test_a_runs_trace_that_names_another_run_is_a_problem(tmp_path, named):
+    run = manifest(tmp_path / "run")
+    put_json(run / "trace.jsonl", {"epoch": 1, "test_acc": 0.5, **named})
+    found = scan([run])
+    assert len(found.traces) == (named == {"method": "dfa"}) == 1 - len(found.problems)
+
+
 def test_a_broken_manifest_is_a_problem_and_the_weights_are_still_offered(tmp_path):
     run = manifest(tmp_path / "dfa_s1", seed="one")
     safetensors(run / "model.safetensors")

@@ -187,16 +187,16 @@ def test_broken_cells_and_rows_are_said_and_the_rest_is_kept(tmp_path):
 @pytest.mark.parametrize("other", ["test_acc", "loss"])
 def test_what_a_log_held_before_it_went_back_is_said_and_left_out_in_all_columns(other, tmp_path):
     again = "logged more than once, the last counts: epoch 2"
-    for epochs, *notes in (
-        ((1, 2, 3, 2), again, "logged before the log went back, left out: epoch 3"),
-        ((1, 2, 3, 2, 3), f"{again}, 3"),
-    ):
+    back = "logged before the log went back, left out: epoch 2, 3"
+    for epochs, *notes in (((1, 2, 3, 2), again, back), ((1, 2, 3, 2, 3), f"{again}, 3", back)):
         rows = [{"epoch": epoch, "test_acc": 0.5, "loss": 1.0} for epoch in epochs]
         rows[3][other] = 0.25
         rows[1]["fa/g_L"] = rows[2]["fa/g_L"] = 1e-9
-        trace = read(logs.lines(tmp_path / "a.jsonl", *rows))
+        found = scan([logs.lines(tmp_path / "a.jsonl", *rows)])
+        (trace,), (problem,) = found.traces, found.problems
         assert list(trace.notes) == notes
         assert not any(one.bp_grad_norms for one in trace.epochs)
+        assert "is logged again without bp_grad_norms; keep one of the two" in problem.message
 
 
 def test_a_log_in_two_passes_is_one(tmp_path):
@@ -361,6 +361,17 @@ def test_event_files_of_a_run_that_was_started_again_are_one_run(tmp_path, newes
     for places in ([tmp_path], [first], sorted(run.glob("*.?"))):
         (trace,) = scan(places).traces
         assert accuracies(trace) == pytest.approx({1: 0.1, 2: 0.5, 3: 0.75})
+
+
+def test_event_files_go_back_with_all_their_parts_by_the_loss_too_and_say_so(tmp_path):
+    file = "events.out.tfevents."
+    first = {1: {"loss": 2.0}, 2: {"fa/acc": 0.4}, 3: {"loss": 1.0}, 4: {"fa/acc": 0.6}}
+    logs.events(tmp_path / "dfa_s1" / f"{file}1", first)
+    logs.events(tmp_path / "dfa_s1/norms" / f"{file}1", {4: {"g": 1e-9}})
+    logs.events(tmp_path / "dfa_s1" / f"{file}2", {3: {"loss": 9.0, "fa/acc": 0.1}})
+    trace = read(tmp_path / "dfa_s1", "g_L=norms/g")
+    assert accuracies(trace) == pytest.approx({1: None, 2: 0.4, 3: 0.1})
+    assert "logged before the log went back, left out: epoch 4" in trace.notes
 
 
 def test_folders_below_a_runs_events_are_parts_of_it_unless_they_name_a_run(tmp_path):

@@ -73,6 +73,8 @@ def test_what_a_header_says_is_kept_noted_or_refused(tmp_path):
         {"final_test_acc": 0.9},
         {"log": [{**LOG[1], "frozen_baseline_acc": 0.6}], "frozen_baseline_acc": 0.1},
         {"method": "bp", "method_name": "ep"},
+        {"log": [{**LOG[1], "method": "bp"}]},
+        {"log": [{**LOG[1], "seed": seed} for seed in (42, 43)]},
         {"log": [{"epoch": 1, "h_norms": [1.0, 1.0], "gamma": [0.1, 0.1, 0.1]}]},
     ):
         with pytest.raises(FaError, match="dfa_pen"):
