@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from fa_core.files.opening import is_file
 from fa_core.formats.frozen_runs import with_measured_baselines
 from fa_core.formats.rows import (
     AuditRow,
@@ -512,13 +513,17 @@ def merged(session: Session, readings: Iterable[Reading]) -> tuple[Session, News
 
 
 def _with_others(session: Session, reading: Reading) -> Session:
-    """Merge problems, and traces (unless their place was removed, or they are not read yet)."""
+    """Merge problems, and traces (unless they are not read yet)."""
     kept = [problem for problem in session.problems if not reading.settles(problem)]
     problems = [*kept, *reading.problems]
     traces = session.traces
-    is_read = not isinstance(traces, UnreadTraces) or traces.is_read
-    if is_read and not reading.gone:
-        own = [trace for trace in traces if not reading.owns(trace.source)]
+    if not isinstance(traces, UnreadTraces) or traces.is_read:
+        # that of a run whose manifest is gone may be one by itself
+        own = [
+            trace
+            for trace in traces
+            if not reading.owns(trace.source) or (reading.gone and is_file(trace.source))
+        ]
         traces = [*own, *reading.traces]
     return session.but(problems=problems, traces=traces)
 

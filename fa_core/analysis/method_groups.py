@@ -17,6 +17,7 @@ from fa_core.report.baseline import rule_of
 from fa_core.report.diagnostics import ASSUMED
 from fa_core.report.method_style import CONTROLS
 from fa_core.report.names import canonical_method, differing_axes, homes, short_paths
+from fa_core.report.numbers import is_number
 from fa_core.report.provenance import TRAINED_ON
 
 Members: TypeAlias = Sequence[str] | None
@@ -129,7 +130,7 @@ def conditions(table: AuditTable, but: str = "") -> list[tuple[Condition, list[i
     methods = table.method.tolist()
     columns = {}
     for axis in differing_axes(("", axes) for axes in table.axes).get("", []):
-        columns[axis] = [repr(own.get(axis)) for own in table.axes]
+        columns[axis] = [_text(own.get(axis)) for own in table.axes]
     names = list(zip(methods, *columns.values(), strict=True))
     places = collections(names, table.seed.tolist(), table.source.tolist())
     columns.pop(but, None)
@@ -169,6 +170,11 @@ def collections(
     return [short[place] for place in places]
 
 
+def _text(value: object) -> str:
+    """A value as text; 1 is 1.0."""
+    return repr(float(value) if is_number(value) else value)
+
+
 def _grouped(
     keys: Sequence[Hashable], facts: Sequence[Json]
 ) -> tuple[list[list[int]], defaultdict[Hashable, dict[str, None]]]:
@@ -181,7 +187,7 @@ def _grouped(
     texts: defaultdict[str, dict[int, str]] = defaultdict(dict)
     for place, known in enumerate(facts):
         for fact, value in known.items():
-            texts[fact][place] = repr(value)
+            texts[fact][place] = _text(value)
     parting: defaultdict[Hashable, dict[str, None]] = defaultdict(dict)
     for turn, (fact, known_texts) in enumerate(texts.items(), 1):
         parts: defaultdict[int, dict[str, int]] = defaultdict(dict)

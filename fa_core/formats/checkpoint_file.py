@@ -170,8 +170,8 @@ def no_run(path: str) -> str:
     return ""
 
 
-MOST_SHARDS = 1024
-"""Files of an index: six times those of the largest model that is public."""
+MOST_SHARDS = 256
+"""Files of an index: those of the largest model that is public are 191."""
 
 
 def shards(path: Path) -> dict[str, Path]:
@@ -350,7 +350,8 @@ def input_hashes(checkpoint: Path) -> dict[str, str]:
     hashes = {}
     for name, files in _inputs(checkpoint).items():
         digest = hashlib.sha256()
-        for each in files:
+        # shards that are links to one file are that file
+        for each in dict.fromkeys(map(real_path, files)):
             with reading(each), open_file(each) as file:
                 left = size_of(file)  # one that grows would never end
                 while block := file.read(min(left, 1 << 20)):

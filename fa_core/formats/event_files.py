@@ -101,12 +101,12 @@ def _event_files(folder: Path) -> list[Path]:
 @lru_cache(maxsize=256)
 def _found(folder: Path, changed: int) -> list[Path]:
     """See `_event_files`; cached by the time of change, since each file asks for all."""
-    found = []
+    found = {}
     for path in sorted(folder.glob(f"*{_OF_EVENTS}*"))[-_PARTS:]:
         with suppress(UnreadableInput, OSError), open_file(path) as file:
             if b"brain.Event:" in file.read(_MAGIC_END) and not path.name.endswith("~"):
-                found.append(path)
-    return found
+                found[os.fstat(file.fileno()).st_ino] = path
+    return [*found.values()]
 
 
 _Event: TypeAlias = "tuple[float, int, dict[str, float] | None]"
@@ -169,7 +169,7 @@ def _event(data: bytes, part: str) -> _Event:
             (scalars[part + value[1].decode("utf-8", "replace")],) = struct.unpack("<f", scalar)
     step = event.get(2, 0)
     is_start = dict(_fields(event.get(4, b""))).get(1) == 1
-    (time,) = struct.unpack("<d", event[1])
+    (time,) = struct.unpack("<d", event.get(1, bytes(8)))
     return time, step - ((step >> 63) << 64), None if is_start else scalars
 
 

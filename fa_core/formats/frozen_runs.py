@@ -161,7 +161,10 @@ def _frozen_in(folder: Path) -> Iterator[AuditRow]:
     """The measurements of the runs in a folder that are frozen by their names or manifests, or by
     their audits where these cannot be read. One whose audit or manifest cannot be read judges none;
     of the latter no more is known."""
-    for run in sorted({file.parent for of in (MANIFEST, AUDIT) for file in folder.glob(f"*/{of}")}):
+    runs = {file.parent for of in (MANIFEST, AUDIT) for file in folder.glob(f"*/{of}")}
+    # one behind many links is read once, by a name that calls it frozen
+    frozen_last = sorted(runs, key=lambda run: row_named(run.name, "").method == FROZEN)
+    for run in sorted({real_path(run): run for run in frozen_last}.values()):
         place, manifest = str(run), None
         named = row_named(run.name, place)
         row = replace(named, report=_UNREADABLE)

@@ -114,20 +114,26 @@ def check_names(entries: Iterable[Entry], run: AuditRow) -> None:
     keys = sorted({_run_of(fields, run) for _, fields in entries} - {""})
     named = [row_named(key, run.source) for key in keys]
     for one in named:
-        is_other = known_method(one.method) and one.method != run.method
-        if len(named) > 1 or is_other or one.seed not in (None, run.seed):
+        pairs = [(one.seed, run.seed), (one.axes.get("lam"), run.axes.get("lam"))]
+        if known_method(one.method):
+            pairs.append((one.method, run.method))
+        if len(named) > 1 or any(own not in (None, other) for own, other in pairs):
             what = f"a log of {run.method}, seed {run.seed}, with entries of {listed(keys, 4)}"
             raise UnreadableInput(what, where=run.source, hint="give each run a log of its name")
 
 
 def _run_of(fields: Mapping[str, object], name: AuditRow) -> str:
     """The run that an entry names, as run folders are named; empty if it names none."""
-    run, method, seed = map(fields.get, _OF_A_RUN)
+    run, method, seed, lam = (value_of(fields.get(each)) for each in (*_OF_A_RUN, "lam"))
     if run is None and method is None and seed is None:
         return ""
     if run is None:
         method = canonical_method(str(method or name.method))
-        run = key_of(method, {}, name.seed if seed is None else seed)
+        # pandas writes 1.0 where a column has gaps
+        if isinstance(seed, float) and seed.is_integer():
+            seed = int(seed)
+        axes = {} if lam is None else {"lam": lam}
+        run = key_of(method, axes, name.seed if seed is None else seed)
     return str(run).replace("/", "_")
 
 
@@ -181,7 +187,8 @@ def trace_of(
             problems.append(epoch)
         else:
             epochs.append(epoch)
-    unused = [name for name in names if name not in columns and name not in _OF_A_RUN]
+    of_run = (*_OF_A_RUN, "lam") if any(_run_of(fields, run) for _, fields in entries) else ()
+    unused = [name for name in names if name not in columns and name not in of_run]
     return Trace(
         source=run.source,
         key=run.key,

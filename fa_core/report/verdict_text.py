@@ -28,7 +28,13 @@ from fa_core.report.manifest import stopped_after
 from fa_core.report.notes import BY, baseline_text, left_out_text
 from fa_core.report.numbers import brief, count_text, exact, joined, just_past
 from fa_core.report.provenance import BASELINE_FROM
-from fa_core.report.report_facts import NEVER_NEGATIVE, TRAINING, UNSTATED, DiagnosticThresholds
+from fa_core.report.report_facts import (
+    NEVER_NEGATIVE,
+    NORMS,
+    TRAINING,
+    UNSTATED,
+    DiagnosticThresholds,
+)
 
 
 def verdict_words(run: JudgedRun, *, short: bool = False) -> str:
@@ -333,7 +339,8 @@ def second_reading(report: JudgedRun) -> str:
         notes = [] if doubtful else [PASS]
     if doubtful:
         notes.append(f"undecided on {', '.join(doubtful)}")
-    layers = max(len(report.residual_norms), len(report.bp_grad_norms))
+    # of a network of unknown depth not every layer's is known
+    layers = max(len(report.stream(name)) for name in NORMS) or math.inf
     if len(per_layer(report.credit)) < layers or not math.isfinite(mean_gamma(report.credit)):
         missing.append("Γ")
     if missing:

@@ -45,8 +45,10 @@ def test_what_of_a_recipe_differs_in_one_place_names_the_methods_runs_and_parts_
     runs.append(row(seed=4, source="a"))
     assert axes_of_methods(runs) == {"dfa": ["epochs"]}
     assert [values_on_axes(run, ["epochs"])["epochs"] for run in runs] == [2, 8, 16, 2, None]
-    assert [(one.axes, len(rows)) for one, rows in conditions(table(*runs[:2]))] == [
-        ({"epochs": 2}, 1),
+    # two writers of one setting
+    runs.insert(1, row(seed=5, source="a", provenance=setup(epochs=2.0)))
+    assert [(one.axes, len(rows)) for one, rows in conditions(table(*runs[:3]))] == [
+        ({"epochs": 2}, 2),
         ({"epochs": 8}, 1),
     ]
 

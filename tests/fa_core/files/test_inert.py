@@ -19,6 +19,7 @@ import torch
 from torch import nn
 
 from fa_core.errors import UnreadableInput
+from fa_core.files.inert import REGISTERED
 from fa_core.measure.checkpoint import load_checkpoint
 from tests.fa_core.files.bombs import module, text
 
@@ -557,4 +558,15 @@ def test_a_tensor_that_torch_changes_is_refused(kind, beside, tmp_path):
         of_torch = torch.load(path, weights_only=True)["w"].detach().resolve_neg()
     assert not torch.equal(of_torch, held.view(2, 3))
     with pytest.raises(UnreadableInput, match="holds more than plain tensors"):
+        load_checkpoint(path)
+
+
+@pytest.mark.parametrize("name", sorted(REGISTERED))
+def test_a_file_that_names_what_torch_registers_is_refused(name, tmp_path):
+    path = tmp_path / "a.pt"
+    named = b"c" + "\n".join(name.rsplit(".", 1)).encode() + b"\n"
+    data = b"\x80\x02" + named + state_dict(tensor())[2:]
+    path.write_bytes(zipped({"x/data.pkl": data, "x/data/0": bytes(24), "x/version": b"3\n"}))
+    assert torch.load(path, weights_only=True)["w"].shape == (2, 3)
+    with pytest.raises(UnreadableInput, match=f"holds more than plain .*: {name}"):
         load_checkpoint(path)

@@ -227,12 +227,16 @@ def test_runs_of_one_log_are_told_apart(tmp_path):
         tmp_path / "all.csv", "method,seed,epoch,test_acc\nBP,1,1,0.5\nDFA,1,1,0.3\nDFA,2,1,0.2\n"
     )
     named = [{"run": name, "epoch": 1, "test_acc": 0.5} for name in ("ep_lam0.1_s1", "fa_s1")]
+    for lam in (0.0, 0.5):
+        named.append({"method": "fa", "seed": 2.0, "lam": lam, "epoch": 1, "test_acc": 0.5})
     found = scan([path, logs.lines(tmp_path / "runs.jsonl", *named)]).traces
     assert [(trace.key, trace.method, trace.seed) for trace in found] == [
         *(("bp_s1", "bp", 1), ("dfa_s1", "dfa", 1), ("dfa_s2", "dfa", 2)),
         *(("ep_lam0.1_s1", "ep", 1), ("fa_s1", "fa", 1)),
+        *(("fa_lam0_s2", "fa", 2), ("fa_lam0.5_s2", "fa", 2)),
     ]
-    assert found[3].axes == {"lam": 0.1}
+    assert [trace.axes for trace in found[3:]] == [{"lam": 0.1}, {}, {"lam": 0}, {"lam": 0.5}]
+    assert not any("lam" in note for trace in found for note in trace.notes)
 
 
 def test_layers_in_columns_of_their_own_are_the_stream_or_a_proxy(tmp_path):

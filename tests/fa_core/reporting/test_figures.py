@@ -218,7 +218,10 @@ def test_gamma_over_epochs_has_a_panel_per_layer_and_each_runs_own_null():
     dfa = aligned("dfa", [[0.9, 0.1, 0.3], [0.8, 0.2, None]], null=(0.01, 0.02))
     dfa, other = (replace(dfa, null_gamma=layers) for layers in ((0.7, 0.0, None), (0.6,)))
     logged = aligned("fa", [[0.5], [0.6]], null=(0.5, 0.5))
-    panels = shown(gamma_figure([dfa, logged, other]))
+    dfa, other = replace(dfa, collection="main"), replace(other, collection="wide")
+    drawn = gamma_figure([dfa, logged, other])
+    assert {"dfa from=main", "dfa from=wide"} <= set(texts(drawn))
+    panels = shown(drawn)
     assert list(panels) == ["deep Γ", "Γ at l = 0", "Γ at l = 1", "Γ at l = 2"]
     drawn = [heights(panel) for panel in panels.values()]
     # a single logged Γ is of no layer

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import recorded_flags
+from fa_core.report.report_facts import NORMS
 from fa_core.report.verdict_text import second_reading
 from fa_tui.cli import main
 from tests.fa_tui.printing import complaint, printed
@@ -43,7 +44,9 @@ def test_only_three_numbers_are_judged(norms, drift, baseline, verdict):
 def test_gamma_is_required_of_a_trained_network_at_every_layer(gamma):
     report = DiagnosticReport(method_name="dfa", credit={"gamma": gamma}, **QUIET)
     assert second_reading(report) == "PASS; D3, Γ missing"
-    report = replace(report, residual_norms=[], growth_bound=1.0)
+    # of a network of unknown depth
+    ends = {"residual_norms": [5.0], "bp_grad_norms": [1.0], "growth_bound": 1.0}
+    report = replace(report, **ends, layers=dict.fromkeys(NORMS, "L"))
     assert second_reading(report) == "PASS; D3, Γ missing"
     assert second_reading(DiagnosticReport(method_name="dfa", **QUIET)) == "PASS; D3, Γ missing"
     assert second_reading(DiagnosticReport(method_name="random_init", **QUIET)) == "control"
