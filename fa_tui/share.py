@@ -152,7 +152,8 @@ def command_for(
     rows: Sequence[int] | None = None,
     paths: Sequence[Path] = (),
 ) -> list[str]:
-    """The words of a command on what is shown; none where no filter names the runs.
+    """The words of a command on what is shown, after ``fa-tui`` and without default options; none
+    where no filter names the runs.
 
     Args:
         app: supplies paths, thresholds, baseline and filter.
@@ -168,36 +169,19 @@ def command_for(
         wanted = picking(session.rows, session.in_scope if rows is None else rows)
         if not wanted:
             return []
-    words = list(options)
+    # a path that begins with - would be an option
+    names = [f"./{path}" if str(path).startswith("-") else f"{path}" for path in paths or app.paths]
+    words = [command, *names, *options]
     if wanted:
         words += ["--filter", wanted]
     if session.log is not None:
         words += session.log.arguments
-    return command_line(command, paths or app.paths, words, session.thresholds, session.baseline)
-
-
-def command_line(
-    command: str,
-    paths: Sequence[Path],
-    options: Sequence[str],
-    thresholds: DiagnosticThresholds,
-    baseline: FrozenBaseline,
-) -> list[str]:
-    """The words of a command after ``fa-tui``, without default options.
-
-    >>> command_line("show", [Path("my runs")], [],
-    ...     DiagnosticThresholds(h_norm_explosion_ratio=12.0), FrozenBaseline(0.349))
-    ['show', 'my runs', '--h-norm-explosion-ratio', '12', '--frozen-baseline', '0.349']
-    """
-    # a path that begins with - would be an option
-    names = [f"./{path}" if str(path).startswith("-") else str(path) for path in paths]
-    words = [command, *names, *options]
     usual = asdict(DiagnosticThresholds())
-    for name, value in asdict(thresholds).items():
+    for name, value in asdict(session.thresholds).items():
         if value != usual[name]:
             words += [f"--{name.replace('_', '-')}", exact(value)]
-    if baseline:
-        words += ["--frozen-baseline", baseline_text(baseline)]
+    if session.baseline:
+        words += ["--frozen-baseline", baseline_text(session.baseline)]
     return words
 
 

@@ -15,7 +15,7 @@ from fa_core.formats import load_audits, scan
 from fa_core.zoo.data import load_data
 from fa_core.zoo.methods import make_method
 from fa_core.zoo.models import build
-from fa_core.zoo.models.named import network_of
+from fa_core.zoo.models.named import Weights, network_of
 from tests.conftest import REPOSITORY
 
 formats = importlib.import_module("fa_core.formats.scan")
@@ -23,6 +23,7 @@ READERS = formats.plugin_readers.__wrapped__
 
 PAGES = [REPOSITORY / "docs" / name for name in ("extend.md", "extend-data.md")]
 PAGE = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+WEIGHTS = Weights(REPOSITORY, 1, 1)
 EXAMPLES = dict(re.findall(r"```python\n# my_lab/(\w+\.py)\n(.*?)```", PAGE, re.DOTALL))
 
 
@@ -85,7 +86,7 @@ def test_the_method_trains_and_gives_credit():
 
 @pytest.mark.usefixtures("my_lab")
 def test_the_network_is_built_with_its_arguments():
-    assert len(network_of("my_net(depth=3, width=8)").blocks) == 3
+    assert len(network_of("my_net(depth=3, width=8)", WEIGHTS).blocks) == 3
     check_options(MeasureOptions(model="my_net(depth=3)", data="my_task:0.5"))
 
 
@@ -99,7 +100,7 @@ def test_the_data_are_loaded_only_where_they_were_typed():
 
 @pytest.mark.usefixtures("my_lab")
 def test_network_and_data_are_measured(tmp_path):
-    torch.save(network_of("my_net(depth=3)").state_dict(), tmp_path / "bp_s1.pt")
+    torch.save(network_of("my_net(depth=3)", WEIGHTS).state_dict(), tmp_path / "bp_s1.pt")
     options = MeasureOptions(model="my_net(depth=3)", data="my_task:0.5")
     report = measure_run(
         Job(id="a", checkpoint=str(tmp_path / "bp_s1.pt"), options=options), "cpu", JobProgress()
@@ -139,10 +140,10 @@ def test_a_broken_plugin_is_one_line_when_it_is_asked_for_and_none_before(site, 
     install(site, BROKEN + READER, {"__init__.py": "raise OSError('no licence')"}, "bad_lab")
     said = r"does not import \(OSError: no licence\)"
     with pytest.raises(UsageError, match=rf"entry point net = bad_lab:net: {said}"):
-        network_of("net")
+        network_of("net", WEIGHTS)
     with pytest.raises(UsageError, match=said):
         load_data("task", allow_code=True)
-    assert network_of("resmlp(d=8)").arch_args["d"] == 8
+    assert network_of("resmlp(d=8)", WEIGHTS).arch_args["d"] == 8
     for name in ("a.txt", "b.txt"):
         (tmp_path / name).write_text("no format of ours")
     (problem,) = [

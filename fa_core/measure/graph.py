@@ -128,7 +128,7 @@ def has_functions(nodes: Iterable[Node]) -> bool:
     return not all(function.__module__.startswith(own) for function in _functions(nodes))
 
 
-def arithmetic(logits: Tensor, nodes: Iterable[Node] = ()) -> str:
+def arithmetic(logits: Tensor, nodes: Iterable[Node]) -> str:
     """Dtype of the logits, and other dtypes inside the network, e.g. of an autocast.
 
     Args:
@@ -137,7 +137,7 @@ def arithmetic(logits: Tensor, nodes: Iterable[Node] = ()) -> str:
 
     >>> x = torch.ones(1, requires_grad=True)
     >>> y = x.bfloat16().exp().float()
-    >>> arithmetic(y, reachable(y.grad_fn)), arithmetic(x)
+    >>> arithmetic(y, reachable(y.grad_fn)), arithmetic(x, [])
     ('float32, bfloat16 inside', 'float32')
     """
     found: set[torch.dtype] = set()

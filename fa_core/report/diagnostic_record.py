@@ -66,16 +66,14 @@ class DiagnosticRecord(msgspec.Struct, frozen=True, kw_only=True):
         state = self.state
         if state == FIRES:
             state = state.upper()
-        whole = f"({self.letter}) {state}: {self.text}"
-        return "; ".join([whole, *self.beside])
+        return "; ".join([f"({self.letter}) {state}: {self.text}", *self.beside])
 
     @property
     def text(self) -> str:
         """The line without letter, state and what stands beside."""
         if self.reason:
             return self.reason
-        number = f"{self.number} ({self.limit})"
-        return "; ".join([number, *self.remarks])
+        return "; ".join([f"{self.number} ({self.limit})", *self.remarks])
 
 
 def records_of(run: JudgedRun) -> list[DiagnosticRecord]:

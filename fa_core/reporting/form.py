@@ -96,8 +96,7 @@ def _how_to_verify(table: AuditTable) -> str:
     sources = [row.source for row in table.rows() if row.checkpoint]
     if not sources:
         return "No weights are recorded with these numbers: they cannot be measured again."
-    named = dict.fromkeys(homes(sources))
-    return f"Measured again by: fa-tui verify {shlex.join(named)}"
+    return f"Measured again by: fa-tui verify {shlex.join(dict.fromkeys(homes(sources)))}"
 
 
 def reporting_form(

@@ -85,7 +85,7 @@ def threads_for(plans: Sequence[RunPlan], data: DataSet) -> int | None:
     with two thirds of the processor time; where other programs run, a quarter of it.
     """
     for plan in plans:
-        args = fitted_args(plan.arch, plan.arch_args, data)
+        args = fitted_args(plan, data)
         net = build_on_meta(plan.arch, sys.maxsize, **args)
         of_vectors = all(len(shape) == 1 for shape in net.state_shapes)
         if not of_vectors or sum(one.numel() for one in net.parameters()) >= SMALL:
@@ -121,31 +121,26 @@ def deterministic(seed: int, device: torch.device) -> Iterator[None]:
             torch.use_deterministic_algorithms(strict, warn_only=warn)
 
 
-def fitted_args(arch: str, given: Json, data: DataSet) -> Json:
-    """The given network arguments, completed from the data: input size, number of classes.
-
-    Args:
-        arch: built-in network name.
-        given: the user's choice, which takes precedence.
-        data: the data set.
+def fitted_args(plan: RunPlan, data: DataSet) -> Json:
+    """The network arguments of a plan, completed from the data: input size, number of classes.
 
     Raises:
         UsageError: unknown network, or data of a shape that it does not take.
     """
-    check_known("network", arch, ARCHS)
-    if "input_dim" in signature(ARCHS[arch]).parameters:
+    check_known("network", plan.arch, ARCHS)
+    if "input_dim" in signature(ARCHS[plan.arch]).parameters:
         fitted = {"input_dim": math.prod(data.input_shape)}
     else:
         shape = data.input_shape
         if len(shape) != 3 or shape[1] != shape[2]:
             raise UsageError(
-                f"{arch} takes square images (channels, size, size), "
+                f"{plan.arch} takes square images (channels, size, size), "
                 f"{data.spec} gives samples of shape {shape}",
                 hint="choose image data such as cifar10:DIR, or --arch resmlp",
             )
         fitted = {"channels": shape[0], "image": shape[1]}
     fitted["num_classes"] = data.num_classes
-    return {**fitted, **given}
+    return {**fitted, **plan.arch_args}
 
 
 class Training:
@@ -161,7 +156,7 @@ class Training:
     def __init__(self, order: Order, data: DataSet, folder: Path, device: torch.device) -> None:
         plan = order.plan
         rule = method_class(plan.method)
-        arch_args = rule.adapt_arch_args(fitted_args(plan.arch, plan.arch_args, data))
+        arch_args = rule.adapt_arch_args(fitted_args(plan, data))
         self.order = order
         self.data = data
         self.device = device

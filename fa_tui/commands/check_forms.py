@@ -123,8 +123,7 @@ def _add_case(suite: ElementTree.Element, case: Case) -> None:
             ElementTree.SubElement(test, "system-out").text = says
         return
     first = says.partition("\n")[0]
-    failure = ElementTree.SubElement(test, "failure", type=case.outcome, message=first)
-    failure.text = says
+    ElementTree.SubElement(test, "failure", type=case.outcome, message=first).text = says
 
 
 def github_lines(checked: Checked) -> Iterator[str]:

@@ -21,13 +21,13 @@ from fa_core.errors import FaError
 from fa_core.files.opening import real_path
 from fa_core.sanitize import in_json, one_line, sanitize
 from fa_tui.terminal.abilities import detect
+from fa_tui.views.glyphs import ASCII
 
 if TYPE_CHECKING:
     from fa_core.reporting.blocks import Block
     from fa_tui.options import Form
 
 
-_STAND_INS = str.maketrans("▫✗✓·‖–—‘’“”→≠≤≥×…−", "o!+.|--''\"\">!<>x.-") | {ord("≈"): "~="}
 NO_ROOM = frozenset({errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT})
 
 
@@ -66,8 +66,7 @@ def silence() -> None:
 def _stand_in(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    text = error.object[error.start : error.end].translate(_STAND_INS)
-    return text.encode("ascii", "replace").decode(), error.end
+    return ASCII.say(error.object[error.start : error.end]), error.end
 
 
 def say(text: str) -> None:
@@ -155,7 +154,6 @@ def print_blocks(blocks: Iterable[Block | str]) -> None:
 
     width = None if sys.stdout.isatty() else PIPE_WIDTH
     console = Console(width=width, highlight=False, markup=False)
-    rule = "─" if speaks_unicode() else "-"
     with suppress(SystemExit):  # Rich's, where no one reads any more: the exit code is ours
-        for text, bold in lines_of(blocks, console.width, rule):
+        for text, bold in lines_of(blocks, console.width):
             console.print(one_line(text), style="bold" if bold else None, soft_wrap=True)

@@ -22,20 +22,19 @@ class TextLine(NamedTuple):
     bold: bool = False
 
 
-def lines_of(blocks: Iterable[Block | str], width: int, rule: str = "─") -> Iterator[TextLine]:
+def lines_of(blocks: Iterable[Block | str], width: int) -> Iterator[TextLine]:
     """Blocks and lines as lines of at most `width` cells; a wider table continues below.
 
     Args:
         blocks: a report, or a part.
         width: cells.
-        rule: below the headings of a table.
     """
     for block in blocks:
         if isinstance(block, str):
             yield from map(TextLine, wrapped(sanitize(block), width))
         elif isinstance(block, Grid):
             yield from map(TextLine, _wrapped(block.caption, width))
-            yield from _grid_lines(block, width, rule)
+            yield from _grid_lines(block, width)
         elif isinstance(block, Bullets):
             for item in block.items:
                 yield from map(TextLine, _wrapped(f"- {item}", width))
@@ -48,8 +47,6 @@ def lines_of(blocks: Iterable[Block | str], width: int, rule: str = "─") -> It
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    if not text:
-        return []
     return folded(sanitize(text), width)
 
 
@@ -70,7 +67,7 @@ def groups_of(widths: Sequence[int], room: int) -> list[list[int]]:
     return groups or [[0]]
 
 
-def _grid_lines(grid: Grid, width: int, rule: str) -> Iterator[TextLine]:
+def _grid_lines(grid: Grid, width: int) -> Iterator[TextLine]:
     # names and notes of files must not steer the terminal
     rows = [tuple(map(sanitize, row)) for row in grid.rows]
     widths = [widest(column) for column in zip(grid.headings, *rows, strict=True)]
@@ -82,7 +79,7 @@ def _grid_lines(grid: Grid, width: int, rule: str) -> Iterator[TextLine]:
         yield from (
             TextLine(text, True) for text in _row_lines(grid, grid.headings, columns, widths)
         )
-        yield TextLine(rule * (sum(widths[i] + GAP for i in columns) - GAP))
+        yield TextLine("─" * (sum(widths[i] + GAP for i in columns) - GAP))
         for number, row in enumerate(rows):
             for text in _row_lines(grid, row, columns, widths):
                 yield TextLine(text, number in grid.marked)

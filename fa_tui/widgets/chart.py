@@ -141,8 +141,7 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
         head = f"{labels.get(line, ''):>{edge}} {glyphs.divider} "
         rows.append([(head, "dim"), *cells.row(line)])
     if height > 1:
-        axis = " " * AXIS + _x_axis(chart, cells.columns, glyphs)
-        rows.append([(axis, "dim")])
+        rows.append([(" " * AXIS + _x_axis(chart, cells.columns, glyphs), "dim")])
     return rows
 
 

@@ -203,8 +203,7 @@ class RunPage:
         while not row[-1][0].strip():
             row = row[:-1]
         *first, (last, tone) = row
-        stripped = [*first, (last.rstrip(), tone)]
-        return ending(stripped, self._width, self._glyphs.ellipsis)
+        return ending([*first, (last.rstrip(), tone)], self._width, self._glyphs.ellipsis)
 
     def _title(self) -> list[Row]:
         """Method, seed, axes, verdict and its cell; what does not fit stands below."""

@@ -228,8 +228,7 @@ class Matrix(RunsView):
             source = self._clipped(source, width - 2)
             return [(padded(f" {source}", width), "source")]
         names = padded(" method", self._name_width)
-        counts = WALKS_BACK.ljust(self._count_width)
-        return [(names + counts, "head")]
+        return [(names + WALKS_BACK.ljust(self._count_width), "head")]
 
     def cell(self, line: int | None, column: int) -> Row:
         # a mark follows the text

@@ -157,8 +157,7 @@ class RunTable(RunsView):
     def cell(self, line: int | None, column: int) -> Row:
         kind = self._columns[column]
         if line is None:
-            title = kind.title + self._arrow(kind.name)
-            return [(self._fitted(title, kind) + "  ", "head")]
+            return [(self._fitted(kind.title + self._arrow(kind.name), kind) + "  ", "head")]
         row = self._shown[line]
         text = kind.text(self.session, row)
         tone = letter_tone(self.session, row, kind.letter)

@@ -358,8 +358,7 @@ class GridTable(LineTable):
             self._fit()
 
     def _fit(self) -> None:
-        columns = zip(*self.text, strict=True)
-        name, *others = (widest(column) + self.gap for column in columns)
+        name, *others = (widest(column) + self.gap for column in zip(*self.text, strict=True))
         # names are shortened for the other columns
         if self.view.width:
             room, least = self.view.width - 2, max(_LEAST_NAME, self.view.width // 3)

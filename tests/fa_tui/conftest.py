@@ -41,18 +41,22 @@ def app(session):
 
 @pytest.fixture
 def measuring_app(tmp_path, monkeypatch):
-    """Makes an explorer on unmeasured checkpoints of the given names; `faults:measure_shown` measures them."""
+    """Makes an explorer on unmeasured checkpoints of the given names; `faults:measure_shown` measures them.
+
+    Its jobs end with the test.
+    """
     monkeypatch.chdir(
         Path(__file__).parents[1] / "fa_core" / "audit"
     )  # workers import `faults` from there
     monkeypatch.setenv(MEASURE, "faults:measure_shown")
+    made = []
 
     def make(*names, **different):
         rows = [row_of(name, tmp_path / name, ..., seed=42) for name in names]
         options = MeasureOptions(data="synthetic")
         setup = Setup(Execution(device="cpu"), options)
         setup = msgspec.structs.replace(setup, **different)
-        return ExplorerApp(
+        app = ExplorerApp(
             Session(rows),
             title="checkpoints",
             paths=[tmp_path],
@@ -60,8 +64,12 @@ def measuring_app(tmp_path, monkeypatch):
             terminal=COLOURFUL,
             setup=setup,
         )
+        made.append(app)
+        return app
 
-    return make
+    yield make
+    for app in made:
+        app.jobs.close()
 
 
 @pytest.fixture

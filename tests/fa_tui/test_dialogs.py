@@ -59,7 +59,7 @@ async def ask(pilot, *keys):
 async def test_y_copies_the_value_and_capital_y_the_command(app, copied):
     async with running(app) as pilot:
         await pilot.press("a", "5", "enter", "escape", "y")
-        await until(pilot, lambda: said(app) == " copied, if the terminal allows it: ✓---·")
+        await says(pilot, "copied, if the terminal allows it: ✓---·")
         app.paths = [Path("my audits.json")]
         await pilot.press("Y")
         await until(pilot, lambda: len(copied) == 2)
@@ -67,7 +67,7 @@ async def test_y_copies_the_value_and_capital_y_the_command(app, copied):
             app.paths = [Path(name)]
             app.say("")
             await pilot.press("Y")
-            await until(pilot, lambda: said(app) == " not copied: it is not printable as it stands")
+            await says(pilot, "not copied: it is not printable as it stands")
     assert copied == ["✓---·", "fa-tui show 'my audits.json' --h-norm-explosion-ratio 5"]
 
 
@@ -85,7 +85,7 @@ async def test_export_asks_for_a_name_and_says_where_it_saved(app, places):
         assert app.screen is entry
         entry.query_one(Input).value = "other.json"
         await pilot.press("enter")
-        await until(pilot, lambda: said(app) == f" saved {places / 'other.json'}")
+        await says(pilot, f"saved {places / 'other.json'}")
     assert (places / "mine.csv").read_text() == "precious"
     reports = json_of(places / "other.json")["reports"]
     assert sorted(reports) == ["dfa_s123", "dfa_s42", "dfa_s456"]
@@ -186,7 +186,7 @@ async def test_the_count_above_the_sliders_follows_every_undo(app):
 async def test_a_what_if_is_undone_and_redone(app, focus):
     async with running(app) as pilot:
         await pilot.press(focus, "u")
-        await until(pilot, lambda: said(app) == " nothing to undo")
+        await says(pilot, "nothing to undo")
         await ask(pilot, "w")
         await pilot.press(*"0.349", "enter")
         await walked(pilot, 12)
@@ -203,18 +203,18 @@ async def test_a_what_if_is_undone_and_redone(app, focus):
         await until(pilot, lambda: app.session.baseline == FrozenBaseline(0.349))
         assert app.session.counts().walked == 12
         await pilot.press("u", "u")
-        await until(pilot, lambda: said(app) == " nothing to undo")
+        await says(pilot, "nothing to undo")
 
 
 async def test_a_change_takes_back_what_was_said_of_the_one_before(app):
     async with running(app) as pilot:
         await pilot.press("u")
-        await until(pilot, lambda: said(app) == " nothing to undo")
+        await says(pilot, "nothing to undo")
         await pilot.press("a", "right")
         await until(pilot, lambda: app.session.thresholds != DiagnosticThresholds())
         await until(pilot, lambda: "nothing to undo" not in said(app))
         await ask(pilot, "p", "1")
-        await until(pilot, lambda: said(app) == " thresholds: protocol")
+        await says(pilot, "thresholds: protocol")
         assert app.session.thresholds == DiagnosticThresholds()
         await pilot.press("u")
         await until(pilot, lambda: app.session.thresholds != DiagnosticThresholds())

@@ -84,7 +84,6 @@ async def test_the_cursor_is_on_the_job_that_is_at_work_when_the_screen_opens(
         assert app.explorer.page.job.name == "wait s42"
         (tmp_path / "go").touch()
         await jobs_end(pilot)
-    app.jobs.close()
 
 
 async def test_a_key_that_does_nothing_says_why(measuring_app, tmp_path):
@@ -103,7 +102,6 @@ async def test_a_key_that_does_nothing_says_why(measuring_app, tmp_path):
         await shows(pilot, "two s42 cannot be ended: it is cancelled")
         (tmp_path / "go").touch()
         await jobs_end(pilot)
-    app.jobs.close()
 
 
 async def test_one_key_ends_all_jobs_and_they_stay_in_their_order(measuring_app):
@@ -125,7 +123,6 @@ async def test_one_key_ends_all_jobs_and_they_stay_in_their_order(measuring_app)
             "two s42",
             "three s42",
         ]
-    app.jobs.close()
 
 
 async def test_the_log_under_the_cursor_is_copied(measuring_app, copied):
@@ -136,7 +133,6 @@ async def test_the_log_under_the_cursor_is_copied(measuring_app, copied):
         await shows(pilot, "no log")
         await pilot.press("y")
         await until(pilot, lambda: bool(copied))
-    app.jobs.close()
     # while it is measured there is none yet
     assert copied[0] in ("no log", "no log yet")
 
@@ -199,5 +195,4 @@ async def test_more_runs_get_as_many_workers_as_the_command_line_has(
         await until(pilot, lambda: len({job.pid for job in app.jobs.listed() if job.pid}) == 2)
         (tmp_path / "go").touch()
         await jobs_end(pilot)
-    app.jobs.close()
     assert asked == [1, 2]

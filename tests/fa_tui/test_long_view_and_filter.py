@@ -226,7 +226,7 @@ async def test_a_filter_is_the_scope_of_every_screen_and_one_key_puts_it_aside(a
         await shows(pilot, "13 of 15 need walk-back")
         await pilot.press("escape")
         await shows(pilot, ": 15 runs")
-        assert methods_on_screen(app) == ["bp", "dfa", "state_bridge", "credit_bridge", "ep"]
+        assert methods_on_screen(app) == METHODS
         await pilot.press("f")
         await until(pilot, lambda: methods_on_screen(app) == ["bp"])
 

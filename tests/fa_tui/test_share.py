@@ -12,12 +12,13 @@ from fa_core.formats import Trace, scan
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.report_facts import DiagnosticThresholds
+from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.session import Session
 from fa_tui.share import (
     Shared,
     baseline_text,
-    command_line,
+    command_for,
     free_name,
     name_problem,
     typed,
@@ -98,16 +99,16 @@ def test_a_name_that_cannot_be_is_refused_while_it_is_typed(tmp_path, monkeypatc
     ],
 )
 def test_the_command_prints_the_same_verdicts(published_table, rows, capsys, thresholds, baseline):
-    command = command_line("show", [published_table], [], thresholds, baseline)
+    session = Session(rows, thresholds=thresholds, baseline=baseline or FrozenBaseline())
+    command = command_for(ExplorerApp(session, paths=[published_table]), "show")
     shown = [record["verdict"] for record in printed_json(capsys, *command)]
     assumed = [row.judged_by(baseline) if baseline else row for row in rows]
     assert shown == [row.report.with_thresholds(thresholds).words for row in assumed]
 
 
 def test_a_command_is_quoted_for_a_shell():
-    baseline = FrozenBaseline(None, {"ep": 0.3})
-    paths = [Path("my runs"), Path("-x.json")]
-    command = command_line("show", paths, [], DiagnosticThresholds(), baseline)
+    session = Session([], baseline=FrozenBaseline(None, {"ep": 0.3}))
+    command = command_for(ExplorerApp(session, paths=[Path("my runs"), Path("-x.json")]), "show")
     assert typed(command) == "fa-tui show 'my runs' ./-x.json --frozen-baseline ep=0.3"
     assert baseline_text(FrozenBaseline()) == ""
 

@@ -47,10 +47,11 @@ class FeedbackNet(Net):
     def matrix(self, layer):
         return layer.feedback
 
+    def next_state(self, block, h):
+        return torch.tanh(h @ block.weight.T)
+
     def states(self, x):
-        hidden = [self.embed(x)]
-        for block in self.blocks:
-            hidden.append(torch.tanh(hidden[-1] @ block.weight.T))
+        hidden = self.stream(x)
         return hidden[-1] @ self.head.weight.T, hidden
 
     def forward(self, x):

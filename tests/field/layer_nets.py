@@ -51,11 +51,8 @@ class ReadsOneRow(Net):
         self.embed, self.head = self.layer(5, D, 1), nn.Linear(self.read, C)
         self.blocks = nn.ModuleList(self.layer(D, D, 3, padding=1) for _ in range(2))
 
-    def stream(self, x):
-        hidden = [self.embed(x)]
-        for block in self.blocks:
-            hidden.append(hidden[-1] + block(hidden[-1]).relu())
-        return hidden
+    def next_state(self, block, h):
+        return h + block(h).relu()
 
     def readout(self, h):
         return h[:, :, -1].flatten(1)

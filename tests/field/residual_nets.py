@@ -1,6 +1,7 @@
 """Networks with residual blocks. `stream` is [h_0..h_L], kept by hand."""
 
 from collections import OrderedDict
+from functools import partial
 
 import torch
 from torch import nn
@@ -21,10 +22,18 @@ class Net(nn.Module):
     """A network whose forward shows its logits alone."""
 
     x = (16, 5)
-    width = D
+
+    def first_state(self, x):
+        return self.embed(x)
+
+    def next_state(self, block, h):
+        return block(h)
 
     def stream(self, x):
-        return through(self.blocks, self.embed(x))
+        hidden = [self.first_state(x)]
+        for block in self.blocks:
+            hidden.append(self.next_state(block, hidden[-1]))
+        return hidden
 
     def readout(self, h):
         """What the head reads of h_L."""
@@ -44,11 +53,15 @@ def mlp(width=D):
 
 
 class Ends(Net):
-    """A layer in front of the blocks, and one behind them."""
+    """A layer in front of the blocks, and one behind them; three blocks, if they are of one kind."""
+
+    Block = None
 
     def __init__(self):
         super().__init__()
         self.embed, self.head = nn.Linear(5, D), nn.Linear(D, C)
+        if self.Block is not None:
+            self.blocks = nn.ModuleList(self.Block() for _ in range(3))
 
 
 class Normed(Ends):
@@ -65,15 +78,10 @@ class Normed(Ends):
 class Residual(Normed):
     """A list of branches: the network adds them itself."""
 
-    def __init__(self):
-        super().__init__()
-        self.blocks = nn.ModuleList(mlp() for _ in range(3))
+    Block = staticmethod(mlp)
 
-    def stream(self, x):
-        hidden = [self.embed(x)]
-        for block in self.blocks:
-            hidden.append(hidden[-1] + block(hidden[-1]))
-        return hidden
+    def next_state(self, block, h):
+        return h + block(h)
 
 
 class LogProbabilities(Residual):
@@ -130,9 +138,7 @@ class NormsBefore(Residual):
 class RowOfNorms(NormsBefore):
     """Single layers, each behind its norm."""
 
-    def __init__(self):
-        super().__init__()
-        self.blocks = nn.ModuleList(nn.Linear(D, D) for _ in range(3))
+    Block = partial(nn.Linear, D, D)
 
     def stream(self, x):
         hidden = [self.embed(x)]
@@ -192,8 +198,8 @@ class NumberedStem(Distances):
         self.fc1, self.fc2 = nn.Linear(5, D), nn.Linear(D, D)
         self.embed = nn.GELU()
 
-    def stream(self, x):
-        return super().stream(self.fc2(self.fc1(x)))
+    def first_state(self, x):
+        return self.embed(self.fc2(self.fc1(x)))
 
 
 class RowDistances(Distances):
@@ -208,8 +214,8 @@ class NoStem(Distances):
 
     x = (16, D)
 
-    def stream(self, x):
-        return through(self.blocks, x)
+    def first_state(self, x):
+        return x
 
 
 class SkipsWhereShapesAgree(Ends):
@@ -246,20 +252,6 @@ class NamedMembers(SkipsWhereShapesAgree):
         self.blocks = nn.Sequential(OrderedDict(zip("uvwxyz", self.blocks, strict=True)))
 
 
-class ReadsInputAgain(Ends):
-    """Perceiver's blocks: two sums, and the first one's branch reads the input beside the state."""
-
-    def __init__(self, side=nn.Identity):
-        super().__init__()
-        self.blocks, self.side = nn.ModuleList(ReadsBoth() for _ in range(3)), side(5, 5)
-
-    def stream(self, x):
-        hidden, side = [self.embed(x)], self.side(x)
-        for block in self.blocks:
-            hidden.append(block(side, hidden[-1]))
-        return hidden
-
-
 class ReadsBoth(nn.Module):
     """Its first argument is no state."""
 
@@ -270,6 +262,22 @@ class ReadsBoth(nn.Module):
     def forward(self, x, h):
         h = h + torch.tanh(self.f(torch.cat([x, h], 1)))
         return h + self.g(h)
+
+
+class ReadsInputAgain(Ends):
+    """Perceiver's blocks: two sums, and the first one's branch reads the input beside the state."""
+
+    Block = ReadsBoth
+
+    def __init__(self, side=nn.Identity):
+        super().__init__()
+        self.side = side(5, 5)
+
+    def stream(self, x):
+        hidden, side = [self.embed(x)], self.side(x)
+        for block in self.blocks:
+            hidden.append(block(side, hidden[-1]))
+        return hidden
 
 
 class ConditionFirst(ReadsInputAgain):
@@ -342,9 +350,7 @@ class Experts(nn.Module):
 
 
 class SharedExpert(Normed):
-    def __init__(self):
-        super().__init__()
-        self.blocks = nn.ModuleList(Experts() for _ in range(3))
+    Block = Experts
 
 
 class PostNorm(nn.Module):
@@ -458,16 +464,13 @@ class ViT(Normed):
     """The head reads the cls token alone."""
 
     x = (16, 4, 5)
+    Block = Attention
 
     def __init__(self):
         super().__init__()
         self.cls, self.pos = nn.Parameter(torch.randn(1, 1, D)), nn.Parameter(torch.randn(5, D))
-        self.blocks = nn.ModuleList(Attention() for _ in range(3))
 
-    def stream(self, x):
-        return through(self.blocks, self.tokens(x))
-
-    def tokens(self, x):
+    def first_state(self, x):
         return torch.cat([self.cls.expand(len(x), 1, D), self.embed(x)], 1) + self.pos
 
     def readout(self, h):
@@ -542,7 +545,7 @@ class DropsTokens(ViTPooled):
 
     def stream(self, x):
         first, *others = self.blocks
-        return through((first, self.kept, *others), self.tokens(x))
+        return through((first, self.kept, *others), self.first_state(x))
 
 
 class MergesTokens(DropsTokens):
@@ -592,10 +595,9 @@ class FNet(ViTPooled):
     def __init__(self):
         super().__init__()
         self.start = nn.LayerNorm(D)
-        self.blocks = nn.ModuleList(self.Block() for _ in range(3))
 
-    def stream(self, x):
-        return through(self.blocks, self.start(self.embed(x)))
+    def first_state(self, x):
+        return self.start(self.embed(x))
 
     def readout(self, h):
         return h.mean(1)
@@ -612,10 +614,6 @@ class MergesInEveryBlock(Normed):
         def forward(self, h):
             return self.merge(h + self.f(h))
 
-    def __init__(self):
-        super().__init__()
-        self.blocks = nn.ModuleList(self.Block() for _ in range(3))
-
 
 class Mamba(Normed):
     """Blocks that hand on (branch, sum of the branches before)."""
@@ -628,14 +626,10 @@ class Mamba(Normed):
         def forward(self, branch, stream):
             return self.mlp(branch + stream), branch + stream
 
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.ModuleList(self.Block() for _ in range(3))
-
     def forward(self, x):
         branch, stream = self.embed(x), 0
-        for layer in self.layers:
-            branch, stream = layer(branch, stream)
+        for block in self.blocks:
+            branch, stream = block(branch, stream)
         return self.head(self.norm(branch + stream))
 
 
@@ -830,15 +824,10 @@ class Couple(nn.Module):
 class Halves(Ends):
     """A reversible network: its blocks read the state as two halves."""
 
-    def __init__(self):
-        super().__init__()
-        self.blocks = nn.ModuleList(Couple() for _ in range(3))
+    Block = Couple
 
-    def stream(self, x):
-        hidden = [self.embed(x)]
-        for block in self.blocks:
-            hidden.append(torch.cat(block(*hidden[-1].chunk(2, 1)), 1))
-        return hidden
+    def next_state(self, block, h):
+        return torch.cat(block(*h.chunk(2, 1)), 1)
 
 
 class Coupled(Couple):
@@ -854,14 +843,10 @@ class HalvesOfInput(Ends):
     """The first block reads the raw input."""
 
     x = (16, D)
+    Block = Coupled
 
-    def __init__(self):
-        super().__init__()
-        self.embed = nn.Identity()
-        self.blocks = nn.ModuleList(Coupled() for _ in range(3))
-
-    def stream(self, x):
-        return through(self.blocks, x)
+    def first_state(self, x):
+        return x
 
 
 class Some(nn.Module):
@@ -877,9 +862,7 @@ class Some(nn.Module):
 
 
 class SomeOfInput(HalvesOfInput):
-    def __init__(self):
-        super().__init__()
-        self.blocks = nn.ModuleList(Some() for _ in range(3))
+    Block = Some
 
 
 class Adds(nn.Module):
@@ -897,9 +880,7 @@ class Adds(nn.Module):
 class Copies(Normed):
     """Every block copies what it reads."""
 
-    def __init__(self):
-        super().__init__()
-        self.blocks = nn.ModuleList(Adds() for _ in range(3))
+    Block = Adds
 
 
 class CopiesFirst(Copies):
@@ -909,15 +890,15 @@ class CopiesFirst(Copies):
         super().__init__()
         self.start = nn.LayerNorm(D)
 
-    def stream(self, x):
-        return through(self.blocks, self.start(self.embed(x)))
+    def first_state(self, x):
+        return self.start(self.embed(x))
 
 
 class Spread(Copies):
     """A code at three places, as a broadcast decoder has it."""
 
-    def stream(self, x):
-        return through(self.blocks, self.embed(x)[:, None].expand(-1, 3, -1))
+    def first_state(self, x):
+        return self.embed(x)[:, None].expand(-1, 3, -1)
 
     def readout(self, h):
         return h.mean(1)
@@ -944,8 +925,8 @@ class Columns(Spread):
         super().__init__()
         self.embed, self.each = None, nn.Parameter(torch.randn(4, D))
 
-    def stream(self, x):
-        return through(self.blocks, x[..., None] * self.each)
+    def first_state(self, x):
+        return x[..., None] * self.each
 
 
 class Pool(nn.Module):
@@ -988,12 +969,9 @@ class SpreadLater(Spread):
 class ComplexHalves(Halves):
     """The halves are real and imaginary parts."""
 
-    def stream(self, x):
-        hidden = [self.embed(x)]
-        for block in self.blocks:
-            whole = torch.view_as_complex(hidden[-1].view(-1, D // 2, 2))
-            hidden.append(torch.stack(block(whole.real, whole.imag), -1).flatten(1))
-        return hidden
+    def next_state(self, block, h):
+        whole = torch.view_as_complex(h.view(-1, D // 2, 2))
+        return torch.stack(block(whole.real, whole.imag), -1).flatten(1)
 
 
 class Directions(Copies):

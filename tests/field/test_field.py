@@ -109,7 +109,7 @@ TABLE = [
     (res.FNet, {"taps": "start,blocks.*"}, "numbers", "h_0: embed, start; behind h_L: head"),
     (res.MergesInEveryBlock, {}, "numbers", "taps guessed: 'embed,blocks.*'"),
     (res.Pruned, {}, "numbers", ""),
-    (res.Mamba, {"taps": "embed,layers.*"}, "refusal", "h_2 (layers.1) depends on h_0 (embed)"),
+    (res.Mamba, BLOCKS, "refusal", "h_2 (blocks.1) depends on h_0 (embed)"),
     (res.Latents, STATES, "refusal", "no input reaches tap h_0"),
     (res.Complex, {"taps": "blocks.*"}, "refusal", "blocks.0 returns a complex128 tensor"),
     (res.GPT, {}, "numbers", "norms per token over 73 counting labels of 16 samples"),

@@ -9,7 +9,7 @@ from fa_core.analysis.threshold_sweep import Sensitivity, Spread
 from fa_core.analysis.timeline import MethodTimeline, Timeline, by_method
 from fa_core.analysis.utility import Utility
 from fa_core.formats.trace import EPOCH, common_unit
-from fa_core.report.diagnostics import ASSUMED, DIAGNOSTICS, LETTERS, TRUSTWORTHY, limit_of
+from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS, TRUSTWORTHY, limit_of
 from fa_core.report.gamma import CREDIT
 from fa_core.report.numbers import (
     MISSING,
@@ -135,20 +135,11 @@ def fires_on(group: SeedGroup) -> str:
         if not measured:
             shown.append(f"{letter} {MISSING}")
         elif fired or letter in group.undecided or measured < len(group.seeds):
-            shown.append(f"{letter} {fired}/{measured}{_basis(group, letter)}")
+            text = _with_basis(group.evidence, letter, f"{letter} {fired}/{measured}")
+            if letter in group.undecided:
+                text += f" ~{group.undecided[letter]}"
+            shown.append(text)
     return ", ".join(shown) or "–"
-
-
-def _basis(group: SeedGroup, letter: str) -> str:
-    kind = group.evidence.get(letter)
-    words = ""
-    if kind == ASSUMED:
-        words = f" {kind}"
-    elif kind:
-        words = f" by {kind}"
-    if letter in group.undecided:
-        words += f" ~{group.undecided[letter]}"
-    return words
 
 
 def stat_words(stat: Stat, limit: float | None = None) -> str:

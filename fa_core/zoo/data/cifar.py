@@ -95,8 +95,7 @@ def read_binary_batch(path: Path, label_bytes: int) -> Batch:
             hint="the download is incomplete, or this is another data set",
         )
     records = raw.reshape(-1, record)
-    pixels = records[:, label_bytes:]
-    return pixels, records[:, label_bytes - 1].astype(np.int64)
+    return records[:, label_bytes:], records[:, label_bytes - 1].astype(np.int64)
 
 
 class Cifar(NamedTuple):
@@ -198,5 +197,4 @@ def standardised(pixels: Tensor, scaling: Scaling) -> Tensor:
     """(x/255 − mean)/std of bytes (N, 3, H, W), per channel, in float32."""
     mean = torch.tensor(scaling.mean)[:, None, None]
     std = torch.tensor(scaling.std)[:, None, None]
-    x = pixels.float().div_(255.0)
-    return x.sub_(mean).div_(std)
+    return pixels.float().div_(255.0).sub_(mean).div_(std)

@@ -12,7 +12,7 @@ import inspect
 import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -85,12 +85,12 @@ class Weights(NamedTuple):
     size: int
 
 
-def network_of(spec: str, weights: Weights | None = None) -> nn.Module:
+def network_of(spec: str, weights: Weights) -> nn.Module:
     """The network of a model spec, with initial weights.
 
     Args:
         spec: see the module. It may name code, so it must come from the user, not from a file.
-        weights: the checkpoint to load into it; None = unknown.
+        weights: the checkpoint to load into it.
 
     Raises:
         UsageError: it cannot be imported or built, or is not a `torch.nn.Module`.
@@ -165,7 +165,7 @@ def _from_library(package: str, name: str, **args: object) -> object:
     return models.get_model(name, weights=None, **args)
 
 
-def _from_folder(name: str, weights: Weights | None) -> object:
+def _from_folder(name: str, weights: Weights) -> object:
     folder = typed_path(name)
     if not is_file(folder / CONFIG):
         raise UnreadableInput(
@@ -210,7 +210,7 @@ def _from_folder(name: str, weights: Weights | None) -> object:
     )
 
 
-def _check_sizes(value: object, weights: Weights | None, name: str = "it") -> None:
+def _check_sizes(value: object, weights: Weights, name: str = "it") -> None:
     """Check that no integer of a configuration, and no list, exceeds what its weights can have: a
     tensor of them stands for a layer or entry, 32 bytes for one of whatever else is counted.
 
@@ -226,7 +226,7 @@ def _check_sizes(value: object, weights: Weights | None, name: str = "it") -> No
             _check_sizes(member, weights, name)
     elif isinstance(value, (int, float)):
         most = LARGEST_SIZE
-        if weights is not None and not any(part in name for part in SIZELESS):
+        if not any(part in name for part in SIZELESS):
             room = max(ANY_SIZE, weights.size // 32)
             if name.endswith(COUNTED):
                 room = max(LAYERS, weights.tensors)
@@ -237,14 +237,12 @@ def _check_sizes(value: object, weights: Weights | None, name: str = "it") -> No
             )
 
 
-def _built(build: Callable[[], object], weights: Weights | None) -> object:
+def _built(build: Callable[[], object], weights: Weights) -> object:
     """The network, built within the size limit; first on the meta device, which takes no memory.
 
     Raises:
         UnreadableInput: as `_size_limit`.
     """
-    if weights is None:
-        return build()
     with _limits(weights):
         with _size_limit(weights), torch.device("meta"):
             try:
@@ -257,10 +255,8 @@ def _built(build: Callable[[], object], weights: Weights | None) -> object:
             return build()
 
 
-def _limits(weights: Weights | None) -> AbstractContextManager[None]:
+def _limits(weights: Weights) -> AbstractContextManager[None]:
     """Limits of time and memory for building a network (`limited`)."""
-    if weights is None:
-        return nullcontext()
     return limited(weights.path, weights.size, "to build its network", _OTHER_SIZES)
 
 

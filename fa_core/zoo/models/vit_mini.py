@@ -22,9 +22,8 @@ from fa_core.zoo.models.base import (
 class PatchEmbedding(nn.Module):
     """Images (B, c, s, s) → the cls and patch tokens with positions (B, 1 + (s/p)², d)."""
 
-    def __init__(self, channels: int, image: int, patch: int, d: int) -> None:
+    def __init__(self, channels: int, patch: int, tokens: int, d: int) -> None:
         super().__init__()
-        tokens = 1 + (image // patch) ** 2
         self.patch = nn.Conv2d(channels, d, patch, stride=patch)
         self.cls = nn.Parameter(normal_(torch.empty(1, 1, d), 0.02))
         self.pos = nn.Parameter(normal_(torch.empty(1, tokens, d), 0.02))
@@ -127,7 +126,7 @@ class ViTMini(StreamNet):
             )
         tokens = 1 + (image // patch) ** 2
         super().__init__(args, (channels, image, image), [(tokens, d)] * (L + 1))
-        self.embed = PatchEmbedding(channels, image, patch, d)
+        self.embed = PatchEmbedding(channels, patch, tokens, d)
         self.blocks = nn.ModuleList(TransformerBlock(d, heads, hidden) for _ in range(L))
         self.out_ln = terminal_norm(d, terminal_ln)
         self.head = nn.Linear(d, num_classes)

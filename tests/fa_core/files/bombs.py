@@ -397,22 +397,25 @@ def progressive(wide, scans=30_000):
     return first + first[first.rindex(b"\xff\xda") :] * scans + end + rest
 
 
+def tiff_of(tags, strips=1):
+    """A TIFF's head and its fields, of one number each but for the places of its strips."""
+    fields = b"".join(
+        struct.pack("<HHII", tag, *((3, strips) if tag == 273 else (4, 1)), value)
+        for tag, value in tags.items()
+    )
+    return struct.pack("<2sHIH", b"II", 42, 8, len(tags)) + fields
+
+
 def tiff(side):
     """An image of one pixel in a tile of many."""
     tags = {256: 1, 257: 1, 258: 8, 259: 8, 262: 1, 277: 1, 322: side, 323: side, 324: 8, 325: 8}
-    fields = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
-    return struct.pack("<2sHIH", b"II", 42, 8, len(tags)) + fields + bytes(4)
+    return tiff_of(tags) + bytes(4)
 
 
 def striped(high):
     """A TIFF of one pixel in a row, a strip for each, all at one place."""
     tags = {256: 1, 257: high, 258: 8, 259: 1, 262: 1, 273: 106, 277: 1, 278: 1}
-    fields = b"".join(
-        struct.pack("<HHII", tag, *((3, high) if tag == 273 else (4, 1)), value)
-        for tag, value in tags.items()
-    )
-    head = struct.pack("<2sHIH", b"II", 42, 8, len(tags)) + fields
-    return head.ljust(106, b"\0") + struct.pack("<H", 8) * high
+    return tiff_of(tags, high).ljust(106, b"\0") + struct.pack("<H", 8) * high
 
 
 def array_of(count):

@@ -15,6 +15,8 @@ from fa_core.zoo.methods import make_method
 from fa_core.zoo.models import build
 from tests.fa_core.measure.nets import Hookable, Residual, batches, encoder
 
+BATCH = batches(1)[0]
+
 
 class Tailed(Residual):
     def tail(self, l, h):
@@ -26,6 +28,10 @@ class Tailed(Residual):
 def gradients(net, x, y):
     logits, hidden = net(x, return_hidden=True)
     return list(torch.autograd.grad(F.cross_entropy(logits, y, reduction="sum"), hidden))
+
+
+def random_credit():
+    return [torch.randn(16, 6) for _ in range(4)]
 
 
 def healthy():
@@ -84,46 +90,42 @@ def test_directions_run_in_parts_where_memory_is_short_with_the_same_numbers(
     monkeypatch,
 ):
     net = Tailed(kind="gelu")
-    x, y = batches(1)[0]
-    credit = [torch.randn(16, 6) for _ in range(4)]
+    credit = random_credit()
     calls = []
     net.head.register_forward_hook(lambda module, args, output: calls.append(len(output)))
-    whole = credit_quality(net, credit, (x, y))
+    whole = credit_quality(net, credit, BATCH)
     # the pass, three trials, and the directions
     assert calls == [16] * 4 + [*([32 * 16, 16] * 4)]
     monkeypatch.setattr("fa_core.measure.credit.LARGEST", 1)
-    parts = credit_quality(net, credit, (x, y))
+    parts = credit_quality(net, credit, BATCH)
     assert parts["rho"] == pytest.approx(whole["rho"], abs=1e-6)
     assert parts["nudge"] == whole["nudge"]
 
 
 def test_module_taps_run_the_tail_by_replacing_an_output():
     net = Tailed(kind="gelu", out_ln=True)
-    x, y = batches(1)[0]
-    credit = [torch.randn(16, 6) for _ in range(4)]
-    own = credit_quality(net, credit, (x, y))
-    hooked = credit_quality(Hookable(net), credit, (x, y), PassOptions("embed, blocks.*"))
+    credit = random_credit()
+    own = credit_quality(net, credit, BATCH)
+    hooked = credit_quality(Hookable(net), credit, BATCH, PassOptions("embed, blocks.*"))
     for name in ("gamma", "rho", "nudge"):
         assert hooked[name] == pytest.approx(own[name])
 
 
 def test_without_a_tail_rho_and_nudge_are_missing_with_the_reason():
     net = Residual()
-    x, y = batches(1)[0]
-    found = credit_quality(net, [torch.randn(16, 6) for _ in range(4)], (x, y))
+    found = credit_quality(net, random_credit(), BATCH)
     assert all(value is not None for value in found["gamma"])
     assert found["rho"] == found["nudge"] == [None] * 4
     assert "tail" in found["missing"]["rho, nudge"]
 
 
 def test_missing_zero_and_non_finite_credit_is_undefined_or_nan_and_not_a_number():
-    x, y = batches(1)[0]
     broken, ones = torch.full((16, 6), math.nan), torch.ones(16, 6)
-    found = credit_quality(Tailed(), [None, torch.zeros(16, 6), ones, broken], (x, y))
+    found = credit_quality(Tailed(), [None, torch.zeros(16, 6), ones, broken], BATCH)
     for series in (found["gamma"], found["rho"], found["nudge"]):
         assert [value is None for value in series] == [True, True, False, False]
         assert math.isfinite(series[2]) and math.isnan(series[3])
-    found = credit_quality(Tailed(), [None] * 4, (x, y))
+    found = credit_quality(Tailed(), [None] * 4, BATCH)
     assert found["deep_gamma"] is None
     assert found["missing"] == {"gamma, rho, nudge": "the method gives no credit signal"}
 
@@ -137,10 +139,9 @@ def test_a_token_stream_is_moved_at_its_cls_token():
 
 
 def test_credit_of_another_shape_is_refused():
-    x, y = batches(1)[0]
     for credit in ([torch.ones(16, 6)] * 3, [torch.ones(16, 5)] * 4, [torch.ones(6)] * 4):
         with pytest.raises(MeasureError):
-            credit_quality(Tailed(), credit, (x, y))
+            credit_quality(Tailed(), credit, BATCH)
 
 
 def test_ce_change_equals_the_difference_at_every_size():
@@ -168,4 +169,4 @@ def test_a_null_with_a_nan_has_no_spread_and_no_rank():
 def test_a_rule_that_draws_nothing_has_no_null():
     net = build("resmlp", input_dim=5, d=6, L=2, num_classes=4, seed=0)
     with pytest.raises(UsageError, match="draws no feedback"):
-        null_gamma(net, make_method("bp", net), batches(1)[0])
+        null_gamma(net, make_method("bp", net), BATCH)

@@ -67,18 +67,21 @@ def test_wilsons_interval():
         assert share_interval(hits, n) == pytest.approx((expected.low, expected.high), abs=1e-9)
 
 
+def cosines_of(vectors):
+    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return (units @ units.T).tolist()
+
+
 @pytest.mark.parametrize("z", [Z_OF_ONE, Z_OF_LOOKS])
 @pytest.mark.parametrize("signal", [0.0, 0.7])
 def test_the_two_terms_of_the_drifts_variance_written_out(signal, z):
-    units = np.random.default_rng(0).normal(size=(10, 6)) + signal
-    units /= np.linalg.norm(units, axis=1, keepdims=True)
-    gram = units @ units.T
-    pairs = [gram[i, j] for i in range(10) for j in range(i)]
-    means = [np.mean([gram[i, j] for j in range(10) if j != i]) for i in range(10)]
+    cosines = cosines_of(np.random.default_rng(0).normal(size=(10, 6)) + signal)
+    pairs = [cosines[i][j] for i in range(10) for j in range(i)]
+    means = [np.mean([cosines[i][j] for j in range(10) if j != i]) for i in range(10)]
     variance = 4 * 8 / 90 * np.var(means, ddof=1) + 2 / 90 * np.var(pairs, ddof=1)
     half, wider = (t_quantile(freedom, z) * math.sqrt(variance) for freedom in (9, 3))
     middle = float(np.mean(pairs))
-    low, high = drift_interval(middle, gram.tolist(), z)
+    low, high = drift_interval(middle, cosines, z)
     stretched = np.tanh(np.arctanh(middle) - wider / (1 - middle**2))
     assert high == pytest.approx(middle + half, abs=1e-9)
     assert low == pytest.approx(min(middle - half, stretched), abs=1e-9)
@@ -98,8 +101,7 @@ def one_line(batches, flipped, noise=0.0):
     """Cosines of batches that point along one line, some of them backwards."""
     units = np.random.default_rng(0).normal(size=(batches, 64)) * noise / 8
     units[:, 0] += np.where(np.arange(batches) < flipped, -1, 1)
-    units /= np.linalg.norm(units, axis=1, keepdims=True)
-    return (units @ units.T).tolist()
+    return cosines_of(units)
 
 
 def mean_pair(cosines):
@@ -118,10 +120,8 @@ def test_batches_on_one_line_say_nothing_below_twenty_and_no_more_than_their_sig
         share = stats.binomtest(batches - flipped, batches).proportion_ci(0.95, method="wilson")
         least = 0 if share.low < 0.5 else (2 * share.low - 1) ** 2
         assert low <= least + 1e-9 and low <= middle <= high
-    apart = np.random.default_rng(0).normal(size=(10, 64)) + 1.0
-    apart /= np.linalg.norm(apart, axis=1, keepdims=True)
-    gram = (apart @ apart.T).tolist()
-    assert not is_on_a_line(gram) and drift_interval(mean_pair(gram), gram)[0] > 0.3
+    apart = cosines_of(np.random.default_rng(0).normal(size=(10, 64)) + 1.0)
+    assert not is_on_a_line(apart) and drift_interval(mean_pair(apart), apart)[0] > 0.3
 
 
 def score_of(difference, b, c, n):

@@ -61,18 +61,6 @@ def test_runs_have_the_names_that_tell_them_apart(capsys):
     ]
 
 
-def test_what_is_wrong_with_every_run_is_said_once(capsys):
-    with AuditProgress() as progress:
-        progress.plan(3, 0)
-        for seed in range(3):
-            progress(view(seed, state=JobState.FAILED, error="--model: mymod has no 'nope'"))
-    assert capsys.readouterr().err.splitlines()[1:] == [
-        "[1/3] dfa seed 0: --model: mymod has no 'nope'",
-        "[2/3] dfa seed 1: the same",
-        "[3/3] dfa seed 2: the same",
-    ]
-
-
 def test_the_same_is_the_reason_of_the_line_above(capsys):
     with AuditProgress() as progress:
         progress.plan(6, 0)

@@ -79,7 +79,6 @@ async def test_a_run_with_an_audit_is_compared_with_it_and_its_audit_stays(measu
         lines = [text for text, _ in app.jobs.lines_on(0)]
         assert lines[0].endswith("residual stream exploded, 5 more")
         assert (run / AUDIT).read_bytes() == before and app.session.counts().walked == 0
-    app.jobs.close()
 
 
 async def test_the_slider_answers_while_a_run_is_measured(measuring_app, tmp_path):
@@ -91,7 +90,6 @@ async def test_the_slider_answers_while_a_run_is_measured(measuring_app, tmp_pat
         assert app.session.thresholds.h_norm_explosion_ratio == 5.0
         (tmp_path / "go").touch()
         await walked(pilot, 1)
-    app.jobs.close()
 
 
 async def test_a_failed_job_says_why_and_can_be_tried_again(measuring_app, tmp_path):
@@ -104,7 +102,6 @@ async def test_a_failed_job_says_why_and_can_be_tried_again(measuring_app, tmp_p
         (tmp_path / "go").touch()
         await pilot.press("R")
         await walked(pilot, 1)
-    app.jobs.close()
 
 
 @pytest.mark.parametrize("keys", [("q", "y"), ("ctrl+c", "enter")])
@@ -120,7 +117,6 @@ async def test_leaving_while_jobs_run_asks_first(measuring_app, keys):
         await pilot.press(*keys)
         await pilot.pause()
     assert app.return_value == 0
-    app.jobs.close()
 
 
 @pytest.mark.parametrize("error", [FaError("no room"), MemoryError()])
@@ -133,7 +129,6 @@ async def test_a_file_that_cannot_be_written_is_told_and_the_numbers_are_kept(
         await pilot.press("m")
         await shows(pilot, f"not saved: {str(error) or 'MemoryError'}")
         assert app.session.counts().walked == 1
-    app.jobs.close()
 
 
 async def test_runs_that_come_together_are_one_change_of_the_screen(measuring_app, monkeypatch):
@@ -156,7 +151,6 @@ async def test_runs_that_come_together_are_one_change_of_the_screen(measuring_ap
         await walked(pilot, 6)
         assert shown == [1, 5]
         await shows(pilot, "5 more measured")
-    app.jobs.close()
 
 
 async def test_the_frozen_run_of_a_recorded_margin_is_measured_again_with_it(

@@ -52,7 +52,6 @@ async def test_the_key_measures_where_the_explorer_was_told_to(measuring_app, as
         (tmp_path / "go").touch()
         await walked(pilot, 1)
         assert asked == [CLUSTER]
-    app.jobs.close()
 
 
 async def test_a_cluster_that_does_not_answer_is_one_line_and_the_rest_works(measuring_app, nobody):
@@ -73,7 +72,6 @@ async def test_a_cluster_that_does_not_answer_is_one_line_and_the_rest_works(mea
         assert all(job.state == "failed" for job in app.jobs.listed())
         await pilot.press("escape", "q")
     assert app.return_value == 0
-    app.jobs.close()
 
 
 def test_the_preferred_device_is_one_of_this_machine():

@@ -46,6 +46,10 @@ def fitted(x, painted):
     return segments
 
 
+def frame_of(width=WIDTH, height=HEIGHT):
+    return Frame(width, height, ColorSystem.TRUECOLOR)
+
+
 def screen():
     shown = pyte.Screen(WIDTH, HEIGHT)
     return shown, pyte.Stream(shown)
@@ -77,33 +81,33 @@ def look(shown):
 def test_the_screen_is_the_same_as_with_everything_sent(shown):
     frugal, frugal_stream = screen()
     plain, plain_stream = screen()
-    frame = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR)
+    frame = frame_of()
     frugal_stream.feed(frame.show([(0, y, [Segment(" " * WIDTH)]) for y in range(HEIGHT)]))
     for painted in shown:
         together = [(x, y, fitted(x, row)) for x, y, row in painted]
         frugal_stream.feed(frame.show(together))
         for piece in together:
-            plain_stream.feed(Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR).show([piece]))
+            plain_stream.feed(frame_of().show([piece]))
         assert look(frugal) == look(plain)
 
 
 @pytest.mark.parametrize("at", [(WIDTH, 0), (WIDTH + 5, 1), (0, HEIGHT), (3, HEIGHT + 2)])
 @pytest.mark.parametrize("text", ["beyond", "漢字"])
 def test_a_piece_off_the_screen_is_left_out(at, text):
-    frame = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR)
+    frame = frame_of()
     assert frame.show([(*at, [Segment(text)])]) == ""
     assert frame.show([(0, 0, [Segment("still here")])])
 
 
 def test_what_is_there_already_is_not_sent_again():
-    frame = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR)
+    frame = frame_of()
     line = [Segment("abc", STYLES[1]), Segment("   "), Segment("漢", STYLES[1])]
     assert frame.show([(0, 0, line[:2])])
     assert frame.show([(0, 0, line[:2])]) == ""
 
 
 def test_a_changed_cell_costs_a_move_its_colours_and_itself():
-    frame = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR)
+    frame = frame_of()
     frame.show([(0, 1, [Segment("a" * WIDTH, Style.parse("red on black"))])])
     assert (
         frame.show([(0, 1, [Segment("aaaaaaaab", Style.parse("red on black"))])])
@@ -112,14 +116,14 @@ def test_a_changed_cell_costs_a_move_its_colours_and_itself():
 
 
 def test_the_foreground_of_blanks_is_not_worth_a_byte():
-    frame = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR)
+    frame = frame_of()
     frame.show([(0, 0, [Segment("    ", Style.parse("red on black"))])])
     assert frame.show([(0, 0, [Segment("    ", Style.parse("bold blue on black"))])]) == ""
 
 
 @pytest.mark.parametrize(("x", "left"), [(2, "a x b"), (3, "a  xb"), (1, "ax方b")])
 def test_what_is_left_of_half_a_wide_character_is_a_blank(x, left):
-    frame, shown = Frame(10, 1, ColorSystem.TRUECOLOR), pyte.Screen(10, 1)
+    frame, shown = frame_of(10, 1), pyte.Screen(10, 1)
     stream = pyte.Stream(shown)
     stream.feed(frame.show([(0, 0, [Segment("a 方b")])]))
     stream.feed(frame.show([(x, 0, [Segment("x")])]))
@@ -129,7 +133,7 @@ def test_what_is_left_of_half_a_wide_character_is_a_blank(x, left):
 @pytest.mark.parametrize("name", ODD_NAMES)
 def test_what_follows_a_name_of_any_characters_stands_where_it_belongs(name):
     """Even on a terminal that takes the name to be narrower than it is taken to be here."""
-    frame, shown = Frame(60, 1, ColorSystem.TRUECOLOR), pyte.Screen(60, 1)
+    frame, shown = frame_of(60, 1), pyte.Screen(60, 1)
     stream = pyte.Stream(shown)
     narrow = str.maketrans(dict.fromkeys(WIDE, "?"))
     name = cut(sanitize(name), 40)

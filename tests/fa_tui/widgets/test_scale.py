@@ -2,7 +2,6 @@
 
 import math
 
-import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
@@ -76,11 +75,3 @@ def test_the_rug_counts_every_run_once_in_or_next_to_its_cell(scale, width, valu
 def test_nothing_finite_gives_no_scale():
     assert covering([math.nan, math.inf], log=False) is None
     assert covering([0.0, -3.0], log=True) is None
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "log"), [(1.0, 1.0, False), (2.0, 1.0, False), (0.0, 1.0, True)]
-)
-def test_a_scale_without_length_is_refused(low, high, log):
-    with pytest.raises(ValueError, match="scale from"):
-        Scale(low, high, log)

@@ -3,6 +3,7 @@
 import signal
 import socket
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,21 +13,22 @@ from fa_core.errors import UnreadableInput, UsageError
 from fa_core.files import limits
 from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.measure.checkpoint_network import loaded
-from fa_core.zoo.models.named import network_of
+from fa_core.zoo.models.named import Weights, network_of
 from tests.json_files import json_of, put_json
 
+LARGE = Weights(Path("large.pt"), 1_000, 1_000_000_000)
 TINY = "img_size=16, patch_size=8, embed_dim=12, depth=2, num_heads=2, num_classes=3"
 
 
 def test_a_network_of_timm_takes_its_arguments_and_opens_no_connection(no_network):
-    net = network_of(f"timm:vit_tiny_patch16_224({TINY})")
+    net = network_of(f"timm:vit_tiny_patch16_224({TINY})", LARGE)
     assert net(torch.randn(2, 3, 16, 16)).shape == (2, 3)
     assert len(net.blocks) == 2
     assert no_network == []
 
 
 def test_a_network_of_torchvision_takes_its_arguments_and_opens_no_connection(no_network):
-    net = network_of("torchvision:resnet18(num_classes=3)")
+    net = network_of("torchvision:resnet18(num_classes=3)", LARGE)
     assert type(net).__module__.startswith("torchvision.")
     assert net.fc.out_features == 3
     assert no_network == []
@@ -65,7 +67,7 @@ def test_a_network_of_torchvision_takes_its_arguments_and_opens_no_connection(no
 )
 def test_what_cannot_be_meant_is_one_line(spec, said):
     with pytest.raises(UsageError, match=said):
-        network_of(spec)
+        network_of(spec, LARGE)
 
 
 def test_the_users_own_network_takes_literals(tmp_path, monkeypatch):
@@ -77,7 +79,7 @@ def test_the_users_own_network_takes_literals(tmp_path, monkeypatch):
         "    return net\n"
     )
     monkeypatch.chdir(tmp_path)
-    net = network_of("own_nets:build(depth=2, name=')(', sizes=[3, 4])")
+    net = network_of("own_nets:build(depth=2, name=')(', sizes=[3, 4])", LARGE)
     assert (len(net), net.name) == (4, ")(")
 
 
@@ -104,7 +106,7 @@ def test_a_library_that_does_not_import_is_one_line(error, said, monkeypatch):
 
     monkeypatch.setattr("fa_core.zoo.models.named.importlib.import_module", fails)
     with pytest.raises(UsageError, match=said) as raised:
-        network_of("timm:vit_tiny_patch16_224")
+        network_of("timm:vit_tiny_patch16_224", LARGE)
     assert "fa-audit" not in str(raised.value)
 
 
@@ -203,7 +205,7 @@ def test_a_configuration_that_leads_out_of_its_folder_is_refused_without_a_conne
     pytest.importorskip("transformers")
     put_json(tmp_path / "config.json", config)
     with pytest.raises(UnreadableInput, match=said):
-        network_of(f"hf:{tmp_path}")
+        network_of(f"hf:{tmp_path}", LARGE)
     assert no_network == []
 
 
@@ -211,7 +213,7 @@ def test_keys_that_name_code_of_others_are_not_handed_on(hub, no_network):
     attention = {"attn_implementation": "kernels-community/evil", "_attn_implementation": "evil/x"}
     named = {"auto_map": {"AutoConfig": "evil/x--theirs.Config"}, "id2label": {"0": "a/b"}}
     configured(hub, **attention, **named)
-    net = network_of(f"hf:{hub}")
+    net = network_of(f"hf:{hub}", LARGE)
     assert net.config._attn_implementation in ("eager", "sdpa")
     assert net.config.num_labels == 1
     assert no_network == []
@@ -219,7 +221,7 @@ def test_keys_that_name_code_of_others_are_not_handed_on(hub, no_network):
 
 def test_a_key_that_begins_with_a_dash_below_says_which_network_it_is(hub):
     configured(hub, _name_or_path="a/b", _commit_hash="1", _remove_final_layer_norm=True)
-    assert network_of(f"hf:{hub}").config._remove_final_layer_norm
+    assert network_of(f"hf:{hub}", LARGE).config._remove_final_layer_norm
 
 
 def test_code_in_a_hub_folder_is_not_run(hub):
@@ -228,7 +230,7 @@ def test_code_in_a_hub_folder_is_not_run(hub):
     with pytest.raises(
         UnreadableInput, match=r"config\.json: transformers cannot read it .* is not run: import it"
     ):
-        network_of(f"hf:{hub}")
+        network_of(f"hf:{hub}", LARGE)
     assert "they_ran" not in sys.modules
 
 
@@ -297,4 +299,4 @@ def test_a_configuration_without_end_is_not_read(hub):
     with pytest.raises(
         UnreadableInput, match=r"config\.json: has 8,388,608 KiB; such a file has at most 4,096"
     ):
-        network_of(f"hf:{hub}")
+        network_of(f"hf:{hub}", LARGE)
