@@ -9,6 +9,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from operator import attrgetter
 
 import msgspec
+from msgspec.structs import replace
 
 from fa_core.analysis.record_comparison import BY_UNIT, COARSE, Rule, excess, relative_tolerance
 from fa_core.files.decode import Json
@@ -18,6 +19,7 @@ from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.gamma import per_layer
 from fa_core.report.numbers import axis_sign, listed, plain
 from fa_core.report.quantities import JUDGED, QUANTITIES, Quantity
+from fa_core.report.report_facts import PROTOCOL
 from fa_core.sanitize import sanitize
 
 SAME, ROUNDING, CHANGED, CAME, WENT = "same", "rounding", "changed", "came", "went"
@@ -220,7 +222,11 @@ def mark_unlike(rows: list[AuditRow], twins: Mapping[int, int]) -> list[Problem]
     """
     unlike, recorded = {}, [*rows]
     for place, last in twins.items():
-        other, shown = recorded[place], recorded[last]
+        # judged alike, whatever they were judged by
+        other, shown = (
+            replace(row, report=row.report.with_thresholds(PROTOCOL))
+            for row in (recorded[place], recorded[last])
+        )
         is_other = _stated(other) != _stated(shown) or _other_settings(other, shown)
         if is_other or _compared(other, shown).state == CHANGED:
             what = (
@@ -228,7 +234,7 @@ def mark_unlike(rows: list[AuditRow], twins: Mapping[int, int]) -> list[Problem]
                 "`fa-tui diff` compares"
             )
             unlike[last] = Problem(shown.source, what)
-            rows[last] = shown.marked("two records of it are not alike")
+            rows[last] = recorded[last].marked("two records of it are not alike")
     return [*unlike.values()]
 
 

@@ -18,7 +18,7 @@ from fa_core.files.decode import as_utf8, reading, without
 from fa_core.files.opening import all_of
 from fa_core.formats.json_document import Document, Finding, check_entries
 from fa_core.formats.log_columns import Given, columns_of, is_log, may_be_log
-from fa_core.formats.logs import Entry, check_names, names_in, trace_of, traces_of
+from fa_core.formats.logs import Entry, check_names, doubts_of_end, names_in, trace_of, traces_of
 from fa_core.formats.report_object import entry_report, is_rounded, row_by_itself
 from fa_core.formats.rows import AuditRow, Place, Problem, row_of_file
 from fa_core.formats.trace import Trace
@@ -119,6 +119,9 @@ def read_penalty(document: Document) -> Iterator[Finding]:
             "no epoch can be read", where=where, hint=joined(*first, *trace.notes)
         )
     yield from problems
+    for doubt in doubts_of_end(entries, document.columns, trace):
+        judged = f"{where}: {trace.unit} {trace.epochs[-1].epoch} is judged"
+        yield Problem(document.path, f"{judged}, {doubt}")
     # a file's name makes no control
     report = _joined(trace.epochs[-1].report(header.method_name, row.seed), header, where)
     if report.cross_batch_stability is None:

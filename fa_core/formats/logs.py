@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import partial
@@ -174,11 +174,6 @@ def trace_of(
     merged, dropped = merge(placed, {one for one in columns.values() if one[0] in COUNTED})
     # of a log of several runs, an empty column may be another's
     known = columns if len(logged) < count else columns_of(names_in(entries), given)
-    last = max((at for at, values in merged.items() if values), default=0)
-    lost = {field for field, _ in dropped.get(last, set()) - merged.get(last, {}).keys()} - {"loss"}
-    if lost:
-        again = f"{places[last]}: {unit} {last} is logged again without {listed(sorted(lost))}"
-        problems.append(Problem(run.source, f"{again}; keep one of the two"))
     gaps = {*_without_parts(merged, known.values())}
     epochs: list[TraceEpoch] = []
     for at in sorted(at for at, values in merged.items() if values):
@@ -338,6 +333,19 @@ _MOST_LAYERS = 1 << 22
 _NO_BOUND = (
     "not each of ‖h_0‖ … ‖h_L‖ is logged: a bound on growth from ‖h_{}‖ needs --h0 and --blocks"
 )
+
+
+def doubts_of_end(entries: Sequence[Entry], given: Given, trace: Trace) -> Iterator[str]:
+    """Why a log may not be judged by its last epoch: another one was logged last, or has a number
+    that it has not."""
+    last = trace.epochs[-1]
+    _, end = entries[-1]
+    if _at_end(value_of(end.get(trace.unit))) not in (None, last.epoch):
+        yield "and another one is logged last: sort the log, or keep one attempt"
+    names = names_in((where, _held(fields)) for where, fields in entries)
+    for field in sorted({field for field, _ in columns_of(names, given).values()} & JUDGED):
+        if getattr(last, field) in (None, []):
+            yield f"and has no {field}, as others have: log it there, too"
 
 
 def epoch_of(at: int, values: Values, where: str, entries: int) -> TraceEpoch:

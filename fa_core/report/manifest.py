@@ -103,7 +103,8 @@ def read_manifest(folder: Path) -> Manifest:
     """The manifest of a run folder; a penalty that its recipe alone names is an axis, too.
 
     Raises:
-        UnreadableInput: missing, not JSON, of the wrong shape, or of a newer format.
+        UnreadableInput: missing, not JSON, of the wrong shape, of a newer format, or with an axis
+            that its method, network or recipe contradicts.
     """
     path = folder / MANIFEST
     with reading(path, "not a run manifest", "see docs/formats.md"):
@@ -114,12 +115,15 @@ def read_manifest(folder: Path) -> Manifest:
                 hint=f"this version reads {FORMAT}",
             )
         found = msgspec.convert(data, Manifest)
-        lam = found.recipe.get("lam")
-        if lam:
+        known: Json = {"method": found.method, "seed": found.seed, "arch": found.arch}
+        known |= found.method_args | found.arch_args | found.recipe
+        if lam := known.get("lam"):
             found.axes.setdefault("lam", lam)
-        own = found.axes.get("lam", 0)
-        if not is_number(own) or (lam is not None and lam != own):
-            raise UnreadableInput("λ is no number, or its axes and its recipe name two")
+        for axis, value in found.axes.items():
+            if known.get(axis) not in (None, value):
+                raise UnreadableInput(f"its axes name another {axis} than the rest of it")
+        if not is_number(found.axes.get("lam", 0)):
+            raise UnreadableInput("its λ is no number")
         return found
 
 

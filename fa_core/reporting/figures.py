@@ -133,7 +133,7 @@ def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCO
     """
     table, _ = claiming_or_all(table)
     groups = conditions(table)
-    named, styles = variants((one.method, one.all_axes) for one, _ in groups)
+    named, styles = variants([one for one, _ in groups])
     places = [*styles]
     styles = {name: style._replace(marker="o") for name, style in styles.items()}
     labels = {}
@@ -183,7 +183,7 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds = PROTOCOL
     that passes (d).
     """
     drawn = families(table)
-    named, styles = variants((one.method, one.all_axes) for one, _ in drawn)
+    named, styles = variants([one for one, _ in drawn])
     names: dict[int, str] = {}
     for (_, family), name in zip(drawn, named, strict=True):
         names |= dict.fromkeys(family, name)
@@ -264,8 +264,7 @@ def gamma_figure(timelines: Sequence[Timeline]) -> Figure:
 
 
 def _variants(timelines: Sequence[Timeline]) -> tuple[list[str], dict[str, MethodStyle]]:
-    named = (Condition(one.method, one.axes, one.collection) for one in timelines)
-    return variants((one.method, one.all_axes) for one in named)
+    return variants([Condition(one.method, one.axes, one.collection) for one in timelines])
 
 
 def _over_epochs(

@@ -9,12 +9,13 @@ import io
 import math
 import threading
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from fa_core.analysis.method_groups import Condition
 from fa_core.formats.table import Floats
 from fa_core.report.diagnostics import BOUND, DIAGNOSTICS, PROXY
 from fa_core.report.method_style import MethodStyle, method_styles
@@ -173,17 +174,17 @@ def _legend(styles: Mapping[str, MethodStyle], signs: Signs) -> list[Any]:
 
 
 def variants(
-    runs: Iterable[tuple[str, Mapping[str, object]]],
+    conditions: Sequence[Condition],
 ) -> tuple[list[str], dict[str, MethodStyle]]:
-    """Each run's method with the axes that differ among its runs, and the style of each such name.
+    """Each method with the axes that differ among its runs, and the style of each such name.
 
     Variants have their method's colour and the next markers, the plain method its own.
     """
-    found = list(runs)
-    differ = differing_axes(found)
+    differ = differing_axes((one.method, one.all_axes) for one in conditions)
     names = []
-    for name, axes in found:
-        names.append(with_axes(name, {axis: axes.get(axis) for axis in differ[name]}))
+    for one in conditions:
+        known = one.all_axes
+        names.append(with_axes(one.method, {axis: known.get(axis) for axis in differ[one.method]}))
     return names, method_styles(names)
 
 

@@ -130,6 +130,9 @@ def test_records_of_one_measurement_that_state_something_else_are_not_alike(
     put_json(tmp_path / "a.json", {"reports": {"dfa_s1": own}})
     put_json(tmp_path / "b.json", {"reports": {key: changed}})
     assert "two records of it are not alike" in printed(capsys, "check", tmp_path, code=4)
+    strict = own | {"thresholds": {"h_norm_explosion_ratio": 0.5}}
+    put_json(tmp_path / "b.json", {"reports": {"dfa_s1": strict}})
+    assert "not alike" not in printed(capsys, "check", tmp_path)
 
 
 async def test_the_two_are_chosen_from_a_list_and_exported(published_table, changed, tmp_path):

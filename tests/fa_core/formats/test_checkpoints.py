@@ -175,10 +175,18 @@ def test_a_broken_manifest_is_a_problem_and_the_weights_are_still_offered(tmp_pa
     )
 
 
-@pytest.mark.parametrize("lam", [{"axes": {"lam": 0.5}}, {"axes": {"lam": True}, "recipe": {}}])
-def test_a_manifest_of_two_penalties_or_of_none_is_a_problem(tmp_path, lam):
-    run = manifest(tmp_path / "dfa_s1", **lam)
-    assert "λ" in scan([run]).problems[0].message
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"axes": {"lam": 0.5}}, "another lam than the rest"),
+        ({"axes": {"d": 64}, "arch_args": {"d": 32}}, "another d than the rest"),
+        ({"axes": {"arch": "cnn"}}, "another arch than the rest"),
+        ({"axes": {"lam": True}, "recipe": {}}, "λ is no number"),
+    ],
+)
+def test_a_manifest_whose_axes_contradict_it_is_a_problem(tmp_path, fields, said):
+    run = manifest(tmp_path / "dfa_s1", **fields)
+    assert said in scan([run]).problems[0].message
 
 
 def test_further_checkpoints_in_a_run_folder_are_rows_of_their_own(tmp_path):

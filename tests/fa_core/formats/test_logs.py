@@ -192,11 +192,9 @@ def test_what_a_log_held_before_it_went_back_is_said_and_left_out_in_all_columns
         rows = [{"epoch": epoch, "test_acc": 0.5, "loss": 1.0} for epoch in epochs]
         rows[3][other] = 0.25
         rows[1]["fa/g_L"] = rows[2]["fa/g_L"] = 1e-9
-        found = scan([logs.lines(tmp_path / "a.jsonl", *rows)])
-        (trace,), (problem,) = found.traces, found.problems
+        trace = read(logs.lines(tmp_path / "a.jsonl", *rows))
         assert list(trace.notes) == notes
         assert not any(one.bp_grad_norms for one in trace.epochs)
-        assert "is logged again without bp_grad_norms; keep one of the two" in problem.message
 
 
 def test_a_log_in_two_passes_is_one(tmp_path):
@@ -328,6 +326,9 @@ def test_a_trainers_history_is_a_trace_and_its_last_state_is_the_run(tmp_path):
     assert trace.notes == ("logged, not used: grad_norm, eval_accuracy",)
     logs.trainer(tmp_path / "dfa_s5", 11)
     assert [len(trace.epochs) for trace in scan([tmp_path]).traces] == [11]
+    for folder in ("best", "last"):
+        logs.lines(tmp_path / "dfa_s6" / folder / "a.jsonl", {"epoch": 1, "test_acc": 0.5})
+    assert len(scan([tmp_path / "dfa_s6"]).traces) == 2, "other logs are of runs of their own"
 
 
 SCALARS = {

@@ -81,6 +81,24 @@ def test_what_a_header_says_is_kept_noted_or_refused(tmp_path):
             penalty(tmp_path, **wrong)
 
 
+@pytest.mark.parametrize(
+    ("epochs", "said"),
+    [
+        (LOG, ""),
+        (
+            [*LOG, {"epoch": 31, "test_acc": 0.4, "g_2_norm": 1e-3}],
+            "31 is judged, and has no resid",
+        ),
+        ([LOG[1], LOG[0]], "30 is judged, and another one is logged last"),
+    ],
+)
+def test_a_penalty_log_whose_end_is_in_doubt_is_judged_with_a_problem(tmp_path, epochs, said):
+    found = penalty(tmp_path, log=epochs, final_test_acc=None)
+    assert found.rows[0].report.coverage == "b"
+    assert len(found.problems) == bool(said)
+    assert all(said in problem.message for problem in found.problems)
+
+
 def test_a_lone_norm_of_a_file_that_names_no_layer_stays_of_an_unknown_one():
     assert DiagnosticReport(residual_norms=[5.0]).by_layer("residual_norms") == {"?": 5.0}
     assert DiagnosticReport(residual_norms=[5.0], tap_names=["embed"]).by_layer(
