@@ -29,6 +29,7 @@ from fa_core.formats.log_columns import (
     Given,
     Place,
     columns_of,
+    fields_of,
 )
 from fa_core.formats.rows import AuditRow, Problem, row_named
 from fa_core.formats.trace import EPOCH, STEP, Trace, TraceEpoch
@@ -182,8 +183,7 @@ def trace_of(
             problems.append(epoch)
         else:
             epochs.append(epoch)
-    of_run = (*_OF_A_RUN, "lam") if any(_run_of(fields, run) for _, fields in entries) else ()
-    unused = [name for name in names if name not in columns and name not in of_run]
+    unused = [name for name in names if name not in {*columns, *_OF_A_RUN, *run.axes}]
     return Trace(
         source=run.source,
         key=run.key,
@@ -343,7 +343,7 @@ def doubts_of_end(entries: Sequence[Entry], given: Given, trace: Trace) -> Itera
     if _at_end(value_of(end.get(trace.unit))) not in (None, last.epoch):
         yield "and another one is logged last: sort the log, or keep one attempt"
     names = names_in((where, _held(fields)) for where, fields in entries)
-    for field in sorted({field for field, _ in columns_of(names, given).values()} & JUDGED):
+    for field in sorted(fields_of(names, given) & JUDGED):
         if getattr(last, field) in (None, []):
             yield f"and has no {field}, as others have: log it there, too"
 
