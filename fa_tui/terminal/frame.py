@@ -17,8 +17,6 @@ Codes = tuple[str, str, str]
 PLAIN: Codes = ("", "39", "49")
 _SHOWN_ON_BLANKS = frozenset(("4", "7", "9", "21", "53"))
 """Attributes visible on blanks: underline, reverse, strike, double underline, overline."""
-_OFF = {"1": "22", "2": "22", "3": "23", "4": "24", "7": "27", "9": "29"}
-"""Codes that end bold, dim, italic, underline, reverse and strike."""
 
 
 @lru_cache(maxsize=64)
@@ -46,32 +44,14 @@ def same_blank(blank: Codes, other: Codes) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def change_of_colours(now: Codes | None, wanted: Codes) -> str:
-    """The shortest SGR sequence from one set of colours and attributes (None: unknown) to another.
+def set_colours(codes: Codes) -> str:
+    """The SGR sequence that sets colours and attributes, whatever was set before.
 
-    >>> change_of_colours(("1", "31", "40"), ("", "32", "40"))
-    '\\x1b[22;32m'
+    >>> set_colours(("1", "31", "49"))
+    '\\x1b[0;1;31m'
     """
-    shortest = ";".join(["0", *_differing(wanted, PLAIN)])
-    if now is not None:
-        old = _attributes(now)
-        new = _attributes(wanted)
-        ended = old - new
-        if ended <= _OFF.keys():
-            off = sorted({_OFF[code] for code in ended})
-            # one code ends both bold and dim
-            on = sorted(new if off else new - old)
-            from_now = ";".join([*off, *on, *_differing(wanted[1:], now[1:])])
-            shortest = min(shortest, from_now, key=len)
-    return f"\x1b[{shortest}m"
-
-
-def _attributes(codes: Codes) -> set[str]:
-    return set(codes[0].split(";")) - {""}
-
-
-def _differing(codes: Sequence[str], other: Sequence[str]) -> list[str]:
-    return [code for code, had in zip(codes, other, strict=True) if code != had]
+    pairs = zip(codes, PLAIN, strict=True)
+    return f"\x1b[{';'.join(['0', *(code for code, usual in pairs if code != usual)])}m"
 
 
 Cell = tuple[str, Codes]
@@ -124,7 +104,7 @@ class Frame:
         row = -1
         for codes, y, x, text in texts:
             if codes != pen:
-                yield change_of_colours(pen, codes)
+                yield set_colours(codes)
                 pen = codes
             if not _is_simple(text):
                 # terminals disagree on its width: it is drawn over blanks
