@@ -15,14 +15,6 @@ Codes = tuple[str, str, str]
 """SGR codes of attributes, foreground and background; ``39`` and ``49`` are the default colours."""
 
 PLAIN: Codes = ("", "39", "49")
-_SHOWN_ON_BLANKS = frozenset(("4", "7", "9", "21", "53"))
-"""Attributes visible on blanks: underline, reverse, strike, double underline, overline."""
-
-
-@lru_cache(maxsize=64)
-def shows_on_blanks(attributes: str) -> bool:
-    """Whether some attribute is visible on a blank."""
-    return not _SHOWN_ON_BLANKS.isdisjoint(attributes.split(";"))
 
 
 @lru_cache(maxsize=1024)
@@ -36,11 +28,6 @@ def codes_of(style: Style, colours: ColorSystem) -> Codes:
     if style.bgcolor:
         background = ";".join(style.bgcolor.downgrade(colours).get_ansi_codes(foreground=False))
     return ";".join(names), foreground, background
-
-
-def same_blank(blank: Codes, other: Codes) -> bool:
-    """Whether a blank looks the same in two sets of colours."""
-    return blank[2] == other[2] and not shows_on_blanks(blank[0]) and not shows_on_blanks(other[0])
 
 
 @lru_cache(maxsize=4096)
@@ -167,9 +154,8 @@ def _by_colour(x: int, run: Sequence[Cell]) -> Iterator[tuple[int, Codes, str]]:
     """The texts of a run, each in one colour; a character of unusual width is one."""
     start, text, pen, was_simple = x, "", PLAIN, True
     for place, (sign, codes) in enumerate(run, start=x):
-        fits = codes == pen or (sign == " " and same_blank(codes, pen))
         is_simple = _is_simple(sign)
-        if text and not (fits and was_simple and is_simple):
+        if text and not (codes == pen and was_simple and is_simple):
             yield start, pen, text
             text = ""
         if not text:
@@ -194,15 +180,12 @@ def _is_simple(text: str) -> bool:
 def _cells_of(text: str, style: Style | None, colours: ColorSystem) -> tuple[Cell, ...]:
     """The cells of a text; control characters, which a file's name may contain, are left out."""
     codes = codes_of(style, colours) if style else PLAIN
-    blank = codes
-    if not shows_on_blanks(codes[0]):
-        blank = ("", "39", codes[2])
     cells: list[Cell] = []
     text = "".join(sign for sign in text if category(sign) != "Cc")
     spans, _ = split_graphemes(text)
     for start, end, width in spans:
         sign = text[start:end]
         if width:
-            cells.append((sign, blank if sign == " " else codes))
+            cells.append((sign, codes))
             cells += [("", codes)] * (width - 1)
     return tuple(cells)
