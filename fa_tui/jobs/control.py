@@ -142,10 +142,6 @@ class JobControl:
         """Cancel a job; False if it is over."""
         return self.writings.cancel(job_id) or self.measuring.cancel(job_id)
 
-    def retry(self, job_id: str) -> None:
-        """Retry a failed or cancelled measurement."""
-        self.measuring.retry(job_id)
-
     def unfinished(self) -> int:
         """Number of unfinished jobs of this explorer."""
         return sum(not job.over for job in [*self.writings.listed(), *self.measuring.listed()])
