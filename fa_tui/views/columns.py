@@ -104,7 +104,7 @@ def value_of(quantity: Quantity, session: Session, row: int) -> float | None:
 def number_text(quantity: Quantity, session: Session, row: int) -> str:
     """A run's number, in the format of its column."""
     value = value_of(quantity, session, row)
-    mark = "" if value is None else mark_before(quantity, session.rows[row].report)
+    mark = mark_before(quantity, session.rows[row].report)
     return mark + written(value, format_in(session.seen, quantity))
 
 
