@@ -244,9 +244,7 @@ def stream_scale(norms: Sequence[float]) -> StreamScale | None:
     >>> stream_scale([0.01, 5.0, 10.0])
     StreamScale(block=0, largest=500.0, deep=2.0, total=1000.0)
     """
-    if len(norms) < 3 or not all(map(math.isfinite, norms)):
-        return None
-    if min(norms) < NORM_RATIO_EPS:
+    if len(norms) < 3 or not all(map(math.isfinite, norms)) or min(norms) < NORM_RATIO_EPS:
         return None
     growths = block_growths(norms)
     largest = max(growths)
