@@ -8,7 +8,7 @@ import pytest
 
 from fa_core.formats.scan import scan
 from fa_core.formats.table import AuditTable
-from fa_core.report.beside import backward_gain
+from fa_core.report.beside import deepest_gain
 from fa_core.report.diagnostics import BIT
 from fa_core.report.gamma import deep_over_epochs, null_gamma
 from fa_core.report.intervals import median_ranks, packed, paired_margin, share_interval
@@ -76,7 +76,7 @@ def test_the_tables_of_drift_and_of_the_reference_have_the_numbers_of_the_audits
     found = [cells for cells in table_of(page) if cells[0] in reports]
     for name, gradient, _, _, error, scale in found:
         report = reports[name]
-        gain = (backward_gain(report)[-1] or 0) * report.residual_norms[-1]
+        gain = (deepest_gain(report) or 0) * report.residual_norms[-1]
         numbers = (report.bp_grad_norms[-1], report.error_norm, gain)
         assert [gradient, error, scale] == [brief(number, 2) for number in numbers]
     assert {name for name, *_ in found} == {

@@ -107,10 +107,9 @@ class Measuring(msgspec.Struct, frozen=True):
             runs: expected number of jobs: a CPU gets more workers for many.
 
         Raises:
-            UsageError: what cannot be meant (see `Execution.check`).
+            UsageError: devices that are not there (see `workers_for`).
         """
         execution = self.execution
-        execution.check()
         if execution.engine != LOCAL:
             from fa_core.audit.cluster import ClusterPool
 

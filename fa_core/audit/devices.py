@@ -20,7 +20,6 @@ import msgspec
 
 from fa_core.errors import MeasureError, UsageError, missing_package
 from fa_core.files.children import start_python
-from fa_core.option_values import check_known
 
 RUNS_PER_WORKER = 8
 """Runs from which another worker on a CPU pays off."""
@@ -184,7 +183,6 @@ def _gpu_files() -> list[str]:
 
 
 LOCAL, RAY = "local", "ray"
-ENGINES = (LOCAL, RAY)
 
 CONNECT = 4.0
 """Timeout in seconds for connecting to an address."""
@@ -216,10 +214,8 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
         """Check the options, without contacting a cluster.
 
         Raises:
-            UsageError: an unknown engine or device, numbers below 1, or an address without
-                `--engine ray`.
+            UsageError: an unknown device, numbers below 1, or an address without `--engine ray`.
         """
-        check_known("engine", self.engine, ENGINES)
         check_counts(jobs=self.jobs)
         if self.engine == RAY:
             if self.device not in CLUSTER_DEVICES:

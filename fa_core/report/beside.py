@@ -13,7 +13,7 @@ from fa_core.report.judged_run import JudgedRun
 from fa_core.report.method_style import known_method
 from fa_core.report.names import canonical_method
 from fa_core.report.numbers import brief, joined
-from fa_core.report.provenance import CE, Series
+from fa_core.report.provenance import CE
 
 HEALTHY_GAIN = 0.04
 """The least γ_L of healthy BP networks (docs/protocol.md §8)."""
@@ -29,34 +29,26 @@ NOISE_BELOW = 0.1
 2·√(2/(K(K−1)(C−1))), C = 10."""
 
 
-def backward_gain(run: JudgedRun) -> Series:
-    """γ_l = median_i ‖g_l,i‖·B / median_i ‖e_T,i‖, l = 0..L.
+def deepest_gain(run: JudgedRun) -> float | None:
+    """γ_L = median_i ‖g_L,i‖·B / median_i ‖e_T,i‖, in 1/(unit of the stream).
 
-    g_l carries CE's 1/B and e_T = softmax(logits) − onehot(y) does not, hence the B.
+    g_L carries CE's 1/B and e_T = softmax(logits) − onehot(y) does not, hence the B.
 
     Args:
         run: with `bp_grad_norms`, `batch_size` and `error_norm`, all of the same samples.
 
     Returns:
-        One gain per layer, in 1/(unit of the stream); None if ‖e_T‖ is 0; an empty list if the
-        report lacks one of the three.
+        None if ‖e_T‖ is 0, or the report lacks one of the three.
 
     Source: docs/protocol.md §8. Healthy BP nets have γ_L ≥ 0.04, also at a loss near zero;
     collapsed DFA ≤ 3e-5.
 
-    >>> backward_gain(JudgedRun(bp_grad_norms=[2e-3, 1e-3], batch_size=100, error_norm=0.5))
-    [0.4, 0.2]
+    >>> deepest_gain(JudgedRun(bp_grad_norms=[2e-3, 1e-3], batch_size=100, error_norm=0.5))
+    0.2
     """
-    if run.batch_size is None or run.error_norm is None:
-        return []
-    if run.error_norm == 0:
-        return [None] * len(run.bp_grad_norms)
-    return [g * run.batch_size / run.error_norm for g in run.bp_grad_norms]
-
-
-def deepest_gain(run: JudgedRun) -> float | None:
-    """γ_L, the last of `backward_gain`; None without one."""
-    return next(reversed(backward_gain(run)), None)
+    if run.g_L is None or run.batch_size is None or not run.error_norm:
+        return None
+    return run.g_L * run.batch_size / run.error_norm
 
 
 def cause_of_floor(run: JudgedRun) -> str | None:
@@ -252,9 +244,7 @@ def stream_scale(norms: Sequence[float]) -> StreamScale | None:
     >>> stream_scale([0.01, 5.0, 10.0])
     StreamScale(block=0, largest=500.0, deep=2.0, total=1000.0)
     """
-    if len(norms) < 3 or not all(map(math.isfinite, norms)):
-        return None
-    if min(norms) < NORM_RATIO_EPS:
+    if len(norms) < 3 or not all(map(math.isfinite, norms)) or min(norms) < NORM_RATIO_EPS:
         return None
     growths = block_growths(norms)
     largest = max(growths)

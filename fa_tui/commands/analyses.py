@@ -284,7 +284,8 @@ def report_command(
     )
     for path in before.intersection(files):
         output.complain(f"{path} was there already: it is written over")
-    print(*map(output.link, files), sep="\n")
+    for file in files:
+        output.say(str(file))
     if not runs.rows and figure not in ("timeline", "gamma"):
         output.complain("no audited run in these paths: the report says so")
     raise Exit(runs.exit_code)

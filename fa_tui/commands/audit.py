@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -191,8 +192,8 @@ def audit_command(  # noqa: PLR0913 (options of a command)
             kept = f"{out} holds what is finished, --resume goes on"
         output.complain(f"{stop}; {kept}")
         raise Exit(stop.exit_code)
-    if out.exists():
-        output.say_written(out)
+    if out.exists() and sys.stderr.isatty():
+        output.complain(f"wrote {out}")
     raise Exit(3 if result.failures or found.problems else 0)
 
 

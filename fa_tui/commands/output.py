@@ -15,11 +15,10 @@ import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from fa_core.errors import FaError
-from fa_core.files.opening import real_path
-from fa_core.sanitize import in_json, one_line, sanitize
+from fa_core.sanitize import in_json, one_line
 from fa_tui.terminal.abilities import detect
 from fa_tui.views.glyphs import ASCII
 
@@ -77,20 +76,6 @@ def say(text: str) -> None:
 def complain(text: str) -> None:
     """Print a line on stderr, after the program's name."""
     print(f"fa-tui: {one_line(text)}", file=sys.stderr)
-
-
-def link(file: Path, to: TextIO | None = None) -> str:
-    """The name of a written file, clickable on a terminal (OSC 8; default: stdout)."""
-    name = sanitize(str(file))
-    if (to or sys.stdout).isatty():
-        return f"\x1b]8;;{real_path(file).as_uri()}\x1b\\{name}\x1b]8;;\x1b\\"
-    return name
-
-
-def say_written(file: Path) -> None:
-    """Print the name of a written file, on a terminal only."""
-    if sys.stderr.isatty():  # with a sequence of our own
-        print(f"fa-tui: wrote {link(file, sys.stderr)}", file=sys.stderr)
 
 
 PIPE_WIDTH = 10_000

@@ -47,10 +47,9 @@ def explained(one: Demonstration) -> Iterator[str]:
     yield f"{one.number}. {one.name}: {one.texts['title']}"
     versions = ", ".join(f"{name} {version}" for name, version in one.versions.items())
     yield f"   on {one.ran_on}, {versions}"
-    for what, value in one.wrong.items():
-        yield f"   wrong  {what} = {_value(value)}"
-    for what, value in one.right.items():
-        yield f"   right  {what} = {_value(value)}"
+    for side, values in (("wrong", one.wrong), ("right", one.right)):
+        for what, value in values.items():
+            yield f"   {side}  {what} = {_value(value)}"
     yield f"   why    {one.texts['why']}"
     yield f"   write  {one.texts['instead']}"
 

@@ -232,7 +232,7 @@ def numbers(row: AuditRow) -> list[str]:
     cells = []
     for column in _NUMBERS:
         value = column.of(row.report)
-        mark = "" if value is None else mark_before(column, row.report)
+        mark = mark_before(column, row.report)
         cells.append(mark + judged_text(column, value, row.report.thresholds))
     return cells
 

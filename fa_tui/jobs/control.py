@@ -13,7 +13,7 @@ from fa_core.files.opening import real_path
 from fa_core.formats.frozen_runs import judges_of
 from fa_core.report.numbers import listed
 from fa_tui.jobs.listing import Listed
-from fa_tui.jobs.measuring import Measured, Measuring, Setup
+from fa_tui.jobs.measuring import Measured, Measuring, Setup, is_audited
 from fa_tui.jobs.writing import Writings
 from fa_tui.later import Later
 from fa_tui.session import with_rows
@@ -24,7 +24,6 @@ from fa_tui.views.words import disambiguate, run_name, runs_words
 if TYPE_CHECKING:
     from fa_core.analysis.record_comparison import Comparison
     from fa_core.audit.verify import Verification
-    from fa_core.formats.rows import AuditRow
     from fa_tui.app import ExplorerApp
     from fa_tui.settings import MeasureAnswer
     from fa_tui.views.glyphs import Glyphs
@@ -52,10 +51,6 @@ def _state(compared: Comparison) -> str:
     if not compared.agrees:
         return "deviates"
     return "unchecked" if compared.unchecked else "agrees"
-
-
-def _is_audited(row: AuditRow) -> bool:
-    return bool(row.report.coverage) and not row.report.changed
 
 
 class JobControl:
@@ -142,10 +137,6 @@ class JobControl:
         """Cancel a job; False if it is over."""
         return self.writings.cancel(job_id) or self.measuring.cancel(job_id)
 
-    def retry(self, job_id: str) -> None:
-        """Retry a failed or cancelled measurement."""
-        self.measuring.retry(job_id)
-
     def unfinished(self) -> int:
         """Number of unfinished jobs of this explorer."""
         return sum(not job.over for job in [*self.writings.listed(), *self.measuring.listed()])
@@ -198,7 +189,7 @@ class JobControl:
         is not checked."""
         session = self._app.session
         own = [session.rows[index] for index in chosen]
-        judges = judges_of(filter(_is_audited, own), [*filter(_is_audited, session.rows)])
+        judges = judges_of(filter(is_audited, own), [*filter(is_audited, session.rows)])
         found = {session.runs.places[row.source][row.key] for row in judges}
         return session.measurable(sorted(found.difference(chosen)))
 

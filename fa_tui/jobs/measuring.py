@@ -48,6 +48,11 @@ if TYPE_CHECKING:
     from fa_tui.settings import MeasureAnswer
 
 
+def is_audited(row: AuditRow) -> bool:
+    """Whether a record of a run is of the files that are there now."""
+    return bool(row.report.coverage) and not row.report.changed
+
+
 def results_file(source: str, paths: Iterable[Path]) -> Path:
     """Where `RESULTS` is found again with a source: in the folder of the open path that it was
     found in; in the current one, if nothing can be written there."""
@@ -364,7 +369,7 @@ class Measuring:
             why = str(error).removeprefix(str(real_path(row.checkpoint or ""))).lstrip("/: ")
             self._say(f"{self._names[job_id]}: {why}", "bad")
             return
-        if row.report.coverage and not row.report.changed:
+        if is_audited(row):
             self._again[index] = replace(row, summary=None), future.result()
             self._compare({index: self._again[index]})
             return

@@ -208,9 +208,8 @@ and B: how many of their measured runs need walk-back. Of several opened paths e
 
     def shared(self) -> Shared:
         """The compared runs; in JSON with every number of both sides."""
-        record = [run.to_dict() for run in self._runs]
         command: list[str] = []
         if self._pair:
             command = command_for(self.app, "diff", paths=list(map(Path, self._pair)))
-        table = Table(difference_grid(self._runs), lambda: record)
+        table = Table(difference_grid(self._runs), lambda: [run.to_dict() for run in self._runs])
         return Shared(self.table.text_here, command, table=table)

@@ -215,7 +215,7 @@ device and process. ← → show the end of a long line.
     def action_retry(self) -> None:
         """Retry the failed or cancelled job under the cursor."""
         for job in self._aimed_at("retry"):
-            self._jobs.retry(job.id)
+            self._jobs.measuring.retry(job.id)
 
     @on(LineTable.Moved)
     def _show_job(self) -> None:

@@ -146,7 +146,7 @@ class RunsPage(Page):
 
     def title(self) -> Row:
         app = self.app
-        opened = app.opened or short_paths(app.paths, ellipsis=app.terminal.glyphs.ellipsis)
+        opened = app.opened or short_paths(app.paths)
         return title_pieces(self.session, self.shows(), app.size.width, opened)
 
     def cell_legend(self) -> Row:

@@ -15,16 +15,6 @@ Codes = tuple[str, str, str]
 """SGR codes of attributes, foreground and background; ``39`` and ``49`` are the default colours."""
 
 PLAIN: Codes = ("", "39", "49")
-_SHOWN_ON_BLANKS = frozenset(("4", "7", "9", "21", "53"))
-"""Attributes visible on blanks: underline, reverse, strike, double underline, overline."""
-_OFF = {"1": "22", "2": "22", "3": "23", "4": "24", "7": "27", "9": "29"}
-"""Codes that end bold, dim, italic, underline, reverse and strike."""
-
-
-@lru_cache(maxsize=64)
-def shows_on_blanks(attributes: str) -> bool:
-    """Whether some attribute is visible on a blank."""
-    return not _SHOWN_ON_BLANKS.isdisjoint(attributes.split(";"))
 
 
 @lru_cache(maxsize=1024)
@@ -40,38 +30,15 @@ def codes_of(style: Style, colours: ColorSystem) -> Codes:
     return ";".join(names), foreground, background
 
 
-def same_blank(blank: Codes, other: Codes) -> bool:
-    """Whether a blank looks the same in two sets of colours."""
-    return blank[2] == other[2] and not shows_on_blanks(blank[0]) and not shows_on_blanks(other[0])
-
-
 @lru_cache(maxsize=4096)
-def change_of_colours(now: Codes | None, wanted: Codes) -> str:
-    """The shortest SGR sequence from one set of colours and attributes (None: unknown) to another.
+def set_colours(codes: Codes) -> str:
+    """The SGR sequence that sets colours and attributes, whatever was set before.
 
-    >>> change_of_colours(("1", "31", "40"), ("", "32", "40"))
-    '\\x1b[22;32m'
+    >>> set_colours(("1", "31", "49"))
+    '\\x1b[0;1;31m'
     """
-    shortest = ";".join(["0", *_differing(wanted, PLAIN)])
-    if now is not None:
-        old = _attributes(now)
-        new = _attributes(wanted)
-        ended = old - new
-        if ended <= _OFF.keys():
-            off = sorted({_OFF[code] for code in ended})
-            # one code ends both bold and dim
-            on = sorted(new if off else new - old)
-            from_now = ";".join([*off, *on, *_differing(wanted[1:], now[1:])])
-            shortest = min(shortest, from_now, key=len)
-    return f"\x1b[{shortest}m"
-
-
-def _attributes(codes: Codes) -> set[str]:
-    return set(codes[0].split(";")) - {""}
-
-
-def _differing(codes: Sequence[str], other: Sequence[str]) -> list[str]:
-    return [code for code, had in zip(codes, other, strict=True) if code != had]
+    pairs = zip(codes, PLAIN, strict=True)
+    return f"\x1b[{';'.join(['0', *(code for code, usual in pairs if code != usual)])}m"
 
 
 Cell = tuple[str, Codes]
@@ -124,7 +91,7 @@ class Frame:
         row = -1
         for codes, y, x, text in texts:
             if codes != pen:
-                yield change_of_colours(pen, codes)
+                yield set_colours(codes)
                 pen = codes
             if not _is_simple(text):
                 # terminals disagree on its width: it is drawn over blanks
@@ -187,9 +154,8 @@ def _by_colour(x: int, run: Sequence[Cell]) -> Iterator[tuple[int, Codes, str]]:
     """The texts of a run, each in one colour; a character of unusual width is one."""
     start, text, pen, was_simple = x, "", PLAIN, True
     for place, (sign, codes) in enumerate(run, start=x):
-        fits = codes == pen or (sign == " " and same_blank(codes, pen))
         is_simple = _is_simple(sign)
-        if text and not (fits and was_simple and is_simple):
+        if text and not (codes == pen and was_simple and is_simple):
             yield start, pen, text
             text = ""
         if not text:
@@ -214,15 +180,12 @@ def _is_simple(text: str) -> bool:
 def _cells_of(text: str, style: Style | None, colours: ColorSystem) -> tuple[Cell, ...]:
     """The cells of a text; control characters, which a file's name may contain, are left out."""
     codes = codes_of(style, colours) if style else PLAIN
-    blank = codes
-    if not shows_on_blanks(codes[0]):
-        blank = ("", "39", codes[2])
     cells: list[Cell] = []
     text = "".join(sign for sign in text if category(sign) != "Cc")
     spans, _ = split_graphemes(text)
     for start, end, width in spans:
         sign = text[start:end]
         if width:
-            cells.append((sign, blank if sign == " " else codes))
+            cells.append((sign, codes))
             cells += [("", codes)] * (width - 1)
     return tuple(cells)

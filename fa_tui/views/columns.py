@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from fa_core.errors import UsageError
 from fa_core.report.diagnostics import block_growths
 from fa_core.report.numbers import axis_sign, plain, scientific, short
 from fa_core.report.quantities import BY_NAME, QUANTITIES, Quantity
@@ -105,7 +104,7 @@ def value_of(quantity: Quantity, session: Session, row: int) -> float | None:
 def number_text(quantity: Quantity, session: Session, row: int) -> str:
     """A run's number, in the format of its column."""
     value = value_of(quantity, session, row)
-    mark = "" if value is None else mark_before(quantity, session.rows[row].report)
+    mark = mark_before(quantity, session.rows[row].report)
     return mark + written(value, format_in(session.seen, quantity))
 
 
@@ -191,18 +190,12 @@ def ordered(session: Session, rows: Iterable[int], order: str) -> list[int]:
     Args:
         session: the runs.
         rows: indices.
-        order: ``growth``, ``-growth``; ``""`` keeps the order.
-
-    Raises:
-        UsageError: there is no such column.
+        order: ``growth``, ``-growth``, by the name of a column; ``""`` keeps the order.
     """
     if not order:
         return list(rows)
     columns = {column.name: column for column in every_column(session)}
-    name = order.lstrip("-")
-    column = columns.get(name)
-    if column is None:
-        raise UsageError(f"no column {name}", hint=f"there are {', '.join(columns)}")
+    column = columns[order.lstrip("-")]
     keys: dict[int, _SortKey] = {}
     missing = []
     for row in rows:

@@ -217,7 +217,7 @@ def _hanging(line: str) -> int:
     return _indent(line) + 2
 
 
-def short_paths(paths: Sequence[str | Path], width: int = 60, ellipsis: str = "…") -> str:
+def short_paths(paths: Sequence[str | Path], width: int = 60) -> str:
     """Paths in one line, from the current folder or home: as many as fit, and the number of the
     others; a single one is cut at its start.
 
@@ -231,7 +231,7 @@ def short_paths(paths: Sequence[str | Path], width: int = 60, ellipsis: str = "�
         line = listed(names, count)
         if width_of(line) <= width:
             break
-    return cut_start(line, width, ellipsis)
+    return cut_start(line, width, "…")
 
 
 def briefly(problem: Problem) -> str:

@@ -287,5 +287,7 @@ def named_with(name: str, row: AuditRow, chosen: Collection[str]) -> str:
 
 def mark_before(quantity: Quantity, run: JudgedRun) -> str:
     """The sign before a report's number; ``""`` where it is exact."""
+    if quantity.of(run) is None:
+        return ""
     letter = "d" if quantity.name == "frozen" else quantity.letter
     return MARKS.get(run.kinds.get(letter, ""), "")

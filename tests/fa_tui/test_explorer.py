@@ -180,20 +180,6 @@ async def test_what_flipped_stays_highlighted_until_the_next_step_and_is_walked(
         await shows(pilot, "no run flipped with the last step")
 
 
-async def test_the_first_flipped_cell_is_scrolled_to_and_named_in_front_of_the_counts(sample_runs):
-    # three columns of which the last begins at the edge of the screen
-    paths = [
-        sample_runs / "audit_cnn_3seed.json",
-        *sample_runs.glob("audit_table*.json"),
-        sample_runs / "wide",
-    ]
-    app = app_on(Session(scan(paths).rows))
-    async with running(app, (80, 24)) as pilot:
-        await pilot.press("a", "left_square_bracket")
-        await shows(pilot, "  +a → ✗ ep s456")
-        assert "◂" in screen_text(app)
-
-
 async def test_the_cursor_starts_on_a_run_and_may_rest_on_an_empty_cell():
     app = app_on(Session([row_of(key, f"runs/{key}") for key in ("dfa_s2", "bp_s1", "bp_s2")]))
     async with running(app, (80, 24)) as pilot:

@@ -7,7 +7,7 @@ from torch import nn
 
 from fa_core import DiagnosticThresholds, diagnose
 from fa_core.errors import UsageError
-from fa_core.report.beside import backward_gain
+from fa_core.report.beside import deepest_gain
 from tests.fa_core.measure import four_passes
 from tests.fa_core.measure.nets import OUTSIDE, Residual, batches
 
@@ -182,5 +182,5 @@ def test_gain_is_free_of_batch_size_and_loss():
     e = torch.softmax(net(x.double()), 1) - nn.functional.one_hot(y, 4)
     exact = float((e @ net.head.weight).norm() / e.norm())
     for n in (1, 4, 32):
-        gain = backward_gain(diagnose(net, [(x.repeat(n, 1), y.repeat(n))]))[-1]
+        gain = deepest_gain(diagnose(net, [(x.repeat(n, 1), y.repeat(n))]))
         assert gain == pytest.approx(exact, rel=1e-12)

@@ -10,7 +10,7 @@ from fa_core import diagnose
 from fa_core.measure.credit import method_credit_quality, null_gamma
 from fa_core.measure.passes import PassOptions
 from fa_core.measure.reference_precision import reference_precision
-from fa_core.report.beside import backward_gain, cause_of_floor
+from fa_core.report.beside import cause_of_floor, deepest_gain
 from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.zoo.methods import make_method
 from fa_core.zoo.models import build
@@ -52,7 +52,7 @@ def answers(net, size, dtype):
     yield "g_L", kind(report.g_L)
     yield "drift", kind(report.cross_batch_stability)
     yield "accuracy", kind(report.headline_acc)
-    yield "gain", kinds(backward_gain(report))
+    yield "gain", kind(deepest_gain(report))
     yield "cause", cause_of_floor(report) or NOTHING
     precision = reference_precision(net, data[0], PassOptions(dtype=dtype))
     yield "precision", kinds(precision.cosine)

@@ -1,29 +1,15 @@
 """Tables on terminals of any width."""
 
-import pytest
 from rich.console import Console
 
 from fa_core.reporting.blocks import Bullets, Figure, Grid, Heading, Paragraph
 from fa_tui.commands import output
-from fa_tui.views.printed import groups_of
 from tests.fa_tui.odd_names import LONG
 
 GRID = Grid(
     headings=("run", "first", "second"),
     rows=(("dfa_s42", "x" * 40, "y" * 40), ("bp_s42", "1", "2")),
 )
-
-
-@pytest.mark.parametrize(
-    ("columns", "width", "groups"),
-    [
-        ([7, 40, 40], 200, [[0, 1, 2]]),
-        ([7, 40, 40], 1, [[0, 1], [0, 2]]),
-        ([5], 80, [[0]]),
-    ],
-)
-def test_columns_that_do_not_fit_continue_below_led_by_the_first(columns, width, groups):
-    assert groups_of(columns, width) == groups
 
 
 def test_a_pipe_gets_every_column_side_by_side(capsys):

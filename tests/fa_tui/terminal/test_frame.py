@@ -115,12 +115,6 @@ def test_a_changed_cell_costs_a_move_its_colours_and_itself():
     )
 
 
-def test_the_foreground_of_blanks_is_not_worth_a_byte():
-    frame = frame_of()
-    frame.show([(0, 0, [Segment("    ", Style.parse("red on black"))])])
-    assert frame.show([(0, 0, [Segment("    ", Style.parse("bold blue on black"))])]) == ""
-
-
 @pytest.mark.parametrize(("x", "left"), [(2, "a x b"), (3, "a  xb"), (1, "ax方b")])
 def test_what_is_left_of_half_a_wide_character_is_a_blank(x, left):
     frame, shown = frame_of(10, 1), pyte.Screen(10, 1)

@@ -2,10 +2,8 @@
 
 import math
 
-import pytest
 from msgspec.structs import replace
 
-from fa_core.errors import UsageError
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.session import Session
@@ -48,13 +46,6 @@ def test_seeds_are_sorted_as_numbers_and_what_is_not_measured_or_nan_goes_last_b
     assert ordered(session, range(3), "seed") == [1, 0, 2]
     assert ordered(session, range(3), "drift") == [2, 0, 1]
     assert ordered(session, range(3), "-drift") == [0, 2, 1]
-
-
-def test_an_order_by_a_column_that_is_not_there_says_which_there_are(session):
-    with pytest.raises(
-        UsageError, match="no column height; there are method, seed, verdict, growth"
-    ):
-        ordered(session, range(15), "-height")
 
 
 def test_what_is_open_gives_way_to_what_the_top_line_tells(session):

@@ -22,10 +22,6 @@ def test_non_finite_values_and_zeros_are_marked():
     assert sparkline([math.nan, 0.0], LOG, ASCII) == "!0"
 
 
-def test_ascii_stays_ascii():
-    assert sparkline([10.0**e for e in range(-9, 10)], LOG, ASCII).isascii()
-
-
 @given(st.lists(st.floats(1e-9, 1e9), min_size=1, max_size=200), st.integers(1, 40))
 def test_squeezed_into_fewer_cells_no_peak_is_lost(values, width):
     drawn = sparkline(values, LOG, UNICODE, width)

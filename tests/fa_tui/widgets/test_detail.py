@@ -182,13 +182,6 @@ def test_growth_is_marked_where_the_stream_stops_being_finite_and_no_margin_is_t
     assert "× over" not in "".join(lines)
 
 
-def test_a_threshold_that_is_all_but_reached_is_not_times_one():
-    report = DiagnosticReport(residual_norms=[1.0, 2.8684])
-    assert "1.003× over" in text(
-        run(report), thresholds=DiagnosticThresholds(h_norm_explosion_ratio=2.86)
-    )
-
-
 def test_axes_stand_in_the_title_by_their_signs():
     row = row_of("dfa_s7", "s", axes={"lam": 0.01, "arch": "vit"})
     assert text(row).splitlines()[0].startswith("dfa  seed 7  arch=vit λ=0.01")

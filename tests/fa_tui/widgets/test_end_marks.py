@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa_tui.views.glyphs import ASCII, UNICODE
+from fa_tui.views.glyphs import UNICODE
 from fa_tui.views.scale import Scale
 from fa_tui.widgets.chart import Chart, Curve, End, draw_chart, not_covered
 
@@ -63,10 +63,3 @@ def test_a_first_fire_stays_where_it_is_and_is_not_hidden():
         Curve([(0.0, 0.1), (10.0, 0.5)], "curve-2", "b"),
     ]
     assert any(line.endswith(UNICODE.fires) for line in drawn(*curves))
-
-
-def test_in_ascii_too_one_label_is_there():
-    chart = Chart([Curve([(0.0, 0.5), (10.0, 0.5)], "curve-1", mark) for mark in "abc"], X, Y)
-    assert any(
-        "".join(text for text, _ in row).endswith("cccc") for row in draw_chart(chart, 30, 6, ASCII)
-    )

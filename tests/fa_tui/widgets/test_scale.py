@@ -33,12 +33,6 @@ def test_a_larger_value_never_lies_further_left(scale, width, one, other):
     assert 0 <= scale.cell(low, width) <= scale.cell(high, width) <= width - 1
 
 
-@given(scales(), cells)
-def test_the_ends_of_the_track_are_the_ends_of_the_scale(scale, width):
-    assert scale.cell(scale.lo, width) == 0
-    assert scale.cell(scale.hi, width) == width - 1
-
-
 @given(scales(), st.floats(0, 1))
 def test_position_and_value_are_inverse(scale, fraction):
     assert math.isclose(scale.fraction(scale.value(fraction)), fraction, abs_tol=1e-9)

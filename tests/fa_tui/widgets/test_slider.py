@@ -4,7 +4,6 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.report.diagnostics import DIAGNOSTICS
-from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.views.glyphs import ASCII, UNICODE
 from fa_tui.views.scale import drawable
 from fa_tui.widgets.slider import ThresholdSlider, widths
@@ -218,13 +217,3 @@ async def test_a_narrow_slider_cuts_no_word_against_its_track():
         await until(pilot, lambda: app.slider.size.width == 64)
         assert app.lines()[1].startswith("    ")
         assert not app.lines()[1].startswith("     ")
-
-
-@pytest.mark.parametrize("one", DIAGNOSTICS.values(), ids=lambda one: one.letter)
-def test_only_these_thresholds_refuse_a_negative_number(one):
-    if one.quantity.log:
-        with pytest.raises(ValueError, match=f"{one.threshold} is -3: .* is never negative"):
-            DiagnosticThresholds(**{one.threshold: -3.0})
-    else:
-        assert one.limit(DiagnosticThresholds(**{one.threshold: -3.0})) == -3.0
-    assert one.limit(DiagnosticThresholds(**{one.threshold: 0.0})) == 0.0
