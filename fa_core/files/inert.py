@@ -361,6 +361,7 @@ class Archive:
         for entry in entries:
             folder, _, name = entry.filename.partition("/")
             packed = entry.compress_type or entry.flag_bits & 1
+            packed = packed or _lies_twice(entry.extra)
             if packed or not name.isascii() or entry.filename != entry.orig_filename:
                 break
             folders.add(folder)
@@ -413,6 +414,17 @@ class Archive:
 
     def _unpickled(self, file: BinaryIO) -> Any:
         return _Unpickler(file, self).load()
+
+
+def _lies_twice(extra: bytes) -> bool:
+    """Whether the further fields of an entry have two 64-bit places: readers differ in the one that
+    they take."""
+    found = at = 0
+    while at + 4 <= len(extra):
+        kind, length = struct.unpack_from("<HH", extra, at)
+        found += kind == 1
+        at += 4 + length
+    return found > 1
 
 
 def _text(value: str) -> str:
