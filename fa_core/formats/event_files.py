@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import heapq
 import os
 import struct
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from operator import itemgetter
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, BinaryIO
 
 from msgspec.structs import replace
 
 from fa_core.errors import UnreadableInput
+from fa_core.files.decode import Json
 from fa_core.files.opening import open_file, size_of
 from fa_core.formats.log_columns import Given, columns_of, is_log, no_known_column
 from fa_core.formats.logs import COUNTED, merge, names_in, remarks, traces_of
@@ -67,20 +67,23 @@ def read(place: Place, given: Given) -> Iterator[Trace | Problem]:
     if _OF_EVENTS in path.name:
         parts = filter(_is_part, sorted(folder.iterdir()))
         files = {f"{part.name}/": _event_files(part) for part in parts} | files
-    # all parts go back together
-    logged = [event[1:] for event in heapq.merge(*_logged(files, path), key=itemgetter(0))]
-    columns = columns_of({tag for _, scalars in logged for tag in scalars or ()}, given)
-    merged, dropped = merge(
-        logged, {tag for tag, (field, _) in columns.items() if field in COUNTED}
-    )
-    entries = [(str(path), {"step": step, **merged[step]}) for step in sorted(merged)]
+    at_step: defaultdict[int, Json] = defaultdict(dict)
+    dropped: defaultdict[int, set[str]] = defaultdict(set)
+    for logged in _logged(files, path):
+        columns = columns_of({tag for _, scalars in logged for tag in scalars or ()}, given)
+        counted = {tag for tag, (field, _) in columns.items() if field in COUNTED}
+        found, lost = merge(logged, counted)
+        for step, scalars in found.items():
+            at_step[step].update(scalars)
+            dropped[step].update(lost.get(step, ()))
+    entries = [(str(path), {"step": step, **at_step[step]}) for step in sorted(at_step)]
     names = names_in(entries)
     if (place.named or is_root) and not is_log(names, given):
         raise no_known_column(str(path), names, given)
     row = replace(row_of_file(str(folder), place.root), source=str(own[-1]))
     for finding in traces_of(row, entries, given):
         if isinstance(finding, Trace):
-            finding = replace(finding, notes=(*remarks(merged, dropped), *finding.notes))
+            finding = replace(finding, notes=(*remarks(at_step, dropped), *finding.notes))
         yield finding
 
 
@@ -109,11 +112,9 @@ def _found(folder: Path, changed: int) -> list[Path]:
     return [*found.values()]
 
 
-_Event: TypeAlias = "tuple[float, int, dict[str, float] | None]"
-"""Time, step and scalars of an event, or None where all later steps are void (``purge_step``)."""
-
-
-def _logged(files: Mapping[str, Sequence[Path]], path: Path) -> Iterator[list[_Event]]:
+def _logged(
+    files: Mapping[str, Sequence[Path]], path: Path
+) -> Iterator[list[tuple[int, dict[str, float] | None]]]:
     """The events of each part of a run."""
     left = _MOST_BYTES
     for part, own in files.items():
@@ -149,10 +150,10 @@ def _records(file: BinaryIO, size: int) -> Iterator[bytes]:
             yield file.read(length)
 
 
-def _event(data: bytes, part: str) -> _Event:
-    """An event. Fields: 1 = time, 2 = step, 4 = session, 5 = summary; session 1 = status (1 =
-    start); summary 1 = value; value 1 = tag, 2 = number, 8 = tensor; tensor 1 = type (1 = float),
-    4 = bytes, 5 = list of numbers.
+def _event(data: bytes, part: str) -> tuple[int, dict[str, float] | None]:
+    """Step and scalars of an event, or None where all later ones are void (``purge_step``). Fields:
+    2 = step, 4 = session, 5 = summary; session 1 = status (1 = start); summary 1 = value; value 1 =
+    tag, 2 = number, 8 = tensor; tensor 1 = type (1 = float), 4 = bytes, 5 = list of numbers.
 
     Raises:
         ValueError, LookupError, TypeError, struct.error: malformed.
@@ -169,8 +170,7 @@ def _event(data: bytes, part: str) -> _Event:
             (scalars[part + value[1].decode("utf-8", "replace")],) = struct.unpack("<f", scalar)
     step = event.get(2, 0)
     is_start = dict(_fields(event.get(4, b""))).get(1) == 1
-    (time,) = struct.unpack("<d", event.get(1, bytes(8)))
-    return time, step - ((step >> 63) << 64), None if is_start else scalars
+    return step - ((step >> 63) << 64), None if is_start else scalars
 
 
 def _fields(data: Any) -> Iterator[tuple[int, Any]]:

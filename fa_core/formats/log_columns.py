@@ -120,14 +120,14 @@ def _layers(pattern: str, names: Iterable[str]) -> dict[str, int]:
     return {name: int(found[1]) for name in names if (found := match(name))}
 
 
-def fields_of(names: Collection[str], given: Given) -> set[str]:
+def _fields(names: Collection[str], given: Given) -> set[str]:
     """The fields of an epoch that a log with these columns has."""
     return {field for field, _ in columns_of(names, given).values()}
 
 
 def is_log(names: Collection[str], given: Given) -> bool:
     """Whether a log with these columns has something to judge, at an epoch or a step."""
-    fields = fields_of(names, given)
+    fields = _fields(names, given)
     return bool(fields & JUDGED and fields & POSITIONS)
 
 
@@ -141,7 +141,7 @@ def may_be_log(names: Iterable[str]) -> bool:
 def no_known_column(path: str, names: Collection[str], given: Given) -> UnreadableInput:
     """The error for a log without a column that is read, or that numbers its entries."""
     shown = listed([sanitize(name)[:_LONGEST_SHOWN] for name in names if name], _MOST_SHOWN)
-    if fields_of(names, given) & JUDGED:
+    if _fields(names, given) & JUDGED:
         what = "no column is named epoch or step"
         hint = "name it, --columns epoch=COLUMN"
         return UnreadableInput(f"{what}: {shown}", where=path, hint=hint)

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, BinaryIO
 from msgspec.structs import asdict, replace
 
 from fa_core.errors import InvalidReport, UnreadableInput
-from fa_core.files.decode import as_utf8, reading, without
+from fa_core.files.decode import Json, as_utf8, reading, without
 from fa_core.files.opening import all_of
 from fa_core.formats.json_document import Document, Finding, check_entries
 from fa_core.formats.log_columns import Given, columns_of, is_log, may_be_log
-from fa_core.formats.logs import Entry, check_names, doubts_of_end, names_in, trace_of, traces_of
+from fa_core.formats.logs import Entry, lacking_at_end, names_in, of_one_run, trace_of, traces_of
 from fa_core.formats.report_object import entry_report, is_rounded, row_by_itself
-from fa_core.formats.rows import AuditRow, Place, Problem, row_of_file
+from fa_core.formats.rows import Place, Problem, row_of_file
 from fa_core.formats.trace import Trace
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.numbers import joined
@@ -54,12 +54,12 @@ def unread(document: Document, named: bool) -> list[str]:
     return names
 
 
-def read(document: Document, of: AuditRow | None = None) -> Iterator[Finding]:
+def read(document: Document, of: Json | None = None) -> Iterator[Finding]:
     """The traces of a file (one per run, if entries name them), and problems for invalid entries.
 
     Args:
         document: the file.
-        of: the run that it is the log of.
+        of: the method, seed and λ of the run that it is the log of.
 
     Raises:
         UnreadableInput: no whole epoch, or an entry of another run than it is of.
@@ -76,7 +76,7 @@ def read(document: Document, of: AuditRow | None = None) -> Iterator[Finding]:
             "no whole epoch in the trace", where=document.path, hint="wait for the first epoch"
         )
     if of:
-        check_names(logged, of)
+        _, (_, *logged) = of_one_run([(document.path, of), *logged])
     row = row_of_file(document.path, document.root)
     yield from traces_of(row, logged, document.columns, unfinished=document.unfinished)
 
@@ -108,10 +108,12 @@ def read_penalty(document: Document) -> Iterator[Finding]:
         raise UnreadableInput(
             "not a list of epochs", where=where, hint="a penalty log has one entry per epoch"
         )
-    header = entry_report(without(document.members, "log"), f"{document.path}: $")
+    stated = without(document.members, "log")
+    logged = [(log.place(index), entry) for index, entry in log.objects()]
+    said, (_, *entries) = of_one_run([(where, stated), *logged])
+    said |= {name: value for name, value in stated.items() if value is not None}
+    header = entry_report(said, f"{document.path}: $")
     row = replace(row_by_itself(document, header), checkpoint=None)
-    entries = [(log.place(index), entry) for index, entry in log.objects()]
-    check_names(entries, row)
     trace, problems = trace_of(row, entries, document.columns, len(entries))
     if not trace.epochs:
         first = [problem.message for problem in problems[:1]]
@@ -119,16 +121,21 @@ def read_penalty(document: Document) -> Iterator[Finding]:
             "no epoch can be read", where=where, hint=joined(*first, *trace.notes)
         )
     yield from problems
-    for doubt in doubts_of_end(entries, document.columns, trace):
-        judged = f"{where}: {trace.unit} {trace.epochs[-1].epoch} is judged"
-        yield Problem(document.path, f"{judged}, {doubt}")
+    for field in sorted(lacking_at_end(entries, document.columns, trace)):
+        if getattr(header, {"test_acc": "headline_acc"}.get(field, field)) in (None, []):
+            what = f"no {field} at the last {trace.unit}, as at others"
+            raise UnreadableInput(what, where=where, hint="log it there, or name it in the header")
     # a file's name makes no control
-    report = _joined(trace.epochs[-1].report(header.method_name, row.seed), header, where)
+    last = trace.epochs[-1]
+    report = _joined(last.report(header.method_name, row.seed), header, where)
+    # the only number that is logged is of no layer
+    if len(last.gamma) > 1:
+        report = replace(report, credit={"gamma": last.gamma})
     if report.cross_batch_stability is None:
         why = {"c": "a penalty log holds no gradients of several batches"}
         report = replace(report, unmeasured=why | report.unmeasured)
-    said = "judged at the last of the logged epochs; norms and Γ are those it holds"
-    report = replace(report, notes=joined(said, *trace.notes, header.notes), axes=row.axes)
+    how = "judged at the last of the logged epochs; norms and Γ are those it holds"
+    report = replace(report, notes=joined(how, *trace.notes, header.notes), axes=row.axes)
     yield replace(row, report=report.check(f"{document.path}: $"))
     yield trace
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import partial
@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, TypeVar
 from msgspec.structs import replace
 
 from fa_core.errors import UnreadableInput
-from fa_core.files.decode import Json, integer
+from fa_core.files.decode import Json, integer, without
 from fa_core.files.opening import TIMES
 from fa_core.formats.json_document import attempt, convert
 from fa_core.formats.log_columns import (
@@ -29,7 +29,6 @@ from fa_core.formats.log_columns import (
     Given,
     Place,
     columns_of,
-    fields_of,
 )
 from fa_core.formats.rows import AuditRow, Problem, row_named
 from fa_core.formats.trace import EPOCH, STEP, Trace, TraceEpoch
@@ -52,7 +51,7 @@ COUNTED = JUDGED | {"loss"}
 
 _EMPTY = frozenset({"", "-", "na", "n/a", "<na>", "none", "null"})
 _NEAR = 0.05
-_OF_A_RUN = ("run", "method", "seed")
+_OF_A_RUN = ("run", "method", "seed", "lam")
 _AGAIN = "logged more than once, the last counts: epoch"
 _BACK = "logged before the log went back, left out: epoch"
 _GAPS = "norms of some layers are not logged, those of others not used: epoch"
@@ -106,26 +105,32 @@ def traces_of(
             yield replace(trace, unfinished=unfinished)
 
 
-def check_names(entries: Iterable[Entry], run: AuditRow) -> None:
-    """Refuse a run's log of which entries name several runs, or another one.
+def of_one_run(entries: Iterable[Entry]) -> tuple[Json, list[Entry]]:
+    """What a log's entries name of the one run that it is of, and the entries without that.
 
     Raises:
-        UnreadableInput: with the names.
+        UnreadableInput: they name several.
     """
-    keys = sorted({_run_of(fields, run) for _, fields in entries} - {""})
-    named = [row_named(key, run.source) for key in keys]
-    for one in named:
-        pairs = [(one.seed, run.seed), (one.axes.get("lam"), run.axes.get("lam"))]
-        if known_method(one.method):
-            pairs.append((one.method, run.method))
-        if len(named) > 1 or any(own not in (None, other) for own, other in pairs):
-            what = f"a log of {run.method}, seed {run.seed}, with entries of {listed(keys, 4)}"
-            raise UnreadableInput(what, where=run.source, hint="give each run a log of its name")
+    said: Json = {}
+    bare: list[Entry] = []
+    for where, fields in entries:
+        named = {name: value_of(fields.get(name)) for name in _OF_A_RUN}
+        if named["method"] is not None:
+            named["method"] = canonical_method(str(named["method"]))
+        run = row_named(str(named["run"]), "")
+        if known_method(run.method):
+            named |= {"method": run.method, "seed": run.seed}
+        for name, value in named.items():
+            if value is not None and said.setdefault(name, value) != value:
+                what = f"{name} is {value!s:.60}, where this log says {said[name]!s:.60}, too"
+                raise UnreadableInput(what, where=where, hint="give each run a log")
+        bare.append((where, without(fields, *_OF_A_RUN)))
+    return said, bare
 
 
 def _run_of(fields: Mapping[str, object], name: AuditRow) -> str:
     """The run that an entry names, as run folders are named; empty if it names none."""
-    run, method, seed, lam = (value_of(fields.get(each)) for each in (*_OF_A_RUN, "lam"))
+    run, method, seed, lam = (value_of(fields.get(each)) for each in _OF_A_RUN)
     if run is None and method is None and seed is None:
         return ""
     if run is None:
@@ -183,7 +188,8 @@ def trace_of(
             problems.append(epoch)
         else:
             epochs.append(epoch)
-    unused = [name for name in names if name not in {*columns, *_OF_A_RUN, *run.axes}]
+    used = {*columns, *run.axes, "run", "method", "seed"}
+    unused = [name for name in names if name not in used]
     return Trace(
         source=run.source,
         key=run.key,
@@ -225,7 +231,7 @@ def remarks(
 ) -> Iterator[str]:
     """What of a log does not count, and which columns are not read."""
     remarks: dict[str, list[Any]] = {
-        _AGAIN: sorted(at for at in dropped if merged[at]),
+        _AGAIN: sorted(at for at, lost in dropped.items() if lost and merged[at]),
         _BACK: sorted(at for at, lost in dropped.items() if lost - merged[at].keys()),
         _GAPS: sorted(gaps),
         _UNUSED: list(map(sanitize, unused)),
@@ -335,17 +341,24 @@ _NO_BOUND = (
 )
 
 
-def doubts_of_end(entries: Sequence[Entry], given: Given, trace: Trace) -> Iterator[str]:
-    """Why a log may not be judged by its last epoch: another one was logged last, or has a number
-    that it has not."""
-    last = trace.epochs[-1]
-    _, end = entries[-1]
-    if _at_end(value_of(end.get(trace.unit))) not in (None, last.epoch):
-        yield "and another one is logged last: sort the log, or keep one attempt"
-    names = names_in((where, _held(fields)) for where, fields in entries)
-    for field in sorted(fields_of(names, given) & JUDGED):
-        if getattr(last, field) in (None, []):
-            yield f"and has no {field}, as others have: log it there, too"
+def lacking_at_end(entries: Iterable[Entry], given: Given, trace: Trace) -> set[str]:
+    """The judged numbers that some entry of a log has, and not the last one.
+
+    Raises:
+        UnreadableInput: there is not one entry for each epoch, in order.
+    """
+    held = [(where, _held(fields)) for where, fields in entries]
+    columns = columns_of(names_in(held), given)
+    every = (_placed(fields, columns, where) for where, fields in held)
+    logged = [values for values in every if any(field in COUNTED for field, _ in values)]
+    numbers = [_at_end(values.get((trace.unit, None))) for values in logged]
+    if numbers != [epoch.epoch for epoch in trace.epochs]:
+        raise UnreadableInput(
+            f"not one entry for each {trace.unit}, in order",
+            where=trace.source,
+            hint="sort the log, and keep one attempt",
+        )
+    return {field for field, _ in set().union(*logged) - logged[-1].keys()} & JUDGED
 
 
 def epoch_of(at: int, values: Values, where: str, entries: int) -> TraceEpoch:

@@ -65,9 +65,6 @@ class TraceEpoch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The epoch as a report, judged like an audit."""
         fields = asdict(self)
         shared = {name: fields[name] for name in _OF_A_REPORT}
-        # the only number that is logged is of no layer
-        if len(self.gamma) > 1:
-            shared["credit"] = {"gamma": self.gamma}
         return DiagnosticReport(method_name=method, seed=seed, headline_acc=self.test_acc, **shared)
 
 

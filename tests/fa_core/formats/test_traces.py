@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fa_core.errors import FaError
+from fa_core.errors import FaError, UnreadableInput
 from fa_core.formats import scan
 from fa_core.formats.trace import with_growth_bound
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -73,7 +73,9 @@ def test_what_a_header_says_is_kept_noted_or_refused(tmp_path):
         {"final_test_acc": 0.9},
         {"log": [{**LOG[1], "frozen_baseline_acc": 0.6}], "frozen_baseline_acc": 0.1},
         {"method": "bp", "method_name": "ep"},
-        {"log": [{**LOG[1], "method": "bp"}]},
+        {"log": [{**LOG[1], "method": "bp"}], "method": "dfa"},
+        {"log": [{**LOG[1], "run": "bp_s42"}], "method": "dfa"},
+        {"log": [{**LOG[1], "lam": 0.5}]},
         {"log": [{**LOG[1], "seed": seed} for seed in (42, 43)]},
         {"log": [{"epoch": 1, "h_norms": [1.0, 1.0], "gamma": [0.1, 0.1, 0.1]}]},
     ):
@@ -84,19 +86,19 @@ def test_what_a_header_says_is_kept_noted_or_refused(tmp_path):
 @pytest.mark.parametrize(
     ("epochs", "said"),
     [
-        (LOG, ""),
-        (
-            [*LOG, {"epoch": 31, "test_acc": 0.4, "g_2_norm": 1e-3}],
-            "31 is judged, and has no resid",
-        ),
-        ([LOG[1], LOG[0]], "30 is judged, and another one is logged last"),
+        ([{**LOG[1], "epoch": 31}, LOG[0]], "not one entry for each epoch, in order"),
+        ([LOG[0], LOG[0]], "not one entry for each epoch, in order"),
+        ([*LOG, {"epoch": 31, "test_acc": 0.4, "g_2_norm": 1e-3}], "no residual_norms at the last"),
+        ([{**LOG[0], "h_0_norm": 1.0}, LOG[1]], "no residual_norms at the last epoch"),
+        ([{"epoch": 1, "frozen_baseline_acc": 0.3}, LOG[1]], "no frozen_baseline_acc at the last"),
     ],
 )
-def test_a_penalty_log_whose_end_is_in_doubt_is_judged_with_a_problem(tmp_path, epochs, said):
-    found = penalty(tmp_path, log=epochs, final_test_acc=None)
-    assert found.rows[0].report.coverage == "b"
-    assert len(found.problems) == bool(said)
-    assert all(said in problem.message for problem in found.problems)
+def test_a_penalty_log_whose_last_epoch_is_in_doubt_is_refused(tmp_path, epochs, said):
+    with pytest.raises(UnreadableInput, match=said):
+        penalty(tmp_path, log=epochs, final_test_acc=None)
+    if "frozen" in said:
+        row = penalty(tmp_path, log=epochs, frozen_baseline_acc=0.3).rows[0]
+        assert row.report.coverage == "bd"
 
 
 def test_a_lone_norm_of_a_file_that_names_no_layer_stays_of_an_unknown_one():
