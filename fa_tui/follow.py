@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 from fa_core.errors import FaError
-from fa_core.files.opening import real_path
+from fa_core.files.opening import is_file, real_path
 from fa_core.formats import Trace, run_folder, scan_again
 from fa_core.formats.checkpoint_file import HASHED, marked_changed
 from fa_core.formats.frozen_runs import at_hand
@@ -28,7 +28,7 @@ from fa_core.formats.log_columns import Given
 from fa_core.formats.rows import AuditRow, Identity, Problem
 from fa_core.formats.run_folder import RunProgress, look_at
 from fa_core.formats.scan import NOTHING_HERE, places
-from fa_core.report.manifest import CREDIT, MANIFEST, PROGRESS, RUN_FILES
+from fa_core.report.manifest import CREDIT, HUB_FILES, PROGRESS, RUN_FILES, is_run
 from fa_core.report.names import one_per_run, run_place
 from fa_core.report.numbers import listed
 from fa_tui.session import News, Session, with_rows
@@ -135,7 +135,7 @@ class Folders:
                 again.add(place)
                 readings.append(reading)
         for place in self._stamps.keys() - now.keys():
-            is_there = Path(place).is_file() or Path(place, MANIFEST).exists()
+            is_there = is_file(place) or is_run(Path(place))
             # what became part of a run is none by itself
             if run_place(place) in now or not is_there:
                 del self._stamps[place]
@@ -157,7 +157,7 @@ class Folders:
                 with suppress(FaError):
                     if not _is_run(place.path, _stamp(place.path)):
                         continue
-                    place.skip = RUN_FILES
+                    place.skip = RUN_FILES | HUB_FILES
                 # one that cannot be read is a place, as is each of its files
                 yield str(Path(place.path))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import gc
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +15,7 @@ from typing import Any, TypeVar
 import torch
 from msgspec.structs import replace
 from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
 
 from fa_core.audit.devices import check_counts
 from fa_core.audit.jobs import (
@@ -35,6 +37,7 @@ from fa_core.option_values import import_callable, is_callable_name, is_drawn, n
 from fa_core.report.intervals import LOOKS
 from fa_core.report.manifest import WEIGHTS, Manifest, is_run, read_manifest
 from fa_core.zoo.data import GivenBatches, eval_order, load_test_data
+from fa_core.zoo.models.base import StreamNet
 
 FULL_OF_OTHERS = 0.5
 """Share of a device's memory from which other processes are blamed for a lack of it."""
@@ -223,6 +226,23 @@ USUAL_SAMPLES, PASS, STATES, NARROWEST = 10_000, 128, 8, 32
 batch counts as, whose states and gradients are kept; and what a layer counts as at least."""
 
 
+MOST_SAMPLES = 1 << 20
+"""Test samples that a manifest may name."""
+
+
+def _kept(network: nn.Module, x: Tensor) -> int:
+    """Bytes that a batch's backward pass keeps, counted without computing it."""
+    sizes: list[int] = []
+
+    def count(tensor: Tensor) -> Tensor:
+        sizes.append(tensor.nbytes)
+        return tensor
+
+    with saved_tensors_hooks(count, lambda tensor: tensor):
+        copy.deepcopy(network).to("meta")(x.to("meta").requires_grad_())
+    return sum(sizes)
+
+
 def check_asked(loaded: Loaded) -> None:
     """Refuse many more samples or batches than the files account for, where no one typed them,
     before they are made.
@@ -235,7 +255,7 @@ def check_asked(loaded: Loaded) -> None:
     data = _loaded(plan.data, allow_code=plan.typed)
     if isinstance(data, GivenBatches):
         return
-    asked = 0
+    asked = kept = 0
     size = sum(size for size, *_ in loaded.stamp)
     count = len(data.test_y)
     batches = min(plan.batches, max(1, count // plan.batch_size))
@@ -250,7 +270,9 @@ def check_asked(loaded: Loaded) -> None:
     wide = sum(max(len(layer), NARROWEST) for layer in layers)
     positions = data.test_x.shape[2:].numel()
     values = wide * positions * max(0, asked - USUAL_SAMPLES)
-    if 4 * values > TIMES * size + SLACK:
+    if isinstance(loaded.network, StreamNet) and not options.batch_size:
+        kept = _kept(loaded.network, data.test_x[:batch])
+    if max(4 * values, kept) > TIMES * size + SLACK or (count > MOST_SAMPLES and not plan.typed):
         raise UnreadableInput(
             f"names {batches:,} batches of {batch:,} of {count:,} samples, for {size >> 10:,} KiB "
             "in files",

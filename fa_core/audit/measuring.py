@@ -38,6 +38,7 @@ from fa_core.audit.loading import (
 )
 from fa_core.errors import FaError, MeasureError
 from fa_core.files.decode import Json
+from fa_core.files.limits import limited
 from fa_core.files.opening import exists
 from fa_core.formats.checkpoint_file import STAMP, stamp
 from fa_core.measure.accuracy import depth_ablation
@@ -273,7 +274,9 @@ def _rule(loaded: Loaded) -> Method:
     else:
         feedback = loaded.checkpoint.feedback
     args = loaded.manifest.method_args if loaded.manifest else {}
-    return restore_method(loaded.job.method, loaded.network, feedback, **args)
+    size = sum(size for size, *_ in loaded.stamp)
+    with limited(saved, size, "to make its feedback", "save the feedback that it was trained with"):
+        return restore_method(loaded.job.method, loaded.network, feedback, **args)
 
 
 def precision_of(

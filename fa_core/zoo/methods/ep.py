@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Sequence
 
 import torch
@@ -19,6 +18,9 @@ States = Sequence[Tensor]
 """One tensor per layer."""
 
 ESTIMATORS = ("displacement", "prediction_error")
+LARGEST = 1000
+"""Of each option: steps beyond it take minutes of a small network."""
+
 ARITHMETIC = {"float64": torch.float64, "float32": torch.float32}
 
 
@@ -81,8 +83,9 @@ class EquilibriumPropagation(Method):
         if steps is None:
             steps = max(5, net.n_blocks + 1)
         for option, value in {"beta": beta, "eta": eta, "steps": steps}.items():
-            if not 0 < value < math.inf:
-                raise UsageError(f"ep: {option} is {value}", hint="give a number above 0")
+            if not 0 < value <= LARGEST:
+                what = f"ep: {option} is {value}"
+                raise UsageError(what, hint=f"give a number above 0, and at most {LARGEST}")
         self.beta = beta
         self.eta = eta
         self.steps = steps
