@@ -207,7 +207,7 @@ def _catch_misspelling(args: Sequence[str]) -> None:
         UsageError: the first word is not a path but close to a command.
     """
     word = "".join(args[1:2])
-    if not word or word.startswith("-") or Path(word).exists():
+    if not word or word.startswith("-") or exists(word):
         return
     near = difflib.get_close_matches(word, COMMANDS, n=1, cutoff=0.7)
     if near:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 from fa_core.errors import FaError
-from fa_core.files.opening import is_file, real_path
+from fa_core.files.opening import exists, is_file, is_folder, real_path
 from fa_core.formats import Trace, run_folder, scan_again
 from fa_core.formats.checkpoint_file import HASHED, marked_changed
 from fa_core.formats.frozen_runs import at_hand
@@ -201,7 +201,7 @@ def _is_run(folder: str, _of: _Stamp) -> bool:
 def _stamp(place: str) -> _Stamp:
     """The stamp of a file, or of a run folder's own files."""
     try:
-        if not Path(place).is_dir():
+        if not is_folder(place):
             files = [("", Path(place).stat())]
         else:
             with os.scandir(place) as listing:
@@ -277,7 +277,7 @@ class Following:
                 await self._watch()
             # watchfiles raises groups of its own errors, as of a name that is no UTF-8
             except Exception as error:
-                if not said and all(path.exists() for path in self._app.paths):
+                if not said and all(map(exists, self._app.paths)):
                     said = True
                     self._app.say(
                         f"the system reports no changes here ({error}): "
@@ -291,7 +291,7 @@ class Following:
         from watchfiles import awatch  # after the first paint
 
         paths = self._app.paths
-        folders = [path for path in paths if path.is_dir()]
+        folders = [path for path in paths if is_folder(path)]
         # of a replaced file only its folder knows
         watched = folders or {real_path(path).parent for path in paths}
         before = list(map(_identity, folders))

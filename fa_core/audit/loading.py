@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import gc
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -238,7 +238,7 @@ def _kept(network: nn.Module, x: Tensor) -> int:
         sizes.append(tensor.nbytes)
         return tensor
 
-    with saved_tensors_hooks(count, lambda tensor: tensor):
+    with suppress(RuntimeError), saved_tensors_hooks(count, lambda tensor: tensor):
         copy.deepcopy(network).to("meta")(x.to("meta").requires_grad_())
     return sum(sizes)
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from fa_core.errors import UnreadableInput
 from fa_core.files.decode import Json
-from fa_core.files.opening import open_file, size_of
+from fa_core.files.opening import is_folder, open_file, size_of
 from fa_core.formats.log_columns import Given, columns_of, is_log, no_known_column
 from fa_core.formats.logs import COUNTED, merge, names_in, remarks, traces_of
 from fa_core.formats.rows import Place, Problem, row_of_file
@@ -92,7 +92,7 @@ def _is_part(folder: Path) -> bool:
     name is of no run."""
     method, seed, _ = split_key(folder.name)
     is_run = seed is not None or known_method(method)
-    is_own = not (is_run or folder.is_symlink()) and folder.is_dir()
+    is_own = not (is_run or folder.is_symlink()) and is_folder(folder)
     return is_own and bool(_event_files(folder.parent))
 
 

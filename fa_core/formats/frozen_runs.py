@@ -11,13 +11,13 @@ from msgspec.structs import replace
 
 from fa_core.errors import FaError
 from fa_core.files.decode import Json, without
-from fa_core.files.opening import real_path
+from fa_core.files.opening import is_file, real_path
 from fa_core.formats.checkpoint_file import HASHED, marked_changed, run_of
 from fa_core.formats.rows import AuditRow, row_named, row_of_manifest
 from fa_core.formats.run_folder import recorded_report
 from fa_core.report.baseline import UNKNOWN, FrozenRun, FrozenRuns, facts_of, rule_of
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.manifest import AUDIT, MANIFEST, Manifest, read_manifest
+from fa_core.report.manifest import AUDIT, Manifest, is_run, read_manifest
 from fa_core.report.method_style import FROZEN, WITHOUT_BASELINE
 from fa_core.report.names import control_of
 from fa_core.report.provenance import TRAINED_ON
@@ -161,7 +161,9 @@ def _frozen_in(folder: Path) -> Iterator[AuditRow]:
     """The measurements of the runs in a folder that are frozen by their names or manifests, or by
     their audits where these cannot be read. One whose audit or manifest cannot be read judges none;
     of the latter no more is known."""
-    runs = {file.parent for of in (MANIFEST, AUDIT) for file in folder.glob(f"*/{of}")}
+    runs: list[Path] = []
+    with suppress(OSError):
+        runs = [run for run in folder.iterdir() if is_run(run) or is_file(run / AUDIT)]
     # one behind many links is read once, by a name that calls it frozen
     frozen_last = sorted(runs, key=lambda run: row_named(run.name, "").method == FROZEN)
     for run in sorted({real_path(run): run for run in frozen_last}.values()):

@@ -31,7 +31,7 @@ from fa_core.audit.devices import (
 from fa_core.audit.jobs import MeasureOptions, job_for
 from fa_core.errors import FaError, UsageError
 from fa_core.files.atomic import keep_old, write_json
-from fa_core.files.opening import real_path
+from fa_core.files.opening import is_folder, real_path
 from fa_core.formats.audit_table import Journal, printable_drift
 from fa_core.formats.frozen_runs import with_baselines
 from fa_core.formats.rows import AuditRow, measured
@@ -57,7 +57,7 @@ def results_file(source: str, paths: Iterable[Path]) -> Path:
     """Where `RESULTS` is found again with a source: in the folder of the open path that it was
     found in; in the current one, if nothing can be written there."""
     found = filter(Path(source).is_relative_to, paths)
-    folders = [path if path.is_dir() else path.parent for path in found]
+    folders = [path if is_folder(path) else path.parent for path in found]
     usable = (folder for folder in folders if os.access(folder, os.W_OK))
     return real_path(next(usable, Path())) / RESULTS
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from textual.suggester import Suggester
 
 from fa_core.errors import FaError, UnreadableInput, UsageError
-from fa_core.files.opening import exists, real_path, typed_path
+from fa_core.files.opening import exists, is_folder, real_path, typed_path
 from fa_core.formats import scan
 from fa_core.option_values import check_data_set, network_spec
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS
@@ -257,7 +257,9 @@ def completions(text: str) -> list[str]:
     head, slash, begun = text.rpartition("/")
     with suppress(OSError):
         entries = sorted(typed_path(head + slash or ".").iterdir())
-        names = [entry.name + "/" * entry.is_dir() for entry in entries if entry.name.isprintable()]
+        names = [
+            entry.name + "/" * is_folder(entry) for entry in entries if entry.name.isprintable()
+        ]
         return [name for name in names if name.startswith(begun) and (begun or name[0] != ".")]
     return []
 
@@ -292,7 +294,7 @@ async def open_something(app: ExplorerApp, *, beside: bool = False) -> None:
     )
     path = typed_path((await ask(app, question)).strip())
     found = await asyncio.to_thread(scan, [path], run_traces=False)
-    if found.problems and not (found.rows or found.traces or path.is_dir()):
+    if found.problems and not (found.rows or found.traces or is_folder(path)):
         raise UnreadableInput(briefly(found.problems[0]))
     if not beside:
         app.leave_for(path)
