@@ -244,8 +244,10 @@ def _full_name(row: AuditRow) -> Hashable:
 
 
 def _stated(row: AuditRow) -> Hashable:
-    """A record's names, and the numbers of single layers, as text (NaN equals NaN)."""
-    return _full_name(row), str(row.report.bp_grad_norms), str(per_layer(row.report.credit))
+    """A record's names, and the numbers of single layers, rounded, as text (NaN equals NaN)."""
+    report = row.report
+    numbers = (*report.bp_grad_norms, *(value or 0.0 for value in per_layer(report.credit)))
+    return _full_name(row), " ".join(f"{number:.6g}" for number in numbers)
 
 
 def _compared(before: AuditRow, after: AuditRow) -> RunDifference:

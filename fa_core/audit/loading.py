@@ -35,7 +35,7 @@ from fa_core.measure.hooks import LogitsChoice
 from fa_core.measure.passes import is_out_of_memory
 from fa_core.option_values import import_callable, is_callable_name, is_drawn, network_spec
 from fa_core.report.intervals import LOOKS
-from fa_core.report.manifest import WEIGHTS, Manifest, is_run, read_manifest
+from fa_core.report.manifest import HUB_FILES, WEIGHTS, Manifest, is_run, read_manifest
 from fa_core.zoo.data import GivenBatches, eval_order, load_test_data
 from fa_core.zoo.models.base import StreamNet
 
@@ -350,6 +350,8 @@ def load(job: Job, device: str) -> Loaded:
                 where=path,
                 hint="train it on with --resume",
             )
+    if path.name in HUB_FILES and manifest:
+        raise UnreadableInput(f"the weights of a run are {WEIGHTS}", where=path)
     plan = resolve_plan(options, manifest, path)
     weights = run / WEIGHTS if run else path
     if manifest is not None and not exists(weights):

@@ -165,7 +165,7 @@ def _frozen_in(folder: Path) -> Iterator[AuditRow]:
     with suppress(OSError):
         runs = [run for run in folder.iterdir() if is_run(run) or is_file(run / AUDIT)]
     # one behind many links is read once, by a name that calls it frozen
-    frozen_last = sorted(runs, key=lambda run: row_named(run.name, "").method == FROZEN)
+    frozen_last = sorted(runs, key=lambda run: (row_named(run.name, "").method == FROZEN, run))
     for run in sorted({real_path(run): run for run in frozen_last}.values()):
         place, manifest = str(run), None
         named = row_named(run.name, place)

@@ -128,8 +128,9 @@ def read_penalty(document: Document) -> Iterator[Finding]:
     # a file's name makes no control
     last = trace.epochs[-1]
     report = _joined(last.report(header.method_name, row.seed), header, where)
-    # the only number that is logged is of no layer
-    if len(last.gamma) > 1:
+    # one number is of no layer, and which layers fewer than all are of is not known
+    layers = max(2, len(last.residual_norms), len(last.bp_grad_norms))
+    if len(last.gamma) >= layers and None not in last.gamma[1:]:
         report = replace(report, credit={"gamma": last.gamma})
     if report.cross_batch_stability is None:
         why = {"c": "a penalty log holds no gradients of several batches"}

@@ -118,9 +118,8 @@ def of_one_run(entries: Iterable[Entry]) -> tuple[Json, list[Entry]]:
         if named["method"] is not None:
             named["method"] = canonical_method(str(named["method"]))
         run = row_named(str(named["run"]), "")
-        if known_method(run.method):
-            named |= {"method": run.method, "seed": run.seed}
-        for name, value in named.items():
+        by_name = {"method": run.method, "seed": run.seed} if known_method(run.method) else {}
+        for name, value in (*named.items(), *by_name.items()):
             if value is not None and said.setdefault(name, value) != value:
                 what = f"{name} is {value!s:.60}, where this log says {said[name]!s:.60}, too"
                 raise UnreadableInput(what, where=where, hint="give each run a log")
@@ -138,7 +137,7 @@ def _run_of(fields: Mapping[str, object], name: AuditRow) -> str:
         # pandas writes 1.0 where a column has gaps
         if isinstance(seed, float) and seed.is_integer():
             seed = int(seed)
-        axes = {} if lam is None else {"lam": lam}
+        axes = {"lam": lam} if is_number(lam) and lam == lam else {}
         run = key_of(method, axes, name.seed if seed is None else seed)
     return str(run).replace("/", "_")
 

@@ -115,12 +115,12 @@ def read_manifest(folder: Path) -> Manifest:
                 hint=f"this version reads {FORMAT}",
             )
         found = msgspec.convert(data, Manifest)
-        known: Json = {"method": found.method, "seed": found.seed, "arch": found.arch}
+        known: Json = {"seed": found.seed, "arch": found.arch}
         known |= found.method_args | found.arch_args | found.recipe
         if lam := known.get("lam"):
             found.axes.setdefault("lam", lam)
         for axis, value in found.axes.items():
-            if known.get(axis) not in (None, value):
+            if known.get(axis) not in (None, value) and str(known[axis]) != str(value):
                 raise UnreadableInput(f"its axes name another {axis} than the rest of it")
         if not is_number(found.axes.get("lam", 0)):
             raise UnreadableInput("its λ is no number")

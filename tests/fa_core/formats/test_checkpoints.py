@@ -181,6 +181,7 @@ def test_a_broken_manifest_is_a_problem_and_the_weights_are_still_offered(tmp_pa
         ({"axes": {"lam": 0.5}}, "another lam than the rest"),
         ({"axes": {"d": 64}, "arch_args": {"d": 32}}, "another d than the rest"),
         ({"axes": {"arch": "cnn"}}, "another arch than the rest"),
+        ({"axes": {"seed": 7}}, "another seed than the rest"),
         ({"axes": {"lam": True}, "recipe": {}}, "λ is no number"),
     ],
 )
