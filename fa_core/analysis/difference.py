@@ -186,27 +186,24 @@ def differences(before: Sequence[AuditRow], after: Sequence[AuditRow]) -> list[R
     Returns:
         In the order of the first audit, then the runs that came.
     """
-    partners: dict[int, int] = {}
+    came = dict(enumerate(after))
+    partners: dict[int, AuditRow] = {}
     for name_of in (_full_name, attrgetter("method", "seed")):
-        taken = set(partners.values())
         waiting: defaultdict[Hashable, list[int]] = defaultdict(list)
-        for place, row in enumerate(after):
-            if place not in taken:
-                waiting[name_of(row)].append(place)
+        for place, row in came.items():
+            waiting[name_of(row)].append(place)
         for place, row in enumerate(before):
             alike = waiting[name_of(row)]
             if alike and place not in partners:
-                partners[place] = alike.pop(0)
+                partners[place] = came.pop(alike.pop(0))
     found = []
     for place, row in enumerate(before):
         if place in partners:
-            found.append(_compared(row, after[partners[place]]))
+            found.append(_compared(row, partners[place]))
         else:
             found.append(RunDifference(before=row, after=None, state=WENT))
-    taken = set(partners.values())
-    for place, row in enumerate(after):
-        if place not in taken:
-            found.append(RunDifference(before=None, after=row, state=CAME))
+    for row in came.values():
+        found.append(RunDifference(before=None, after=row, state=CAME))
     return found
 
 
