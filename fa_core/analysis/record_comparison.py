@@ -394,10 +394,7 @@ def _verdicts(recorded: DiagnosticReport, measured: DiagnosticReport) -> Iterato
 def _values(report: DiagnosticReport, summary: object) -> dict[str, object]:
     """Name → value of all numbers and texts of a report, but for its verdict, and of a summary."""
     data = msgspec.to_builtins(report.as_recorded()) | {"verdict": None, SUMMARY: summary}
-    found: dict[str, object] = {}
-    for name, value in data.items():
-        found.update(_values_in(name, value))
-    return found
+    return dict(_values_in("", data))
 
 
 def _values_in(name: str, value: object) -> Iterator[tuple[str, object]]:
@@ -408,7 +405,7 @@ def _values_in(name: str, value: object) -> Iterator[tuple[str, object]]:
     if isinstance(value, Mapping):
         for key, member in value.items():
             place = f".{key}" if key.isidentifier() else f"[{key!r}]"
-            yield from _values_in(name + place, member)
+            yield from _values_in((name + place).removeprefix("."), member)
     elif isinstance(value, (list, tuple)):
         for number, member in enumerate(value):
             yield from _values_in(f"{name}[{number}]", member)
