@@ -44,8 +44,6 @@ SUFFIXES = (".safetensors", ".pt", ".pth", ".pt2")
 HEAD = 4096
 """First bytes that say what a file is."""
 
-_SMALLEST_PICKLE = 32
-"""Minimum bytes of a pickle with a tensor."""
 HEADER_LIMIT = 1 << 25
 """Maximum bytes of a safetensors header or an index: about 300,000 tensors."""
 
@@ -135,10 +133,6 @@ def read(place: Place, kind: str, file: BinaryIO, size: int) -> Iterator[Finding
     elif kind == "zip" and not zipfile.is_zipfile(file):
         raise UnreadableInput(
             "truncated checkpoint (a zip archive without its end)", where=path, hint=COPY_AGAIN
-        )
-    elif kind == "pickle" and size < _SMALLEST_PICKLE:
-        raise UnreadableInput(
-            f"damaged checkpoint: no tensor fits into {size} bytes", where=path, hint=COPY_AGAIN
         )
     if refusal := distributed(path):
         row = replace(row, report=DiagnosticReport(notes=f"{refusal.what}; {refusal.hint}"))
