@@ -407,15 +407,13 @@ def _from_plugin(
 
 
 def _is_ours(place: Place, head: bytes) -> bool:
-    """Whether the first bytes may be JSON."""
+    """Whether the first bytes may be JSON, or a file that should have some is empty."""
     text = head.lstrip()
     if text[:1] in (b"{", b"["):
         return True
     if checkpoint_file.promises_checkpoint(place.path):
         raise checkpoint_file.not_a_checkpoint(place.path, head)
-    if not text and (place.named or place.path.lower().endswith(_JSON_SUFFIXES)):
-        raise UnreadableInput("empty file", where=place.path, hint="write it again or leave it out")
-    return False
+    return not text and (place.named or place.path.lower().endswith(_JSON_SUFFIXES))
 
 
 def places(
