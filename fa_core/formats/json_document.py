@@ -21,7 +21,7 @@ from fa_core.formats.trace import Trace
 Node: TypeAlias = Any
 """A decoded JSON value."""
 
-Finding: TypeAlias = AuditRow | list[AuditRow] | Trace | Problem
+Finding: TypeAlias = AuditRow | Trace | Problem
 """Results of reading a file."""
 
 T = TypeVar("T")

@@ -201,7 +201,8 @@ def keyed(
     found = [attempt(path, read, what) for read in parts]
     yield from (one for one in found if isinstance(one, Problem))
     rows = [one for one in found if isinstance(one, AuditRow)]
-    yield [replace(row, key=key) for row, key in zip(rows, keys(rows), strict=True)]
+    for row, key in zip(rows, keys(rows), strict=True):
+        yield replace(row, key=key)
 
 
 def _entry_row(node: Node, source: str, where: str) -> AuditRow:

@@ -211,8 +211,6 @@ def _collected(found: Iterable[Finding]) -> Scan:
     for finding in found:
         if isinstance(finding, AuditRow):
             result.rows.append(finding)
-        elif isinstance(finding, list):
-            result.rows.extend(finding)
         elif isinstance(finding, Trace):
             result.traces.append(finding)
         else:
@@ -287,7 +285,7 @@ def _under(
             size += place.size
             most = MOST_RUNS + size // BYTES_A_RUN
             for finding in read(place):
-                count += len(finding) if isinstance(finding, list) else 1
+                count += 1
                 if count > most:
                     raise UnreadableInput(
                         f"more than {most:,} runs in {size >> 10:,} KiB",
