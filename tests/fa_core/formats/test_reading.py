@@ -129,7 +129,8 @@ def test_a_measurement_found_twice_is_one_run_and_another_of_its_checkpoint_is_a
     for name, growth in (("a", 2.0), ("b", 2.0), ("c", 3.0)):
         report = {"residual_norms": [1.0, growth], "provenance": facts}
         put(tmp_path / name / "dfa_s1.json", report)
-    assert [Path(row.source).parent.name for row in scan([tmp_path]).rows] == ["b", "c"]
+    found = load_audits(tmp_path).rows()
+    assert [Path(row.source).parent.name for row in found] == ["b", "c"]
 
 
 @pytest.mark.parametrize("name", ["huge.pt", "huge.safetensors", "huge.json", "huge"])
