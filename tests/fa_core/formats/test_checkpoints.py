@@ -51,6 +51,15 @@ def manifest(folder, **fields):
     return folder
 
 
+def audited_run(place, method, acc):
+    """A run folder with its audit."""
+    run = manifest(place, method=method, headline_acc=acc, arch_args={}, recipe={})
+    facts = json_of(run / "manifest.json")
+    report = DiagnosticReport(method, residual_norms=[1, 1], headline_acc=acc, provenance=facts)
+    report.save(run / "audit.json")
+    return run
+
+
 @pytest.mark.parametrize("make", [safetensors, torch_zip])
 def test_a_checkpoint_is_a_row_that_nobody_measured(tmp_path, make):
     path = make(tmp_path / "dfa_s42.pt")
@@ -112,12 +121,8 @@ def test_a_run_folder_is_one_row_with_its_report_and_its_trace(tmp_path):
 
 
 def test_a_run_is_judged_by_the_frozen_run_beside_it_however_it_is_opened(tmp_path):
-    for method, acc in (("dfa", 0.5), ("frozen", 0.6)):
-        run = manifest(tmp_path / method, method=method, headline_acc=acc, arch_args={}, recipe={})
-        facts = json_of(run / "manifest.json")
-        report = DiagnosticReport(residual_norms=[1.0, 1.0], headline_acc=acc, provenance=facts)
-        report.save(run / "audit.json")
-    run = str(tmp_path / "dfa")
+    run = audited_run(tmp_path / "dfa", "dfa", 0.5)
+    audited_run(tmp_path / "frozen", "frozen", 0.6)
     for opened in (tmp_path, run):
         report = load_audits(opened).report(0)
         assert (report.margin_pp, report.recorded_verdict) == (-10.0, "trustworthy")
@@ -400,10 +405,7 @@ def test_a_frozen_run_beside_a_run_judges_it_or_is_named_unless_it_is_of_another
 ):
     (tmp_path / "elsewhere").mkdir()
     for method in ("dfa", "frozen"):
-        run = manifest(tmp_path / method, method=method, headline_acc=0.5, arch_args={}, recipe={})
-        facts = json_of(run / "manifest.json")
-        report = DiagnosticReport(method, residual_norms=[1, 1], headline_acc=0.5, provenance=facts)
-        report.save(run / "audit.json")
+        audited_run(tmp_path / method, method, 0.5)
     forge(tmp_path)
     place = tmp_path / ("dfa.json" if forge is by_its_weights else "dfa")
     report = load_audits([place, *tmp_path.glob("july.json")]).report(0)
@@ -418,11 +420,7 @@ def test_frozen_runs_of_one_name_beside_the_runs_or_a_link_judge_none_where_they
     accuracies = {"new": 0.05, "old": 0.6}
     for folder, acc in accuracies.items():
         for method in ("dfa", "frozen"):
-            place = tmp_path / folder / method
-            run = manifest(place, method=method, headline_acc=acc, arch_args={}, recipe={})
-            facts = json_of(run / "manifest.json")
-            report = DiagnosticReport(method, residual_norms=[1, 1], headline_acc=acc)
-            replace(report, provenance=facts).save(run / "audit.json")
+            audited_run(tmp_path / folder / method, method, acc)
     runs = [tmp_path / folder / "dfa" for folder in accuracies]
     for run, acc in zip(runs, accuracies.values(), strict=True):
         assert load_audits(run).report(0).frozen_baseline_acc == acc
