@@ -121,10 +121,8 @@ def _other_settings(before: AuditRow, after: AuditRow) -> list[str]:
 
 def _agree_where_both_measured(before: DiagnosticReport, after: DiagnosticReport) -> bool:
     common = set(before.measured).intersection(after.measured)
-    for was, now in ((before.flags, after.flags), (before.undecided, after.undecided)):
-        if common & was != common & now:
-            return False
-    return True
+    said, says = ((common & one.flags, common & one.undecided) for one in (before, after))
+    return said == says
 
 
 def _lacking(side: str, own: DiagnosticReport, other: DiagnosticReport, why: str) -> list[str]:
