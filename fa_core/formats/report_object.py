@@ -95,14 +95,13 @@ def row_of(source: str, key: str, report: DiagnosticReport, where: str) -> Audit
         if report.method_name.strip():
             method, trained_by = control_of(report.method_name)
             axes = {**trained_by, **axes}
-    checkpoint = report.provenance.get("checkpoint")
     return AuditRow(
         source=source,
         key=key,
         method=method or "unknown",
         seed=seed,
         report=report,
-        checkpoint=checkpoint if isinstance(checkpoint, str) else None,
+        checkpoint=report.provenance.get("checkpoint"),
         axes={**axes, **report.axes},
     )
 

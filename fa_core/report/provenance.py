@@ -90,8 +90,8 @@ class Provenance(TypedDict, total=False):
 
     arch_args: Json
     batch_sizes: Annotated[list[Count], msgspec.Meta(min_length=2, max_length=MOST_BATCHES)]
-    checkpoint: object
-    classes: object
+    checkpoint: str | None
+    classes: Count
     fan_in: Annotated[float, msgspec.Meta(gt=0)]
     custom_backward: list[str]
     epochs_done: int
