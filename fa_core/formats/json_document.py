@@ -164,8 +164,8 @@ def _malformed(path: str, error: ValueError) -> UnreadableInput:
 
 def _one_per_line(data: bytes) -> bool:
     """Whether the first line that is not blank is a whole JSON object and more lines follow."""
-    head, newline, rest = data.lstrip().partition(b"\n")
-    if not newline or not rest.strip():
+    head, _, rest = data.lstrip().partition(b"\n")
+    if not rest.strip():
         return False
     try:
         return isinstance(loads(head), dict)

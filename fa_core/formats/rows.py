@@ -53,8 +53,8 @@ class Place(msgspec.Struct):
     """
 
     path: str
-    named: bool = False
-    is_folder: bool = False
+    named: bool
+    is_folder: bool
     root: str = ""
     skip: frozenset[str] = frozenset()
     seen: set[Identity] = set()
