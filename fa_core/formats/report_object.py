@@ -56,7 +56,7 @@ def decode_report(node: Node, where: str) -> DiagnosticReport:
     """
     fields = convert(node, Json, where)
     report = DiagnosticReport.from_dict(fields, where)
-    if not report.residual_norms and MEASURED.isdisjoint(fields):
+    if MEASURED.isdisjoint(fields):
         raise InvalidReport(
             "none of a report's fields",
             where=where,

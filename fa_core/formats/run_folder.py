@@ -140,7 +140,7 @@ def _trace(path: Path, row: AuditRow, facts: Json) -> Iterator[Finding]:
         facts = without(facts, "epochs_done")
     for finding in log_files.read(open_document(str(path), data), row):
         if isinstance(finding, Trace):
-            yield replace(
+            finding = replace(
                 finding,
                 key=row.key,
                 method=row.method,
@@ -148,8 +148,7 @@ def _trace(path: Path, row: AuditRow, facts: Json) -> Iterator[Finding]:
                 axes=row.axes,
                 provenance=facts,
             )
-        else:
-            yield finding
+        yield finding
 
 
 def _bytes(path: Path) -> bytes | None:

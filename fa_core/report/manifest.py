@@ -136,7 +136,8 @@ def stopped_after(facts: Json) -> str:
     >>> stopped_after({"epochs_done": 3, "recipe": {"epochs": 10}})
     'epoch 3 of 10'
     """
-    done, epochs = facts.get("epochs_done"), facts.get("recipe", {}).get("epochs")
-    if done is not None and isinstance(epochs, int) and done < epochs:
+    epochs = facts.get("recipe", {}).get("epochs")
+    done = facts.get("epochs_done", epochs)
+    if isinstance(epochs, int) and done < epochs:
         return f"epoch {done} of {epochs}"
     return ""
