@@ -137,8 +137,7 @@ def _lacking(side: str, own: DiagnosticReport, other: DiagnosticReport, why: str
                 notes.append(f"{what} unknown in {side}")
     lacks = set(other.measured).difference(own.measured)
     if lacks:
-        letters = "".join(sorted(lacks))
-        notes.append(f"{why} {side} lacks {letters}")
+        notes.append(f"{why} {side} lacks {''.join(sorted(lacks))}")
     return notes
 
 
@@ -282,5 +281,4 @@ def _over(was: float | None, now: float | None, quantity: Quantity, relative: fl
     if was is None or now is None:
         return math.inf
     rule = BY_UNIT.get(quantity.unit, Rule())
-    size = max(abs(was), abs(now), rule.size)
-    return excess(was, now, rule.times * relative * size)
+    return excess(was, now, rule.times * relative * max(abs(was), abs(now), rule.size))

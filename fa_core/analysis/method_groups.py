@@ -235,7 +235,6 @@ def families(table: AuditTable) -> list[tuple[Condition, list[int]]]:
     """
     found = []
     for one, rows in conditions(table, but="lam"):
-        penalties = {repr(table.axes[row].get("lam")) for row in rows}
-        if len(penalties) > 1:
+        if len({repr(table.axes[row].get("lam")) for row in rows}) > 1:
             found.append((one, rows))
     return found

@@ -123,9 +123,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     def change(self) -> str:
         """``bp_grad_norms[4] 1.2e-9 → 3.4e-9``; of a list of samples, how many differ."""
         if self.name == RIGHT:
-            recorded = str(self.recorded or "")
-            measured = str(self.measured or "")
-            return f"{RIGHT}: {unlike(recorded, measured)}"
+            return f"{RIGHT}: {unlike(str(self.recorded or ''), str(self.measured or ''))}"
         absent = "measured now" if self.name.startswith("unmeasured.") else "not measured"
         was = _short(self.recorded, "not in the record")
         now = _short(self.measured, absent)
@@ -190,8 +188,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         for each in self.differences[:MOST_NAMED]:
             mark = "≠" if each.decides else "?"
             lines.append(f"{mark} {each}")
-        if len(self.differences) > MOST_NAMED:
-            more = len(self.differences) - MOST_NAMED
+        more = len(self.differences) - MOST_NAMED
+        if more > 0:
             lines.append(f"… and {more} more: `fa-tui verify --format json` prints every one")
         if self.elsewhere:
             lines.append(f"· measured elsewhere: {', '.join(self.elsewhere)}")

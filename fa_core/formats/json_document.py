@@ -130,8 +130,7 @@ def check_entries(path: str, entries: int, size: int, cells: int = 0) -> None:
     Raises:
         UnreadableInput: as `check_room`.
     """
-    needed = (ENTRY_BYTES + len(path)) * entries
-    check_room(needed + CELL_BYTES * cells, size, where=path)
+    check_room((ENTRY_BYTES + len(path)) * entries + CELL_BYTES * cells, size, where=path)
 
 
 def attempt(path: str, read: Callable[[], T], what: str) -> T | Problem:

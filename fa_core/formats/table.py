@@ -95,8 +95,7 @@ class AuditTable:
     @cached_property
     def classes(self) -> Floats:
         """C per row; NaN where a report does not say."""
-        found = [row.report.provenance.get("classes", math.nan) for row in self._rows]
-        return np.array(found)
+        return np.array([row.report.provenance.get("classes", math.nan) for row in self._rows])
 
     @cached_property
     def credit(self) -> Floats:
