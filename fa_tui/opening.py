@@ -73,7 +73,7 @@ def open_explorer(
     # traces of run folders are slow to read, and the first screen does not need them
     log, wrong = _with_columns(log, loaded.settings.columns)
     columns = {} if log is None else log.given
-    found = formats.scan(paths, run_traces=False, columns=columns, as_recorded=True)
+    found = formats.scan(paths, run_traces=False, columns=columns)
 
     def traces() -> Sequence[Trace]:
         try:

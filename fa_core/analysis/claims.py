@@ -191,18 +191,12 @@ def refuse_unknown_names(claims: Sequence[Claim], rows: Sequence[AuditRow], wher
     methods = {row.method for row in rows}
     axes = {axis for row in rows for axis in row.axes}
     for number, claim in enumerate(claims, 1):
-        place = f"{where}: claim {number}"
-        if claim.method not in methods:
-            raise UsageError(
-                f"no run of method {claim.method!r}",
-                where=place,
-                hint=nearest(claim.method, sorted(methods)),
-            )
-        for axis in claim.axes:
-            if axis not in axes:
-                raise UsageError(
-                    f"no run has an axis {axis!r}", where=place, hint=nearest(axis, sorted(axes))
-                )
+        method = ("of method", [claim.method], methods)
+        for what, names, known in (method, ("has an axis", claim.axes, axes)):
+            for name in names:
+                if name not in known:
+                    place, hint = f"{where}: claim {number}", nearest(name, sorted(known))
+                    raise UsageError(f"no run {what} {name!r}", where=place, hint=hint)
 
 
 def check_claim(claim: Claim, rows: Sequence[AuditRow]) -> ClaimResult:

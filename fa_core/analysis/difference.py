@@ -121,10 +121,8 @@ def _other_settings(before: AuditRow, after: AuditRow) -> list[str]:
 
 def _agree_where_both_measured(before: DiagnosticReport, after: DiagnosticReport) -> bool:
     common = set(before.measured).intersection(after.measured)
-    for was, now in ((before.flags, after.flags), (before.undecided, after.undecided)):
-        if common & was != common & now:
-            return False
-    return True
+    said, says = ((common & one.flags, common & one.undecided) for one in (before, after))
+    return said == says
 
 
 def _lacking(side: str, own: DiagnosticReport, other: DiagnosticReport, why: str) -> list[str]:
@@ -139,8 +137,7 @@ def _lacking(side: str, own: DiagnosticReport, other: DiagnosticReport, why: str
                 notes.append(f"{what} unknown in {side}")
     lacks = set(other.measured).difference(own.measured)
     if lacks:
-        letters = "".join(sorted(lacks))
-        notes.append(f"{why} {side} lacks {letters}")
+        notes.append(f"{why} {side} lacks {''.join(sorted(lacks))}")
     return notes
 
 
@@ -186,27 +183,24 @@ def differences(before: Sequence[AuditRow], after: Sequence[AuditRow]) -> list[R
     Returns:
         In the order of the first audit, then the runs that came.
     """
-    partners: dict[int, int] = {}
+    came = dict(enumerate(after))
+    partners: dict[int, AuditRow] = {}
     for name_of in (_full_name, attrgetter("method", "seed")):
-        taken = set(partners.values())
         waiting: defaultdict[Hashable, list[int]] = defaultdict(list)
-        for place, row in enumerate(after):
-            if place not in taken:
-                waiting[name_of(row)].append(place)
+        for place, row in came.items():
+            waiting[name_of(row)].append(place)
         for place, row in enumerate(before):
             alike = waiting[name_of(row)]
             if alike and place not in partners:
-                partners[place] = alike.pop(0)
+                partners[place] = came.pop(alike.pop(0))
     found = []
     for place, row in enumerate(before):
         if place in partners:
-            found.append(_compared(row, after[partners[place]]))
+            found.append(_compared(row, partners[place]))
         else:
             found.append(RunDifference(before=row, after=None, state=WENT))
-    taken = set(partners.values())
-    for place, row in enumerate(after):
-        if place not in taken:
-            found.append(RunDifference(before=None, after=row, state=CAME))
+    for row in came.values():
+        found.append(RunDifference(before=None, after=row, state=CAME))
     return found
 
 
@@ -289,5 +283,4 @@ def _over(was: float | None, now: float | None, quantity: Quantity, relative: fl
     if was is None or now is None:
         return math.inf
     rule = BY_UNIT.get(quantity.unit, Rule())
-    size = max(abs(was), abs(now), rule.size)
-    return excess(was, now, rule.times * relative * size)
+    return excess(was, now, rule.times * relative * max(abs(was), abs(now), rule.size))

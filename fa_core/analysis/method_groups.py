@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -214,16 +214,13 @@ def _setup(row: AuditRow) -> Json:
     report = row.report
     facts = report.provenance
     inexact = set(report.kinds.values()) - {ASSUMED}
-    args, options = facts.get("arch_args"), facts.get("method_args")
-    found = recipe_of(row)
-    if isinstance(args, Mapping):
-        found = {**args, **found}
+    found = facts.get("arch_args", {}) | recipe_of(row)
     found |= {name: facts.get(name) for name in _SHARED}
     settings = facts.get("settings", {})
     found["model"] = settings.get("model")
     found["taps"] = settings.get("taps") or report.tap_names or None
-    if isinstance(options, Mapping):
-        found["rule"] = rule_of(row.method, without(options, "lam"))
+    if "method_args" in facts:
+        found["rule"] = rule_of(row.method, without(facts["method_args"], "lam"))
     if report.coverage:
         found["source"] = "log" if inexact else "audit" if facts else "record"
     if report.residual_norms and not inexact:
@@ -238,7 +235,6 @@ def families(table: AuditTable) -> list[tuple[Condition, list[int]]]:
     """
     found = []
     for one, rows in conditions(table, but="lam"):
-        penalties = {repr(table.axes[row].get("lam")) for row in rows}
-        if len(penalties) > 1:
+        if len({repr(table.axes[row].get("lam")) for row in rows}) > 1:
             found.append((one, rows))
     return found

@@ -123,9 +123,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     def change(self) -> str:
         """``bp_grad_norms[4] 1.2e-9 → 3.4e-9``; of a list of samples, how many differ."""
         if self.name == RIGHT:
-            recorded = str(self.recorded or "")
-            measured = str(self.measured or "")
-            return f"{RIGHT}: {unlike(recorded, measured)}"
+            return f"{RIGHT}: {unlike(str(self.recorded or ''), str(self.measured or ''))}"
         absent = "measured now" if self.name.startswith("unmeasured.") else "not measured"
         was = _short(self.recorded, "not in the record")
         now = _short(self.measured, absent)
@@ -190,8 +188,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         for each in self.differences[:MOST_NAMED]:
             mark = "≠" if each.decides else "?"
             lines.append(f"{mark} {each}")
-        if len(self.differences) > MOST_NAMED:
-            more = len(self.differences) - MOST_NAMED
+        more = len(self.differences) - MOST_NAMED
+        if more > 0:
             lines.append(f"… and {more} more: `fa-tui verify --format json` prints every one")
         if self.elsewhere:
             lines.append(f"· measured elsewhere: {', '.join(self.elsewhere)}")
@@ -394,10 +392,7 @@ def _verdicts(recorded: DiagnosticReport, measured: DiagnosticReport) -> Iterato
 def _values(report: DiagnosticReport, summary: object) -> dict[str, object]:
     """Name → value of all numbers and texts of a report, but for its verdict, and of a summary."""
     data = msgspec.to_builtins(report.as_recorded()) | {"verdict": None, SUMMARY: summary}
-    found: dict[str, object] = {}
-    for name, value in data.items():
-        found.update(_values_in(name, value))
-    return found
+    return dict(_values_in("", data))
 
 
 def _values_in(name: str, value: object) -> Iterator[tuple[str, object]]:
@@ -408,7 +403,7 @@ def _values_in(name: str, value: object) -> Iterator[tuple[str, object]]:
     if isinstance(value, Mapping):
         for key, member in value.items():
             place = f".{key}" if key.isidentifier() else f"[{key!r}]"
-            yield from _values_in(name + place, member)
+            yield from _values_in((name + place).removeprefix("."), member)
     elif isinstance(value, (list, tuple)):
         for number, member in enumerate(value):
             yield from _values_in(f"{name}[{number}]", member)

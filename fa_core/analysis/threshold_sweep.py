@@ -203,11 +203,10 @@ def _separation(
     bad = bad[~np.isnan(bad)]
     if not len(good) or not len(bad):
         return None, None
-    low = float(bad.max())
-    high = float(good.min())
+    lower, upper = bad, good
     if diagnostic.fires_above:
-        low = float(good.max())
-        high = float(bad.min())
+        lower, upper = good, bad
+    low, high = float(lower.max()), float(upper.min())
     if low < high and math.isfinite(high - low):
         return True, (low, high)
     return low < high, None

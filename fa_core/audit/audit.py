@@ -414,7 +414,7 @@ def recorded_audits(out: Path) -> list[AuditRow]:
         return []
     why = ""
     try:
-        found = scan([out], as_recorded=True)
+        found = scan([out])
         # what was read of a file that holds more would take the place of all of it
         more = found.traces or found.problems or not all(row.report.coverage for row in found.rows)
         if (found.rows and not more) or read_file(out).startswith(JOURNAL):

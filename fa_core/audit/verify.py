@@ -153,7 +153,7 @@ def frozen_beside(rows: Sequence[AuditRow]) -> list[AuditRow]:
         if "d" not in row.report.kinds
     ]
     judges = [row for row in judges_of(bare, measured_at_hand(bare)) if row not in bare]
-    found = scan([row.source for row in judges if is_run(Path(row.source))], as_recorded=True).rows
+    found = scan([row.source for row in judges if is_run(Path(row.source))]).rows
     return [row for row in found if not says_nothing(row.report)]
 
 

@@ -70,19 +70,14 @@ def as_utf8(data: bytes, errors: str = "strict") -> bytes:
         errors: as of `bytes.decode`.
 
     Raises:
-        UnreadableInput: not text in UTF-16, as its first bytes say.
+        UnicodeDecodeError: not text in UTF-16, as its first bytes say.
 
     >>> as_utf8("loss,epoch".encode("utf-16-le")), as_utf8("é".encode("utf-8-sig"))
     (b'loss,epoch', b'\xc3\xa9')
     """
     for encoding, start in _WIDE.items():
         if start.match(data):
-            try:
-                return data.decode(encoding, errors).encode()
-            except UnicodeDecodeError as error:
-                raise UnreadableInput(
-                    f"not text in UTF-16, as its first bytes say, at byte {error.start}"
-                ) from error
+            return data.decode(encoding, errors).encode()
     return data.removeprefix(codecs.BOM_UTF8)
 
 
@@ -93,9 +88,9 @@ def loads(data: bytes) -> Any:
         data: as for `as_utf8`.
 
     Raises:
-        ValueError: malformed, nested too deep, or a repeated key (`RepeatedKey`); a
-            `json.JSONDecodeError` has the position.
-        UnreadableInput: more values than memory holds, or not text in UTF-16.
+        ValueError: malformed, not text in UTF-8 or UTF-16, nested too deep, or a repeated key
+            (`RepeatedKey`); a `json.JSONDecodeError` has the position.
+        UnreadableInput: more values than memory holds.
     """
     data = as_utf8(data)
     if len(data) > MANY:
@@ -268,7 +263,7 @@ def reason_of(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "more than memory holds"
     if isinstance(error, UnicodeDecodeError):
-        return f"not UTF-8 at byte {error.start}"
+        return f"not {error.encoding.upper()} at byte {error.start}"
     text = (str(error).strip() or "it ends too early").splitlines()[0][:200]
     if type(error) is ValueError:
         return text

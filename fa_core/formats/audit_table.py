@@ -83,7 +83,6 @@ def read(document: Document) -> Iterator[Finding]:
         lines = [lines and "not a line for each report"] * len(reports)
     for (key, node), line in zip(reports.items(), lines, strict=True):
         yield attempt(document.path, partial(_row, document.path, key, node, line), "report")
-    yield []  # a table without reports is read, too
 
 
 def _row(path: str, key: str, node: Node, line: object) -> AuditRow:

@@ -17,10 +17,11 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import BinaryIO
 
+import msgspec
 from msgspec.structs import replace
 
 from fa_core.errors import FaError, UnreadableInput
-from fa_core.files.decode import Json, loads, reading
+from fa_core.files.decode import loads, reading
 from fa_core.files.opening import (
     LONGEST_NAME,
     exists,
@@ -44,8 +45,6 @@ SUFFIXES = (".safetensors", ".pt", ".pth", ".pt2")
 HEAD = 4096
 """First bytes that say what a file is."""
 
-_SMALLEST_PICKLE = 32
-"""Minimum bytes of a pickle with a tensor."""
 HEADER_LIMIT = 1 << 25
 """Maximum bytes of a safetensors header or an index: about 300,000 tensors."""
 
@@ -126,19 +125,15 @@ def read(place: Place, kind: str, file: BinaryIO, size: int) -> Iterator[Finding
     row = replace(row_of_file(path, place.root), checkpoint=path)
     if kind == "safetensors":
         metadata = safetensors_metadata(path, file, size)
-        stated = metadata.get("method")
-        number = metadata.get("seed")
-        if isinstance(stated, str) and stated.strip():
+        stated = metadata.get("method", "")
+        number = metadata.get("seed", "")
+        if stated.strip():
             row = replace(row, method=canonical_method(stated))
-        if isinstance(number, str) and number.isdecimal() and len(number) <= LONGEST_SEED:
+        if number.isdecimal() and len(number) <= LONGEST_SEED:
             row = replace(row, seed=int(number))
     elif kind == "zip" and not zipfile.is_zipfile(file):
         raise UnreadableInput(
             "truncated checkpoint (a zip archive without its end)", where=path, hint=COPY_AGAIN
-        )
-    elif kind == "pickle" and size < _SMALLEST_PICKLE:
-        raise UnreadableInput(
-            f"damaged checkpoint: no tensor fits into {size} bytes", where=path, hint=COPY_AGAIN
         )
     if refusal := distributed(path):
         row = replace(row, report=DiagnosticReport(notes=f"{refusal.what}; {refusal.hint}"))
@@ -245,11 +240,12 @@ def foreign(path: str, head: bytes) -> UnreadableInput | None:
     return None
 
 
-def safetensors_metadata(path: str, file: BinaryIO, size: int) -> Json:
+def safetensors_metadata(path: str, file: BinaryIO, size: int) -> dict[str, str]:
     """The ``__metadata__`` of a safetensors file.
 
     Raises:
-        UnreadableInput: a header that cannot be read, has a key twice, or ends beyond the file.
+        UnreadableInput: a header that cannot be read, has a key twice or metadata that are no
+            texts, or ends beyond the file.
     """
     file.seek(0)
     with reading(path, "truncated or malformed safetensors header", COPY_AGAIN):
@@ -257,16 +253,14 @@ def safetensors_metadata(path: str, file: BinaryIO, size: int) -> Json:
         header = loads(file.read(end - 8))
         offsets = [one["data_offsets"] for name, one in header.items() if name != "__metadata__"]
         end += max((last for _, last in offsets), default=0)
+        metadata = msgspec.convert(header.get("__metadata__") or {}, dict[str, str])
     if end > size:
         raise UnreadableInput(
             f"truncated safetensors: its tensors end at {end} of {size} bytes",
             where=path,
             hint=COPY_AGAIN,
         )
-    metadata = header.get("__metadata__")
-    if isinstance(metadata, dict):
-        return metadata
-    return {}
+    return metadata
 
 
 def promises_checkpoint(path: str) -> bool:

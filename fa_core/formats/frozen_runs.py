@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
@@ -210,11 +210,9 @@ def _measurements(known: DiagnosticReport, found: DiagnosticReport) -> Iterator[
 
 
 def _rule(row: AuditRow) -> str:
-    args = row.report.provenance.get("method_args")
-    if not isinstance(args, Mapping):
-        # as the name of a checkpoint says
-        args = {name: value for name, value in row.axes.items() if name == "of"}
-    return rule_of(row.method, args)
+    # as the name of a checkpoint says
+    named = {name: value for name, value in row.axes.items() if name == "of"}
+    return rule_of(row.method, row.report.provenance.get("method_args", named))
 
 
 def _facts(row: AuditRow) -> Json:

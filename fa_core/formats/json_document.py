@@ -21,7 +21,7 @@ from fa_core.formats.trace import Trace
 Node: TypeAlias = Any
 """A decoded JSON value."""
 
-Finding: TypeAlias = AuditRow | list[AuditRow] | Trace | Problem
+Finding: TypeAlias = AuditRow | Trace | Problem
 """Results of reading a file."""
 
 T = TypeVar("T")
@@ -130,8 +130,7 @@ def check_entries(path: str, entries: int, size: int, cells: int = 0) -> None:
     Raises:
         UnreadableInput: as `check_room`.
     """
-    needed = (ENTRY_BYTES + len(path)) * entries
-    check_room(needed + CELL_BYTES * cells, size, where=path)
+    check_room((ENTRY_BYTES + len(path)) * entries + CELL_BYTES * cells, size, where=path)
 
 
 def attempt(path: str, read: Callable[[], T], what: str) -> T | Problem:
@@ -164,8 +163,8 @@ def _malformed(path: str, error: ValueError) -> UnreadableInput:
 
 def _one_per_line(data: bytes) -> bool:
     """Whether the first line that is not blank is a whole JSON object and more lines follow."""
-    head, newline, rest = data.lstrip().partition(b"\n")
-    if not newline or not rest.strip():
+    head, _, rest = data.lstrip().partition(b"\n")
+    if not rest.strip():
         return False
     try:
         return isinstance(loads(head), dict)

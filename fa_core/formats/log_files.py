@@ -104,7 +104,7 @@ def read_penalty(document: Document) -> Iterator[Finding]:
     """
     where = f"{document.path}: $.log"
     log = document.listed("log")
-    if not log or not log.items:
+    if not log:
         raise UnreadableInput(
             "not a list of epochs", where=where, hint="a penalty log has one entry per epoch"
         )

@@ -56,7 +56,7 @@ def decode_report(node: Node, where: str) -> DiagnosticReport:
     """
     fields = convert(node, Json, where)
     report = DiagnosticReport.from_dict(fields, where)
-    if not report.residual_norms and MEASURED.isdisjoint(fields):
+    if MEASURED.isdisjoint(fields):
         raise InvalidReport(
             "none of a report's fields",
             where=where,
@@ -95,14 +95,13 @@ def row_of(source: str, key: str, report: DiagnosticReport, where: str) -> Audit
         if report.method_name.strip():
             method, trained_by = control_of(report.method_name)
             axes = {**trained_by, **axes}
-    checkpoint = report.provenance.get("checkpoint")
     return AuditRow(
         source=source,
         key=key,
         method=method or "unknown",
         seed=seed,
         report=report,
-        checkpoint=checkpoint if isinstance(checkpoint, str) else None,
+        checkpoint=report.provenance.get("checkpoint"),
         axes={**axes, **report.axes},
     )
 
@@ -201,7 +200,8 @@ def keyed(
     found = [attempt(path, read, what) for read in parts]
     yield from (one for one in found if isinstance(one, Problem))
     rows = [one for one in found if isinstance(one, AuditRow)]
-    yield [replace(row, key=key) for row, key in zip(rows, keys(rows), strict=True)]
+    for row, key in zip(rows, keys(rows), strict=True):
+        yield replace(row, key=key)
 
 
 def _entry_row(node: Node, source: str, where: str) -> AuditRow:

@@ -63,7 +63,9 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
     """
     manifest = _manifest(folder)
     if manifest is None:
-        if work := _begun(folder):
+        work = look_at(folder)
+        # a training that has written nothing else yet
+        if work and work.doing == "training":
             report = DiagnosticReport(unmeasured={TRAINING: work.text()})
             row = row_named(folder.name, str(folder))
             yield replace(row, report=report, checkpoint=row.source)
@@ -140,7 +142,7 @@ def _trace(path: Path, row: AuditRow, facts: Json) -> Iterator[Finding]:
     named = {"method": row.method, "seed": row.seed, "lam": lam}
     for finding in log_files.read(open_document(str(path), data), named):
         if isinstance(finding, Trace):
-            yield replace(
+            finding = replace(
                 finding,
                 key=row.key,
                 method=row.method,
@@ -148,8 +150,7 @@ def _trace(path: Path, row: AuditRow, facts: Json) -> Iterator[Finding]:
                 axes=row.axes,
                 provenance=facts,
             )
-        else:
-            yield finding
+        yield finding
 
 
 def _bytes(path: Path) -> bytes | None:
@@ -264,12 +265,6 @@ def look_at(folder: Path) -> RunProgress | None:
     if not why and not progress.is_at_work():
         why = "its process died"
     return replace(progress, heartbeat=0.0, ended=why)
-
-
-def _begun(folder: Path) -> RunProgress | None:
-    """What is said of a training that has written nothing else yet."""
-    work = look_at(folder)
-    return work if work and work.doing == "training" else None
 
 
 @contextmanager

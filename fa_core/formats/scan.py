@@ -80,21 +80,19 @@ def scan(
     *,
     run_traces: bool = True,
     columns: Given | None = None,
-    as_recorded: bool = False,
 ) -> Scan:
-    """Audits, unmeasured checkpoints and traces under some paths.
+    """Audits, unmeasured checkpoints and traces under some paths, every record as its file has it.
 
-    Folders are searched recursively, in sorted order, without hidden ones. A measurement that was
-    found twice, by its files and its numbers, is the later one. An unknown file is an
+    Folders are searched recursively, in sorted order, without hidden ones. An unknown file is an
     error if named, and skipped in a folder. Unreadable paths are listed as problems. Whoever shows
-    the rows asks `marked_changed` which of their files changed since.
+    the rows has them judged by the frozen runs at hand (`with_baselines_at_hand`), leaves out
+    records of one measurement but the last (`twins_of`), and asks `marked_changed` which of their
+    files changed since.
 
     Args:
         paths: files and folders.
         run_traces: whether to read the traces in run folders, which take longest.
         columns: of logs, as `fa_core.formats.given_columns` gives them.
-        as_recorded: whether every record of a measurement is left as its file has it, instead of
-            the last one, with (d) judged by a frozen run at hand.
 
     Raises:
         UnreadableInput: the only path given cannot be read, or is a file in which nothing can.
@@ -119,13 +117,7 @@ def scan(
         judged = with_baselines_at_hand(beside.rows)
         found.rows.extend(row for row in judged if row.checkpoint in real)
         found.problems.extend(beside.problems)
-    found = _one_per_run(found, named)
-    if as_recorded:
-        return found
-    rows = with_baselines_at_hand(found.rows)
-    twins = twins_of(rows)
-    last = [row for place, row in enumerate(rows) if place not in twins]
-    return Scan(last, found.traces, found.problems)
+    return _one_per_run(found, named)
 
 
 def twins_of(rows: Sequence[AuditRow], gone: Container[int] = ()) -> dict[int, int]:
@@ -211,8 +203,6 @@ def _collected(found: Iterable[Finding]) -> Scan:
     for finding in found:
         if isinstance(finding, AuditRow):
             result.rows.append(finding)
-        elif isinstance(finding, list):
-            result.rows.extend(finding)
         elif isinstance(finding, Trace):
             result.traces.append(finding)
         else:
@@ -251,7 +241,8 @@ def _comparable(found: Scan) -> Scan:
 
 
 def load_audits(paths: Paths | Path | str) -> AuditTable:
-    """The audits under some paths as a table, without unmeasured checkpoints.
+    """The audits under some paths as a table, without unmeasured checkpoints: of a measurement that
+    was found twice the later one, with (d) judged by a frozen run at hand.
 
     Args:
         paths: files and folders, or one of them.
@@ -262,7 +253,13 @@ def load_audits(paths: Paths | Path | str) -> AuditTable:
     from fa_core.formats.table import AuditTable
 
     found = scan([paths] if isinstance(paths, (str, Path)) else paths)
-    measured = [row for row in found.rows if row.checkpoint != row.source or row.report.coverage]
+    rows = with_baselines_at_hand(found.rows)
+    twins = twins_of(rows)
+    measured = [
+        row
+        for place, row in enumerate(rows)
+        if place not in twins and (row.checkpoint != row.source or row.report.coverage)
+    ]
     return AuditTable.from_rows(marked_changed(measured), found.problems)
 
 
@@ -287,7 +284,7 @@ def _under(
             size += place.size
             most = MOST_RUNS + size // BYTES_A_RUN
             for finding in read(place):
-                count += len(finding) if isinstance(finding, list) else 1
+                count += 1
                 if count > most:
                     raise UnreadableInput(
                         f"more than {most:,} runs in {size >> 10:,} KiB",
@@ -407,15 +404,13 @@ def _from_plugin(
 
 
 def _is_ours(place: Place, head: bytes) -> bool:
-    """Whether the first bytes may be JSON."""
+    """Whether the first bytes may be JSON, or a file that should have some is empty."""
     text = head.lstrip()
     if text[:1] in (b"{", b"["):
         return True
     if checkpoint_file.promises_checkpoint(place.path):
         raise checkpoint_file.not_a_checkpoint(place.path, head)
-    if not text and (place.named or place.path.lower().endswith(_JSON_SUFFIXES)):
-        raise UnreadableInput("empty file", where=place.path, hint="write it again or leave it out")
-    return False
+    return not text and (place.named or place.path.lower().endswith(_JSON_SUFFIXES))
 
 
 def places(

@@ -95,9 +95,7 @@ class AuditTable:
     @cached_property
     def classes(self) -> Floats:
         """C per row; NaN where a report does not say."""
-        found = [row.report.provenance.get("classes") for row in self._rows]
-        known = [c if isinstance(c, int) and c > 0 else math.nan for c in found]
-        return np.array(known)
+        return np.array([row.report.provenance.get("classes", math.nan) for row in self._rows])
 
     @cached_property
     def credit(self) -> Floats:

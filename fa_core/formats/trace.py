@@ -151,7 +151,7 @@ def with_growth_bound(report: Logged, h_0: float, depth: int) -> Logged:
     h_L = report.residual_norms[-1]
     bound = math.nan
     if 0 <= h_L < math.inf:
-        bound = float((h_L / h_0) ** (1.0 / depth))
+        bound = (h_L / h_0) ** (1.0 / depth)
     return replace(
         report,
         growth_bound=bound,

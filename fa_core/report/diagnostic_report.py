@@ -32,6 +32,8 @@ AGREE = 1.01
 COSINE_SLACK = 1e-6
 """Tolerance for the rounding of a mean cosine beyond ±1."""
 
+_NEVER_NEGATIVE = "a norm, and a ratio of norms, is never negative"
+
 
 def _check_layers(facts: ReportFacts, where: str) -> None:
     numbers = {name: len(getattr(facts, name)) for name in NORMS}
@@ -47,19 +49,12 @@ def _check_layers(facts: ReportFacts, where: str) -> None:
         )
 
 
-def _check_norm(norm: float, name: str, where: str) -> None:
-    """Refuse finite negative norms; NaN and ±inf are valid and fire."""
-    if -math.inf < norm < 0:
-        raise InvalidReport(
-            f"{name} is {norm}", where=where, hint="a norm, and a ratio of norms, is never negative"
-        )
-
-
-def _check_accuracy(acc: float | None, name: str, where: str) -> None:
-    if acc is None or not math.isfinite(acc) or 0.0 <= acc <= 1.0:
-        return
-    hint = "accuracies are fractions: divide by 100" if acc > 1 else "an accuracy lies in [0, 1]"
-    raise InvalidReport(f"{name} is {acc}", where=where, hint=hint)
+def _check_range(
+    number: float | None, low: float, high: float, name: str, where: str, hint: str
+) -> None:
+    """Refuse a finite number that is out of its range; NaN and ±inf are valid and fire."""
+    if number is not None and math.isfinite(number) and not low <= number <= high:
+        raise InvalidReport(f"{name} is {number}", where=where, hint=hint)
 
 
 def _check_members(found: Mapping[str, object], kind: type, where: str) -> None:
@@ -74,26 +69,18 @@ def _check_members(found: Mapping[str, object], kind: type, where: str) -> None:
 
 def _with_cosine(facts: DiagnosticReport, where: str) -> DiagnosticReport:
     """The report with Γ and (c) checked; None for the NaN of an unmeasured (c)."""
-    for gamma in per_layer(facts.credit):
-        if gamma is not None:
-            _check_cosine(gamma, "credit.gamma", where)
     cosine = facts.cross_batch_stability
-    if cosine is None:
+    cosines = {"credit.gamma": per_layer(facts.credit), "cross_batch_stability": [cosine]}
+    most = 1.0 + COSINE_SLACK
+    for name, numbers in cosines.items():
+        for number in numbers:
+            _check_range(number, -most, most, name, where, "a mean cosine lies in [-1, 1]")
+    if cosine is None or not math.isnan(cosine) or "c" not in facts.unmeasured:
         return facts
-    if math.isnan(cosine) and "c" in facts.unmeasured:
-        reasons = dict(facts.unmeasured)
-        if reasons["c"] == NO_REASON:
-            del reasons["c"]
-        return replace(facts, cross_batch_stability=None, unmeasured=reasons)
-    _check_cosine(cosine, "cross_batch_stability", where)
-    return facts
-
-
-def _check_cosine(cosine: float, name: str, where: str) -> None:
-    if math.isfinite(cosine) and abs(cosine) > 1.0 + COSINE_SLACK:
-        raise InvalidReport(
-            f"{name} is {cosine}", where=where, hint="a mean cosine lies in [-1, 1]"
-        )
+    reasons = dict(facts.unmeasured)
+    if reasons["c"] == NO_REASON:
+        del reasons["c"]
+    return replace(facts, cross_batch_stability=None, unmeasured=reasons)
 
 
 SOURCE_DRIFT = "cross_batch_direction_stability"
@@ -183,16 +170,17 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
         for name in NORMS:
             for layer, norm in enumerate(getattr(self, name)):
                 if norm < 0:
-                    _check_norm(norm, f"{name}[{layer}]", where)
+                    _check_range(norm, 0.0, math.inf, f"{name}[{layer}]", where, _NEVER_NEGATIVE)
         if self.growth_bound is not None:
-            _check_norm(self.growth_bound, "growth_bound", where)
+            _check_range(self.growth_bound, 0.0, math.inf, "growth_bound", where, _NEVER_NEGATIVE)
             growth = largest_growth(self.residual_norms)
             if growth is not None and self.growth_bound > AGREE * growth:
                 raise InvalidReport("growth_bound is above the growth of its norms", where=where)
         if isinstance(lam := self.axes.get("lam"), (str, bool)):
             raise InvalidReport(f"λ is {lam!r:.60}", where=where, hint="give a number")
-        _check_accuracy(self.headline_acc, "headline_acc", where)
-        _check_accuracy(self.frozen_baseline_acc, "frozen_baseline_acc", where)
+        hint = "accuracies are fractions: divide by 100"
+        _check_range(self.headline_acc, 0.0, 1.0, "headline_acc", where, hint)
+        _check_range(self.frozen_baseline_acc, 0.0, 1.0, "frozen_baseline_acc", where, hint)
         for name, (low, high) in self.intervals.items():
             if not low <= high:
                 raise InvalidReport(

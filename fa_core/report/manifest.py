@@ -136,8 +136,8 @@ def stopped_after(facts: Json) -> str:
     >>> stopped_after({"epochs_done": 3, "recipe": {"epochs": 10}})
     'epoch 3 of 10'
     """
-    done, recipe = facts.get("epochs_done"), facts.get("recipe")
-    epochs = recipe.get("epochs") if isinstance(recipe, dict) else None
-    if isinstance(done, int) and isinstance(epochs, int) and done < epochs:
+    epochs = facts.get("recipe", {}).get("epochs")
+    done = facts.get("epochs_done", epochs)
+    if isinstance(epochs, int) and done < epochs:
         return f"epoch {done} of {epochs}"
     return ""

@@ -88,12 +88,16 @@ class Credit(TypedDict, total=False):
 class Provenance(TypedDict, total=False):
     """The ``provenance`` fields the program reads, with their types."""
 
+    arch_args: Json
     batch_sizes: Annotated[list[Count], msgspec.Meta(min_length=2, max_length=MOST_BATCHES)]
-    checkpoint: object
-    classes: object
+    checkpoint: str | None
+    classes: Count
     fan_in: Annotated[float, msgspec.Meta(gt=0)]
     custom_backward: list[str]
+    epochs_done: int
+    method_args: Json
     other_frozen_baselines: dict[str, float]
+    recipe: Json
     settings: Json
     hashes: dict[str, str]
     files: list[list[int]]

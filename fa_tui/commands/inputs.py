@@ -45,9 +45,11 @@ def open_paths(paths: Sequence[Path] | None, *, as_recorded: bool = False, **how
 
     Args:
         paths: files and folders.
-        as_recorded, how: as for `scan`.
+        as_recorded: whether every record of a measurement is left as its file has it, instead of
+            the last one, with (d) judged by a frozen run at hand.
+        how: as for `scan`.
     """
-    found = scan(list(paths or default_paths()), as_recorded=True, **how)
+    found = scan(list(paths or default_paths()), **how)
     rows: Sequence[AuditRow] = found.rows
     if not as_recorded:
         rows = with_baselines_at_hand(rows)

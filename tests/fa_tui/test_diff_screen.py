@@ -85,7 +85,7 @@ async def test_two_records_of_one_measurement_are_compared_and_show_says_which_i
         run = {"headline_acc": 0.31, "frozen_baseline_acc": 0.349, "intervals": ends}
         document = {"reports": {"dfa_s1": {**run, "provenance": facts}}}
         put_json(tmp_path / name, document)
-    app = app_on(Session(scan([tmp_path], as_recorded=True).rows))
+    app = app_on(Session(scan([tmp_path]).rows))
     app.paths[:] = [tmp_path / "a.json", tmp_path / "b.json"]
     async with running(app) as pilot:
         await pilot.press("D")

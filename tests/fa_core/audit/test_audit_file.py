@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from fa_core.audit.audit import AuditFile, _recorded_in
 from fa_core.errors import FaError, UsageError
-from fa_core.formats import scan
+from fa_core.formats import load_audits, scan
 from fa_core.formats.audit_table import Journal, write_audit_table
 from fa_core.formats.frozen_runs import with_measured_baselines
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -76,8 +76,10 @@ def test_a_journal_judges_by_its_own_frozen_runs(tmp_path):
     ]
     Journal(tmp_path / "out.json", lambda: runs)
     write_audit_table(tmp_path / "table.json", with_measured_baselines(runs, runs))
-    found = [{row.method: row.report.margin_pp for row in scan([tmp_path / name]).rows} for name in
-             ("out.json", "table.json")]  # fmt: skip
+    found = []
+    for name in ("out.json", "table.json"):
+        rows = load_audits(tmp_path / name).rows()
+        found.append({row.method: row.report.margin_pp for row in rows})
     assert found[0] == found[1]
     assert found[0]["bp"] == 50.0
 

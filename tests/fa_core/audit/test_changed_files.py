@@ -163,7 +163,7 @@ def test_a_frozen_run_whose_files_changed_since_its_audit_is_no_baseline(
     os.utime(frozen / WEIGHTS, (1, 1))
 
     def judged(of):
-        (found,) = (row.report for row in scan([of]).rows if row.method == "dfa")
+        (found,) = (row.report for row in load_audits(of).rows() if row.method == "dfa")
         return found.unmeasured.get("d", "frozen_s42 judges it")
 
     assert [judged(of) for of in (run, tmp_path)] == ["frozen_s42 judges it"] * 2

@@ -59,7 +59,7 @@ def is_found(table, path, again):
     """Whether `fa-tui verify` would exit with anything but 0."""
     path.write_text(json.dumps(table), "utf-16")
     try:
-        found = scan([path], as_recorded=True)
+        found = scan([path])
         for row in found.rows:
             recorded_options(row)
         rows = [*found.rows, *frozen_beside(found.rows)]

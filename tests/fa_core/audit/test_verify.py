@@ -14,7 +14,7 @@ from fa_core.audit.measuring import measure_run
 from fa_core.audit.verify import _with_baselines, find_checkpoint, recorded_options, verify
 from fa_core.audit.worker import MEASURE
 from fa_core.errors import UnreadableInput, UsageError
-from fa_core.formats import scan
+from fa_core.formats import load_audits, scan
 from fa_core.formats.audit_table import summary_row
 from fa_core.formats.rows import Problem
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -107,7 +107,7 @@ def test_the_frozen_run_beside_a_run_is_measured_too_else_d_is_not_checked(tmp_p
     dfa = make_run(tmp_path / "dfa_s42", "dfa", data_hash=data)
     for run in (frozen, dfa):
         audit_run(run, cpu, None)
-    rows = scan([dfa], as_recorded=True).rows
+    rows = [*load_audits(dfa).rows()]
     runs = verify(rows, Here()).runs
     assert [run.comparison.lines() for run in runs] == [[], []]
     assert [run.row.source for run in runs] == [str(dfa), str(frozen)]
@@ -115,7 +115,7 @@ def test_the_frozen_run_beside_a_run_is_measured_too_else_d_is_not_checked(tmp_p
     audits = {run: json.loads((run / AUDIT).read_text()) for run in (frozen, dfa)}
     (frozen / AUDIT).write_text(json.dumps(audits[frozen] | {"method_name": ""}))
     (dfa / AUDIT).write_text(json.dumps(audits[dfa] | {"frozen_baseline_acc": None}))
-    assert scan([dfa]).rows[0].report.margin_pp == rows[0].report.margin_pp is not None
+    assert load_audits(dfa).report(0).margin_pp == rows[0].report.margin_pp is not None
     (frozen / AUDIT).write_text("{")
     bare = replace(rows[0], report=replace(rows[0].report, frozen_baseline_acc=None))
     (run,) = verify([bare], Here()).runs
@@ -162,7 +162,7 @@ def test_all_frozen_runs_beside_a_run_that_fit_are_measured_and_have_to_agree(tm
     assert record["headline_acc"] != report.headline_acc
     (frozen / AUDIT).write_text(json.dumps(record | {"headline_acc": report.headline_acc}))
     assert audit_run(dfa, cpu, None).frozen_baseline_acc == report.headline_acc
-    found = verify(scan([dfa, other][: 1 + is_row], as_recorded=True).rows, Here())
+    found = verify(scan([dfa, other][: 1 + is_row]).rows, Here())
     states = {run.row.key: run.comparison for run in found.runs}
     assert not states["frozen"].agrees and states["a_frozen"].agrees
     assert f"of the frozen run {frozen} and of" in "".join(states["dfa"].lines()) or is_row

@@ -198,15 +198,7 @@ CHECKPOINTS = {
         keep(b"(Nctorch\nFloatStorage\n" + text("0") + b"NK\x05" + b"N" * 500_000 + b"t", 0),
         (get(0) + b"Q0") * 300_000,
     ),
-    "dimensions of a tensor": lambda: zipped(
-        {
-            "a/data.pkl": PROTOCOL + many_dimensions(20_000, 4_000),
-            "a/byteorder": b"little",
-            "a/version": b"3",
-            "a/data/0": bytes(4),
-        },
-        zipfile.ZIP_STORED,
-    ),
+    "dimensions of a tensor": lambda: of_torch(PROTOCOL + many_dimensions(20_000, 4_000)),
     "names of two names": lambda: pickled(
         keep(text("m" * 500), 0) + keep(text("n" * 499), 1), (get(0) + get(1) + b"\x93") * 800_000
     ),
@@ -283,6 +275,15 @@ def many(part, count):
     return ",".join(part % number for number in range(count)).encode()
 
 
+def two_recipes(facts):
+    """Two reports whose recipes differ in each of so many facts."""
+    return b",".join(
+        b'"a_s%d":{"headline_acc":0,"provenance":{"recipe":{%b}}}'
+        % (seed, many(f'"x%d":{seed}', facts))
+        for seed in (1, 2)
+    )
+
+
 def record(data, length=None):
     return struct.pack("<QI", len(data) if length is None else length, 0) + data + bytes(4)
 
@@ -318,25 +319,13 @@ FILES = {
     ),
     "two recipes": (
         "a.json",
-        lambda: (
-            b'{"reports":{'
-            + b",".join(
-                b'"a_s%d":{"headline_acc":0,"provenance":{"recipe":{%b}}}'
-                % (seed, many(f'"x%d":{seed}', 30_000))
-                for seed in (1, 2)
-            )
-            + b"}}"
-        ),
+        lambda: b'{"reports":{' + two_recipes(30_000) + b"}}",
     ),
     "two recipes beside many runs": (
         "a.json",
         lambda: (
             b'{"reports":{'
-            + b",".join(
-                b'"a_s%d":{"headline_acc":0,"provenance":{"recipe":{%b}}}'
-                % (seed, many(f'"x%d":{seed}', 20_000))
-                for seed in (1, 2)
-            )
+            + two_recipes(20_000)
             + b","
             + many('"a_s1%d":{"headline_acc":0.5}', 16_000)
             + b"}}"
@@ -455,8 +444,7 @@ def npz(data):
 def folders(levels):
     """Lists of which each holds the one before it twice, as a resume file."""
     twice = b"".join(b"]" + get(0) + b"a" + get(0) + b"a" + put(0) for _ in range(levels))
-    pickle = PROTOCOL + b"]" + put(0) + twice + b"."
-    return zipped({"a/data.pkl": pickle, "a/byteorder": b"little"}, zipfile.ZIP_STORED)
+    return of_torch(PROTOCOL + b"]" + put(0) + twice + b".")
 
 
 EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n%%EOF\n"
@@ -610,10 +598,7 @@ REPORTS = {
 }
 
 RESUME = {
-    "bytes of a resume file": lambda: zipped(
-        {"a/data.pkl": b"c__builtin__\nbytearray\n(L20000000000L\ntR.", "a/byteorder": b"little"},
-        zipfile.ZIP_STORED,
-    ),
+    "bytes of a resume file": lambda: of_torch(b"c__builtin__\nbytearray\n(L20000000000L\ntR."),
     "lists within a resume file": lambda: folders(60),
 }
 
@@ -633,10 +618,11 @@ def read_hub(path):
 
 def read_file(path):
     from fa_core.formats import scan
+    from fa_core.formats.frozen_runs import with_baselines_at_hand
     from fa_tui.views.words import disambiguate
 
     place = path.parent if path.name == "manifest.json" else path
-    disambiguate(scan([place], columns={"gamma": "g/*"}).rows)
+    disambiguate(with_baselines_at_hand(scan([place], columns={"gamma": "g/*"}).rows))
 
 
 def read_report(path):

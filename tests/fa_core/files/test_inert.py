@@ -110,15 +110,18 @@ class Hashed:
 
 
 def in_zip(data, path):
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("archive/data.pkl", data)
-        archive.writestr("archive/byteorder", "little")
-        archive.writestr("archive/version", "3\n")
+    path.write_bytes(zipped({**PLAIN, "x/byteorder": b"little", "x/data.pkl": data}))
+
+
+OLD_HEAD = b"".join(
+    pickle.dumps(part, 2)
+    for part in (torch.serialization.MAGIC_NUMBER, 1001, {"little_endian": True, "type_sizes": {}})
+)
+"""What torch's old format begins with."""
 
 
 def in_old_format(data, path):
-    head = (torch.serialization.MAGIC_NUMBER, 1001, {"little_endian": True, "type_sizes": {}})
-    path.write_bytes(b"".join(pickle.dumps(part, 2) for part in head) + data + pickle.dumps([], 2))
+    path.write_bytes(OLD_HEAD + data + pickle.dumps([], 2))
 
 
 def in_pickle(data, path):
@@ -221,13 +224,6 @@ def state_dict(value):
     return b"\x80\x02}X\x01\0\0\0w" + value + b"s."
 
 
-def file_of(data, path):
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("archive/data.pkl", data)
-        archive.writestr("archive/version", "3")
-        archive.writestr("archive/data/0", bytes(24))
-
-
 def doubling(levels):
     """A module that holds one module twice, and that one another twice, and so on."""
     inner = module(b"}" + text("w") + tensor() + b"s", b"}")
@@ -277,7 +273,7 @@ MALFORMED = {
 
 @pytest.mark.parametrize("kind", MALFORMED)
 def test_what_cannot_be_meant_is_one_line_that_names_the_file(kind, tmp_path):
-    for write in (file_of, in_old_format, in_pickle):
+    for write in CONTAINERS.values():
         write(MALFORMED[kind], tmp_path / "a.pt")
         with pytest.raises(UnreadableInput) as caught:
             load_checkpoint(tmp_path / "a.pt")
@@ -288,28 +284,17 @@ def test_what_cannot_be_meant_is_one_line_that_names_the_file(kind, tmp_path):
 def test_the_opcodes_of_these_tests_are_a_checkpoint_where_they_are_well_formed(
     tmp_path,
 ):
-    file_of(state_dict(tensor(offset=1, size=(2, 2), stride=(1, 3))), tmp_path / "a.pt")
+    in_zip(state_dict(tensor(offset=1, size=(2, 2), stride=(1, 3))), tmp_path / "a.pt")
     assert shapes(tmp_path / "a.pt") == {"w": (2, 2)}
-    file_of(b"\x80\x02" + doubling(2) + b".", tmp_path / "a.pt")
+    in_zip(b"\x80\x02" + doubling(2) + b".", tmp_path / "a.pt")
     assert shapes(tmp_path / "a.pt") == {f"{a}.{b}.w": (2, 3) for a in "ab" for b in "ab"}
 
 
 def test_a_storage_that_begins_between_elements_is_read(tmp_path):
-    values = torch.arange(6.0)
+    numbers = {"x/data/0": WEIGHTS["w"].numpy().tobytes()}
     for room in range(4):
-        with zipfile.ZipFile(tmp_path / "a.pt", "w") as archive:
-            archive.writestr("archive/data.pkl", state_dict(tensor()))
-            archive.writestr("archive/version", "3" + "x" * room)
-            archive.writestr("archive/data/0", values.numpy().tobytes())
-        assert torch.equal(load_checkpoint(tmp_path / "a.pt").tensors["w"], values.reshape(2, 3))
-
-
-def test_numbers_that_begin_with_their_last_byte_are_refused(tmp_path):
-    file_of(state_dict(tensor()), tmp_path / "a.pt")
-    with zipfile.ZipFile(tmp_path / "a.pt", "a") as archive:
-        archive.writestr("archive/byteorder", "big")
-    with pytest.raises(UnreadableInput, match="big-endian"):
-        load_checkpoint(tmp_path / "a.pt")
+        (tmp_path / "a.pt").write_bytes(zipped(PICKLE, ("x/version", b"3" + b"x" * room), numbers))
+        assert torch.equal(load_checkpoint(tmp_path / "a.pt").tensors["w"], WEIGHTS["w"])
 
 
 ONES, TWOS = (struct.pack("<6f", *[value] * 6) for value in (1.0, 2.0))
@@ -374,10 +359,8 @@ def commented(data):
 def in_two_ways(first, second):
     """torch's old format, with two tensors of one storage."""
     values = text("w") + tensor(of=first) + text("v") + tensor(of=second)
-    system = {"little_endian": True}
-    head = [pickle.dumps(part, 2) for part in (torch.serialization.MAGIC_NUMBER, 1001, system)]
     content = b"\x80\x02}(" + values + b"u."
-    return b"".join([*head, content, pickle.dumps(["0"], 2), struct.pack("<q", 6), ONES])
+    return b"".join([OLD_HEAD, content, pickle.dumps(["0"], 2), struct.pack("<q", 6), ONES])
 
 
 def viewed(view=b"N", kind="FloatStorage"):
@@ -439,6 +422,10 @@ AMBIGUOUS = {
         in_two_ways(viewed(), viewed(kind="IntStorage")),
         "storage 0 has two kinds of numbers",
     ),
+    "numbers that begin with their last byte": (
+        zipped(PLAIN, ("x/byteorder", b"big")),
+        "big-endian",
+    ),
     "a storage outside its folder": (zipped(PICKLE, ("x/0", TWOS)), "KeyError: 'data/0'"),
 }
 """Files in which torch finds other weights than other readers, or none; what is said of them."""
@@ -483,6 +470,12 @@ def call(name, *args):
     """Opcodes of a call by a tuple of opcodes."""
     module, _, function = name.rpartition(".")
     return b"c%s\n%s\n(%stR" % (module.encode(), function.encode(), b"".join(args))
+
+
+def with_two_storages(data):
+    """An archive of a pickle and two storages of 6 numbers."""
+    numbers = {f"x/data/{key}": (torch.arange(6.0) + 9 * key).numpy().tobytes() for key in (0, 1)}
+    return zipped({"x/data.pkl": data, **numbers, "x/version": b"3\n"})
 
 
 def mapped(name, value):
@@ -535,8 +528,7 @@ GOOD, ITEMS = mapped("w", tensor()), b"(" + text("w") + OTHER_TENSOR + b"u"
 def test_what_a_mapping_holds_are_its_items_or_it_is_refused(kind, first, then, tmp_path):
     data = b"\x80\x02c%s\n%sR%s." % (kind.encode(), first, ITEMS + then)
     path = tmp_path / "a.pt"
-    storages = {f"x/data/{key}": (torch.arange(6.0) + 9 * key).numpy().tobytes() for key in (0, 1)}
-    path.write_bytes(zipped({"x/data.pkl": data, **storages, "x/version": b"3\n"}))
+    path.write_bytes(with_two_storages(data))
     of_torch = torch.load(path)["w"]
     assert torch.equal(of_torch, torch.arange(6.0).view(2, 3) + 9)
     if not then:
@@ -550,13 +542,11 @@ def test_what_a_mapping_holds_are_its_items_or_it_is_refused(kind, first, then, 
 @pytest.mark.parametrize("kind", ALTERED)
 def test_a_tensor_that_torch_changes_is_refused(kind, beside, tmp_path):
     path = tmp_path / "a.pt"
-    held = torch.arange(6.0)
     data = b"\x80\x02" + beside + b"}(" + text("w") + ALTERED[kind] + b"u."
-    storages = {f"x/data/{key}": (held + 9 * key).numpy().tobytes() for key in (0, 1)}
-    path.write_bytes(zipped({"x/data.pkl": data, **storages, "x/version": b"3\n"}))
+    path.write_bytes(with_two_storages(data))
     with torch.serialization.safe_globals([fractions.Fraction]):
         of_torch = torch.load(path, weights_only=True)["w"].detach().resolve_neg()
-    assert not torch.equal(of_torch, held.view(2, 3))
+    assert not torch.equal(of_torch, WEIGHTS["w"])
     with pytest.raises(UnreadableInput, match="holds more than plain tensors"):
         load_checkpoint(path)
 
@@ -566,7 +556,7 @@ def test_a_file_that_names_what_torch_registers_is_refused(name, tmp_path):
     path = tmp_path / "a.pt"
     named = b"c" + "\n".join(name.rsplit(".", 1)).encode() + b"\n"
     data = b"\x80\x02" + named + state_dict(tensor())[2:]
-    path.write_bytes(zipped({"x/data.pkl": data, "x/data/0": bytes(24), "x/version": b"3\n"}))
+    in_zip(data, path)
     assert torch.load(path, weights_only=True)["w"].shape == (2, 3)
     with pytest.raises(UnreadableInput, match=f"holds more than plain .*: {name}"):
         load_checkpoint(path)

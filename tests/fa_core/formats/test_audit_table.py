@@ -73,9 +73,6 @@ def test_a_field_of_the_wrong_type_is_a_problem_of_its_row_alone(tmp_path, field
     )
     table = load_audits(path)
     assert table.key.tolist() == ["bp_s1"]
-    assert [problem.message for problem in table.problems] == [
-        problem.message for problem in scan([path]).problems
-    ]
     assert f"bad.json: $.reports.bp_s2.{field}" in table.problems[0].message
 
 

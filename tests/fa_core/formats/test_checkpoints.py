@@ -51,6 +51,15 @@ def manifest(folder, **fields):
     return folder
 
 
+def audited_run(place, method, acc):
+    """A run folder with its audit."""
+    run = manifest(place, method=method, headline_acc=acc, arch_args={}, recipe={})
+    facts = json_of(run / "manifest.json")
+    report = DiagnosticReport(method, residual_norms=[1, 1], headline_acc=acc, provenance=facts)
+    report.save(run / "audit.json")
+    return run
+
+
 @pytest.mark.parametrize("make", [safetensors, torch_zip])
 def test_a_checkpoint_is_a_row_that_nobody_measured(tmp_path, make):
     path = make(tmp_path / "dfa_s42.pt")
@@ -112,14 +121,10 @@ def test_a_run_folder_is_one_row_with_its_report_and_its_trace(tmp_path):
 
 
 def test_a_run_is_judged_by_the_frozen_run_beside_it_however_it_is_opened(tmp_path):
-    for method, acc in (("dfa", 0.5), ("frozen", 0.6)):
-        run = manifest(tmp_path / method, method=method, headline_acc=acc, arch_args={}, recipe={})
-        facts = json_of(run / "manifest.json")
-        report = DiagnosticReport(residual_norms=[1.0, 1.0], headline_acc=acc, provenance=facts)
-        report.save(run / "audit.json")
-    run = str(tmp_path / "dfa")
-    for found in (scan([tmp_path]), scan([run])):
-        report = found.rows[0].report
+    run = audited_run(tmp_path / "dfa", "dfa", 0.5)
+    audited_run(tmp_path / "frozen", "frozen", 0.6)
+    for opened in (tmp_path, run):
+        report = load_audits(opened).report(0)
         assert (report.margin_pp, report.recorded_verdict) == (-10.0, "trustworthy")
         recorded = recorded_text(report, report.thresholds)
         assert recorded.startswith("recorded as “trustworthy”; (d) differs, over the frozen run")
@@ -401,13 +406,10 @@ def test_a_frozen_run_beside_a_run_judges_it_or_is_named_unless_it_is_of_another
 ):
     (tmp_path / "elsewhere").mkdir()
     for method in ("dfa", "frozen"):
-        run = manifest(tmp_path / method, method=method, headline_acc=0.5, arch_args={}, recipe={})
-        facts = json_of(run / "manifest.json")
-        report = DiagnosticReport(method, residual_norms=[1.0], headline_acc=0.5, provenance=facts)
-        report.save(run / "audit.json")
+        audited_run(tmp_path / method, method, 0.5)
     forge(tmp_path)
     place = tmp_path / ("dfa.json" if forge is by_its_weights else "dfa")
-    report = scan([place, *tmp_path.glob("july.json")]).rows[0].report
+    report = load_audits([place, *tmp_path.glob("july.json")]).report(0)
     assert report.unmeasured.get("d", "").startswith(says.replace("{}", str(tmp_path)))
     assert report.frozen_baseline_acc == (None if says else 0.5), report.unmeasured
 
@@ -419,22 +421,18 @@ def test_frozen_runs_of_one_name_beside_the_runs_or_a_link_judge_none_where_they
     accuracies = {"new": 0.05, "old": 0.6}
     for folder, acc in accuracies.items():
         for method in ("dfa", "frozen"):
-            place = tmp_path / folder / method
-            run = manifest(place, method=method, headline_acc=acc, arch_args={}, recipe={})
-            facts = json_of(run / "manifest.json")
-            report = DiagnosticReport(method, residual_norms=[1.0], headline_acc=acc)
-            replace(report, provenance=facts).save(run / "audit.json")
+            audited_run(tmp_path / folder / method, method, acc)
     runs = [tmp_path / folder / "dfa" for folder in accuracies]
     for run, acc in zip(runs, accuracies.values(), strict=True):
-        assert scan([run]).rows[0].report.frozen_baseline_acc == acc
+        assert load_audits(run).report(0).frozen_baseline_acc == acc
     real = str(runs[-1])
     if is_link:
         shutil.rmtree(runs[0])
         runs[0].symlink_to(runs.pop())
-    recorded = scan(runs, as_recorded=True).rows
+    recorded = scan(runs).rows
     # an audit names the checkpoint without links
     audited = with_baselines([replace(recorded[0], checkpoint=real)] if is_link else recorded)
-    for row in [*scan(runs).rows, *audited]:
+    for row in [*load_audits(runs).rows(), *audited]:
         why = row.report.unmeasured["d"]
         assert why.startswith("of the frozen run ") and "accuracies differ" in why
         assert all(str(tmp_path / folder / "frozen") in why for folder in accuracies)

@@ -4,7 +4,6 @@ import math
 
 import pytest
 
-from fa_core.errors import UnreadableInput
 from fa_core.formats import scan
 from fa_core.report.diagnostic_report import SOURCE_DRIFT, DiagnosticReport
 from fa_core.report.diagnostics import recorded_flags
@@ -68,12 +67,6 @@ def test_an_entry_or_a_report_that_contradicts_itself_is_refused(tmp_path, more,
     found = scan([tmp_path / "a.json"])
     assert refused in " ".join(problem.message for problem in found.problems)
     assert len(found.rows) == 2 - bool(refused)
-
-
-def test_a_report_whose_growth_is_not_that_of_its_norms_is_refused(tmp_path):
-    report = {"residual_norms": [1.0, 1.0], "growth_bound": 200.0}
-    with pytest.raises(UnreadableInput, match="above the growth of its norms"):
-        read(tmp_path / "a.json", report)
 
 
 def test_equal_runs_in_a_list_get_keys_of_their_own(tmp_path):

@@ -205,11 +205,9 @@ def test_a_log_in_two_passes_is_one(tmp_path):
 
 
 def test_a_last_norm_that_is_none_of_the_list_counts_alone(tmp_path):
-    lists = {"h_norms": [1, 1, 1], "g_norms": [0.1, 0.1, 0.1]}
     for last, norms in ((1, [1, 1, 1]), (200, [200])):
-        entry = {"epoch": 1, "test_acc": 0.5, **lists, "fa/h_L": last}
-        (epoch,) = read(logs.lines(tmp_path / "a.jsonl", entry)).epochs
-        assert epoch.residual_norms == norms
+        found, *_ = evidence(tmp_path / "a.jsonl", h_norms=[1, 1, 1], **{"fa/h_L": last})
+        assert found == norms
 
 
 def test_entries_are_numbered_by_step_where_epochs_do_not_number_them(tmp_path):
@@ -277,22 +275,13 @@ def test_of_a_stream_that_a_log_has_elsewhere_no_part_is_taken_for_all(tmp_path,
     norms = STREAM | ({"fa/h_L": 6.0} if "and" in lost else {})
     gone = lost.partition(" and")[0].split()
     left = {name: norm for name, norm in norms.items() if name not in gone}
-    text = "\n".join(
-        ",".join(str(cells.get(name, "")) for name in ("epoch", *norms))
-        for cells in (
-            {name: name for name in ("epoch", *norms)},
-            {"epoch": 1, **norms},
-            {"epoch": 2, **left},
-        )
-    )
+    first, second = {"epoch": 1, **norms}, {"epoch": 2, **left}
+    rows = first, first.values(), (second.get(name, "") for name in first)
+    text = "".join(",".join(map(str, row)) + "\n" for row in rows)
     for path in (
-        logs.lines(tmp_path / "a_s1.jsonl", {"epoch": 1, **norms}, {"epoch": 2, **left}),
-        logs.lines(
-            tmp_path / "b_s1.jsonl",
-            {"epoch": 1, **norms},
-            {"epoch": 2, **dict.fromkeys(gone), **left},
-        ),
-        logs.put(tmp_path / "c_s1.csv", f"{text}\n"),
+        logs.lines(tmp_path / "a_s1.jsonl", first, second),
+        logs.lines(tmp_path / "b_s1.jsonl", first, {**second, **dict.fromkeys(gone)}),
+        logs.put(tmp_path / "c_s1.csv", text),
         logs.events(tmp_path / "d_s1" / "events.out.tfevents.1", {1: norms, 2: left}),
     ):
         trace = read(path)

@@ -2,7 +2,6 @@
 
 import math
 
-import pytest
 from msgspec.structs import replace
 
 from fa_core.files.atomic import write_json
@@ -11,11 +10,6 @@ from fa_core.formats.audit_table import write_audit_table
 from fa_core.report.diagnostic_report import DiagnosticReport
 from tests.fa_core.rows import row_of
 from tests.json_files import json_of
-
-
-@pytest.fixture
-def published(published_table):
-    return scan([published_table]).rows
 
 
 def test_an_unmeasured_drift_is_a_number_in_the_file_and_unmeasured_again_when_read(
@@ -38,8 +32,8 @@ def test_an_unmeasured_drift_is_a_number_in_the_file_and_unmeasured_again_when_r
     assert scan([tmp_path / "out.json"]).rows[0].report.flags == {"c"}
 
 
-def test_parts_of_an_audit_table_are_read_alone(tmp_path, published, published_table):
-    whole = json_of(published_table)
+def test_parts_of_an_audit_table_are_read_alone(tmp_path, published_table):
+    whole, published = json_of(published_table), scan([published_table]).rows
     write_json(tmp_path / "part.json", whole["reports"])
     assert [row.report for row in scan([tmp_path / "part.json"]).rows] == [
         row.report for row in published

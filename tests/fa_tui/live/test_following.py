@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import watchfiles
 
-from fa_core.formats import scan
+from fa_core.formats import load_audits, scan
 from fa_core.formats.checkpoint_file import input_hashes, marked_changed
 from fa_core.formats.frozen_runs import at_hand
 from fa_core.formats.rows import Problem
@@ -36,7 +36,7 @@ def runs(sample_runs, tmp_path):
 
 
 def following(*paths, **settings):
-    rows = scan(paths, run_traces=False, as_recorded=True).rows
+    rows = scan(paths, run_traces=False).rows
     traces = UnreadTraces(lambda: scan(paths).traces)
     session = Session(rows, at_hand(rows), traces=traces)
     return ExplorerApp(
@@ -143,7 +143,7 @@ async def test_runs_are_judged_as_check_does_whenever_a_frozen_run_at_hand_chang
             await pilot.press("r")
             await until(pilot, lambda seen=before: app.session.rows[0].report is not seen)
             await says(pilot, "changed: ")
-            at_hand = scan([runs / opened]).rows[0].report
+            at_hand = load_audits(runs / opened).report(0)
             now = app.session.rows[0].report
             assert (now.margin_pp, now.unmeasured) == (at_hand.margin_pp, at_hand.unmeasured)
             assert (now.margin_pp, now.unmeasured) != (before.margin_pp, before.unmeasured)
