@@ -115,14 +115,13 @@ def read_penalty(document: Document) -> Iterator[Finding]:
     header = entry_report(said, f"{document.path}: $")
     row = replace(row_by_itself(document, header), checkpoint=None)
     trace, problems = trace_of(row, entries, document.columns, len(entries))
-    if not trace.epochs:
+    if problems or not trace.epochs:
         first = [problem.message for problem in problems[:1]]
-        raise UnreadableInput(
-            "no epoch can be read", where=where, hint=joined(*first, *trace.notes)
-        )
-    yield from problems
+        hint = joined(*first, *trace.notes)
+        raise UnreadableInput("not every epoch can be read", where=where, hint=hint)
+    known = asdict(header) | {"test_acc": header.headline_acc}
     for field in sorted(lacking_at_end(entries, document.columns, trace)):
-        if getattr(header, {"test_acc": "headline_acc"}.get(field, field)) in (None, []):
+        if known.get(field) in (None, []):
             what = f"no {field} at the last {trace.unit}, as at others"
             raise UnreadableInput(what, where=where, hint="log it there, or name it in the header")
     # a file's name makes no control

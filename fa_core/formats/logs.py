@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import partial
 from heapq import heappop, heappush
-from itertools import chain
+from itertools import chain, filterfalse
 from typing import Any, TypeAlias, TypeVar
 
 from msgspec.structs import replace
@@ -188,7 +188,6 @@ def trace_of(
         else:
             epochs.append(epoch)
     used = {*columns, *run.axes, "run", "method", "seed"}
-    unused = [name for name in names if name not in used]
     return Trace(
         source=run.source,
         key=run.key,
@@ -196,7 +195,7 @@ def trace_of(
         seed=run.seed,
         axes=run.axes,
         epochs=epochs,
-        notes=tuple(remarks(merged, dropped, gaps, unused)),
+        notes=tuple(remarks(merged, dropped, gaps, filterfalse(used.__contains__, names))),
         unit=unit,
     ), problems
 
