@@ -15,7 +15,7 @@ from msgspec.structs import asdict, replace
 
 from fa_core.errors import UsageError
 from fa_core.files.atomic import write_bytes
-from fa_core.files.opening import typed_path
+from fa_core.files.opening import exists, is_folder, typed_path
 from fa_core.formats.audit_table import write_audit_table
 from fa_core.formats.rows import AuditRow
 from fa_core.report.baseline import FrozenBaseline
@@ -74,7 +74,7 @@ def name_problem(text: str) -> str:
     if path.suffix.lower() not in (*DATA, *REPORTS):
         return f"the name must end in {', '.join((*DATA, *REPORTS))}"
     try:
-        if not path.parent.is_dir():
+        if not is_folder(path.parent):
             return f"no folder {path.parent}"
         taken = in_the_way(path)
     except OSError as error:
@@ -87,7 +87,7 @@ def name_problem(text: str) -> str:
 def in_the_way(path: Path) -> Path | None:
     """A file that would be written over; a report in Markdown has figures ``NAME-*.svg`` beside
     it."""
-    if path.exists() or path.is_symlink():  # to nothing, too
+    if exists(path) or path.is_symlink():  # to nothing, too
         return path
     figures = path.parent.glob(f"{glob.escape(path.stem)}-*.svg") if path.suffix == ".md" else ()
     return next(iter(sorted(figures)), None)

@@ -410,7 +410,7 @@ def recorded_audits(out: Path) -> list[AuditRow]:
     Raises:
         UsageError: it is another kind of file, which must not be overwritten.
     """
-    if not out.exists() or not out.stat().st_size:
+    if not exists(out) or not out.stat().st_size:
         return []
     why = ""
     try:

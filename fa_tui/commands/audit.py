@@ -18,7 +18,7 @@ from fa_core.audit.jobs import AUTO, DECIDE_AT, GAMMA, MeasureOptions, check_opt
 from fa_core.audit.verify import verify
 from fa_core.errors import UsageError
 from fa_core.files.decode import Json
-from fa_core.files.opening import real_path
+from fa_core.files.opening import exists, real_path
 from fa_core.formats.rows import AuditRow, with_given_baseline
 from fa_core.report.method_style import FROZEN
 from fa_core.report.notes import other_data
@@ -188,11 +188,11 @@ def audit_command(  # noqa: PLR0913 (options of a command)
     print_rows(result.rows, format, as_recorded)
     if result.interrupted:
         kept = "no run was finished"
-        if out.exists():
+        if exists(out):
             kept = f"{out} holds what is finished, --resume goes on"
         output.complain(f"{stop}; {kept}")
         raise Exit(stop.exit_code)
-    if out.exists() and sys.stderr.isatty():
+    if exists(out) and sys.stderr.isatty():
         output.complain(f"wrote {out}")
     raise Exit(3 if result.failures or found.problems else 0)
 
