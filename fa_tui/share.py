@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import json
-import os
 import shlex
 import subprocess
 from collections.abc import Callable, Sequence
@@ -16,7 +15,7 @@ from msgspec.structs import asdict, replace
 
 from fa_core.errors import UsageError
 from fa_core.files.atomic import write_bytes
-from fa_core.files.opening import is_folder, typed_path
+from fa_core.files.opening import exists, is_folder, typed_path
 from fa_core.formats.audit_table import write_audit_table
 from fa_core.formats.rows import AuditRow
 from fa_core.report.baseline import FrozenBaseline
@@ -88,7 +87,7 @@ def name_problem(text: str) -> str:
 def in_the_way(path: Path) -> Path | None:
     """A file that would be written over; a report in Markdown has figures ``NAME-*.svg`` beside
     it."""
-    if os.path.lexists(path):  # to nothing, too
+    if path.is_symlink() or exists(path):  # to nothing, too
         return path
     figures = path.parent.glob(f"{glob.escape(path.stem)}-*.svg") if path.suffix == ".md" else ()
     return next(iter(sorted(figures)), None)
@@ -97,9 +96,10 @@ def in_the_way(path: Path) -> Path | None:
 def free_name(path: Path) -> Path:
     """The path, numbered if it exists: ``fa-tui.csv``, ``fa-tui-2.csv``, ..."""
     number, free = 1, path
-    while in_the_way(free):
-        number += 1
-        free = path.with_stem(f"{path.stem}-{number}")
+    with suppress(OSError):
+        while in_the_way(free):
+            number += 1
+            free = path.with_stem(f"{path.stem}-{number}")
     return free
 
 
