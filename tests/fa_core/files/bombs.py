@@ -517,6 +517,22 @@ RUNS = {
     "samples of a small network": {"eval_batches": 10},
     "one batch of all samples": {"eval_batches": 1, "eval_batch_size": 400_000},
     "batches of one sample": {"eval_batches": 400_000, "eval_batch_size": 1},
+    "attention maps of a batch": {
+        "arch": "vit_mini",
+        "arch_args": dict.fromkeys(("channels", "patch", "heads", "L"), 1) | {"image": 32, "d": 4},
+        "data": "synthetic:input=8,ambient=1024,channels=1,train=1,test=128",
+    },
+    "steps of a rule": {
+        "method": "ep",
+        "arch_args": {"input_dim": 1, "d": 4, "L": 2, "num_classes": 10},
+        "data": "synthetic:input=1,train=1,test=128",
+        "method_args": {"steps": 100_000},
+    },
+    "bridges that were not saved": {
+        "method": "state_bridge",
+        "arch_args": {"input_dim": 1, "d": 4000, "L": 0, "num_classes": 10},
+        "data": "synthetic:input=1,train=1,test=128",
+    },
 }
 
 
@@ -678,7 +694,8 @@ def read_run(path):
     from fa_core.audit.measuring import measure_run
     from fa_core.zoo.models import build
 
-    network = build("resmlp", **json.loads(path.read_bytes())["arch_args"], seed=1)
+    run = json.loads(path.read_bytes())
+    network = build(run["arch"], **run["arch_args"], seed=1)
     save_file(network.state_dict(), path.with_name("model.safetensors"))
     measure_run(Job(id="1", checkpoint=str(path.parent)), "cpu", JobProgress())
 
