@@ -195,7 +195,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         output = func(*args, **kwargs)
         read = _tensors((args, *kwargs.values()))
         written = _written(func, args, kwargs)
-        known = {_key(tensor) for tensor in read}
+        known = set(map(_key, read))
         given = _tensors(output)
         fresh = [tensor for tensor in given if _key(tensor) not in known]
         name = func._schema.name.removeprefix("aten::")
@@ -310,8 +310,10 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return one
 
     def _weights(self, read: Iterable[Tensor]) -> tuple[str, ...]:
-        names = (self._names.get(_key(tensor), ()) for tensor in read)
-        return tuple(dict.fromkeys(chain(*names)))
+        names: dict[str, None] = {}
+        for key in map(_key, read):
+            names |= dict.fromkeys(self._names.get(key, ()))
+        return tuple(names)
 
     def _note_gradients(self, node: int, read: list[Tensor], written: list[Tensor]) -> None:
         """Note whether autograd follows an operation, and of which of its reads it does not."""
@@ -444,14 +446,18 @@ def path_to(above: Mapping[int, int], node: int) -> list[int]:
 
 def _written(func: OpOverload, args: Args, kwargs: Kwargs) -> list[Tensor]:
     """The tensors that an operation writes into."""
-    places = enumerate(func._schema.arguments if func._schema.is_mutable else ())
-    named = [(place, one.name) for place, one in places if one.is_write]
-    return _tensors([args[n] if n < len(args) else kwargs.get(name) for n, name in named])
+    written: list[object] = []
+    given = dict(enumerate(args))
+    if func._schema.is_mutable:
+        for place, one in enumerate(func._schema.arguments):
+            if one.is_write:
+                written.append(given.get(place, kwargs.get(one.name)))
+    return _tensors(written)
 
 
 def _tensors(values: object) -> list[Tensor]:
     if isinstance(values, (tuple, list)):
-        return [tensor for value in values for tensor in _tensors(value)]
+        return list(chain(*map(_tensors, values)))
     return [values] if isinstance(values, Tensor) else []
 
 
