@@ -209,7 +209,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             # by stored statistics: the same map for every sample
             name = "mul"
         if name in _OVERWRITING or "out" in kwargs:
-            read = [tensor for tensor in read if all(tensor is not into for into in written)]
+            read = [tensor for tensor in read if id(tensor) not in map(id, written)]
         # what a write leaves over is part of the new version
         parts = [into for into in written if into.numel() < entries(into)]
         rest = [into.as_strided((entries(into),), (1,), 0) for into in parts]
@@ -322,7 +322,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._followed[node] = recorded
         for tensor in read:
             made = self.made(tensor)
-            over = not recorded and any(tensor is into for into in written)
+            over = not recorded and id(tensor) in map(id, written)
             if made in self._followed and (over or not tensor.requires_grad):
                 self._lost.setdefault(node, set()).add(made)
 

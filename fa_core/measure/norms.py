@@ -565,7 +565,7 @@ def growth_interval(residual_norms: Tensor) -> Interval | None:
     # a draw without a defined growth is on the far side of both ends
     lows = ratios.masked_fill(undefined, 0.0).sort(dim=0).values[beyond]
     highs = ratios.masked_fill(undefined, math.inf).sort(dim=0).values[draws - 1 - beyond]
-    growth = max(growths[block] for block in defined)
+    growth = max(map(growths.__getitem__, defined))
     high = min(highs.max().item(), sys.float_info.max)
     return min(lows.max().item(), growth), max(high, growth)
 

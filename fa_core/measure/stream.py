@@ -338,7 +338,7 @@ def _acting(flow: Flow, groups: Sequence[set[int]], used: set[int]) -> list[list
         used: all operations on the way to the logits.
     """
     nodes = map(sorted, (*groups, used.difference(*groups)))
-    found = [[*chain(*(_weights_of(flow, node) for node in group))] for group in nodes]
+    found = [[*chain(*map(partial(_weights_of, flow), group))] for group in nodes]
     places: dict[str, set[int]] = {}
     for place, weights in enumerate(found):
         for weight in weights:
