@@ -95,10 +95,8 @@ class Flattening:
         if all(h.dim() == 2 for h in hidden):
             return cls(AS_IS)
         whole = [*takewhile(lambda h: positions(h) > 1, hidden), at_head]
-        if len(whole) == 1 or any(h.dim() != 3 for h in whole):
-            return cls(FLATTENED)
         read = (at_head != 0).any(dim=-1).sum(dim=-1).amax()
-        if read != 1:
+        if len(whole) == 1 or any(h.dim() != 3 for h in whole) or read != 1:
             return cls(FLATTENED)
         counts = [h.shape[1] for h in whole]
         if len({*counts}) > 1:
