@@ -85,8 +85,7 @@ def threads_for(plans: Sequence[RunPlan], data: DataSet) -> int | None:
     with two thirds of the processor time; where other programs run, a quarter of it.
     """
     for plan in plans:
-        args = fitted_args(plan, data)
-        net = build_on_meta(plan.arch, sys.maxsize, **args)
+        net = build_on_meta(plan.arch, sys.maxsize, **fitted_args(plan, data))
         of_vectors = all(len(shape) == 1 for shape in net.state_shapes)
         if not of_vectors or sum(one.numel() for one in net.parameters()) >= SMALL:
             return None
