@@ -109,8 +109,7 @@ class EquilibriumPropagation(Method):
                 moves = prediction_errors(twin, moved, h_0, origin)
         credit: Credit = []
         for move, h in zip(moves, stream, strict=True):
-            scaled = -move / self.beta
-            credit.append(scaled.to(h))
+            credit.append((-move / self.beta).to(h))
         return credit
 
 
@@ -221,15 +220,14 @@ def nudged_phase(
     Returns:
         h_0..h_L of the nudged phase minus `origin` (see `energies`).
     """
-    moved = [h - o for h, o in zip(free, origin, strict=True)]
+    moved = list(map(torch.sub, free, origin))
     size = free[0].new_full((len(y),), eta)
     gradients: States
     energy, gradients = energies(net, moved, free[0], y, beta, origin)
     for _ in range(steps):
         proposed = []
         for state, gradient in zip(moved, gradients, strict=True):
-            step = per_sample(size, state) * gradient
-            proposed.append(state - step)
+            proposed.append(state - per_sample(size, state) * gradient)
         new_energy, new_gradients = energies(net, proposed, free[0], y, beta, origin)
         falls = new_energy <= energy
         moved = _where(falls, proposed, moved)

@@ -142,8 +142,7 @@ class DirectFeedbackAlignment(RandomFeedback):
         signal = self.signal(logits, y)
         credit: Credit = []
         for l, B in enumerate(self.buffers()):
-            vector = signal @ B.to(signal.dtype)
-            credit.append(net.place(l, vector))
+            credit.append(net.place(l, signal @ B.to(signal.dtype)))
         return credit
 
 
