@@ -136,7 +136,7 @@ def _parameters(maker: Callable[..., object]) -> str:
         taken = inspect.signature(maker).parameters
     except (TypeError, ValueError):
         return "depth=4"
-    return ", ".join(f"{name}=…" for name in taken)
+    return ", ".join(map("{}=…".format, taken))
 
 
 _LOADING = ("pretrained", "weights", "checkpoint", "cache_dir")
