@@ -167,12 +167,10 @@ def network_spec(text: str) -> tuple[str, str, Json]:
     name, bracket, inside = map(str.strip, rest.partition("("))
     try:
         call = ast.parse(f"f({inside or ')'}", mode="eval").body
-        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
-            raise ValueError
-        if call.args or (bracket and not inside):
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
             raise ValueError
         args = {keyword.arg or "": ast.literal_eval(keyword.value) for keyword in call.keywords}
-        if "" in args or len(args) < len(call.keywords):
+        if "" in args or len(args) < len(call.keywords) or (bracket and not inside):
             raise ValueError
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
         raise UsageError(
