@@ -395,8 +395,12 @@ class Accumulator:
             return None
         error = torch.stack(self._mean_errors).mean(dim=0)
         label = int(error.abs().argmax())
-        norm = torch.linalg.vector_norm(error).item()
-        return MeanError(cosine=part, norm=norm, label=label, excess=error[label].item())
+        return MeanError(
+            cosine=part,
+            norm=torch.linalg.vector_norm(error).item(),
+            label=label,
+            excess=error[label].item(),
+        )
 
 
 def _own_credit(done: Pass, flattening: Flattening) -> Json:

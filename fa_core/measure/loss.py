@@ -186,8 +186,9 @@ def settled(loss: LossChoice, outputs: Tensor, y: Tensor) -> Loss:
             "logits=… (--logits)",
         )
     if inside:
-        note = "the outputs of the first batch lie in [0, 1] and are taken for logits"
-        return replace(CE, note=note)
+        return replace(
+            CE, note="the outputs of the first batch lie in [0, 1] and are taken for logits"
+        )
     return CE
 
 

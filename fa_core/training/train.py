@@ -100,8 +100,11 @@ def steps_per_epoch(data: DataSet, recipe: Recipe) -> int:
     """
     samples = len(data.train_y)
     if samples < recipe.batch_size:
-        what = f"a batch of {recipe.batch_size} is larger than the {samples} training samples"
-        raise UsageError(f"{what} of {data.spec}", hint="give a smaller --batch-size")
+        raise UsageError(
+            f"a batch of {recipe.batch_size} is larger than the {samples} training samples of "
+            f"{data.spec}",
+            hint="give a smaller --batch-size",
+        )
     return samples // recipe.batch_size
 
 
@@ -405,8 +408,12 @@ def audit_run(folder: Path, device: torch.device, samples: Evaluation) -> Diagno
     report = with_baselines([row])[0].report
     manifest = replace(manifest, headline_acc=report.headline_acc)
     RunWriter(folder).manifest(manifest)
-    now = {"hashes": input_hashes(folder), STAMP: stamp(folder)}
-    provenance = {**report.provenance, "checkpoint": folder.name, **now}
+    provenance = {
+        **report.provenance,
+        "checkpoint": folder.name,
+        "hashes": input_hashes(folder),
+        STAMP: stamp(folder),
+    }
     if BASELINE_FROM in provenance:
         provenance[BASELINE_FROM] = Path(provenance[BASELINE_FROM]).name  # folders are moved
     report = replace(report, provenance=provenance)

@@ -143,8 +143,9 @@ class DataSet:
             elif len(y):
                 least, most = map(int, y.aminmax())
                 if least < 0 or most >= self.num_classes:
-                    labels = f"{part} labels run from {least} to {most}"
-                    problem = f"{labels}, with {self.num_classes} classes"
+                    problem = (
+                        f"{part} labels run from {least} to {most}, with {self.num_classes} classes"
+                    )
         if problem:
             raise UnreadableInput(problem, where=self.spec)
 

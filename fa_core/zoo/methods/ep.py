@@ -84,8 +84,10 @@ class EquilibriumPropagation(Method):
             steps = max(5, net.n_blocks + 1)
         for option, value in {"beta": beta, "eta": eta, "steps": steps}.items():
             if not 0 < value <= LARGEST:
-                what = f"ep: {option} is {value}"
-                raise UsageError(what, hint=f"give a number above 0, and at most {LARGEST}")
+                raise UsageError(
+                    f"ep: {option} is {value}",
+                    hint=f"give a number above 0, and at most {LARGEST}",
+                )
         self.beta = beta
         self.eta = eta
         self.steps = steps
