@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -27,7 +27,7 @@ from torch import Generator, Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from fa_core.errors import MeasureError, UsageError, first_line
-from fa_core.measure.copies import copied, tensors_in
+from fa_core.measure.copies import copied
 from fa_core.zoo import models
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -492,7 +492,7 @@ def uncompiled(model: nn.Module) -> nn.Module:
 
 def floating(model: nn.Module) -> list[Tensor]:
     """Floating-point parameters and buffers."""
-    return [t for t in tensors_in(model) if t.is_floating_point()]
+    return [t for t in chain(model.parameters(), model.buffers()) if t.is_floating_point()]
 
 
 def target_dtype(model: nn.Module, dtype: str | torch.dtype | None) -> torch.dtype | None:
@@ -539,7 +539,7 @@ def to_float64(tensor: Tensor) -> Tensor:
 
 def _device(model: nn.Module, device: Device) -> torch.device:
     if device is None:
-        first = next(tensors_in(model), None)
+        first = next(chain(model.parameters(), model.buffers()), None)
         if first is None:
             return torch.device("cpu")
         return first.device
