@@ -447,8 +447,8 @@ def path_to(above: Mapping[int, int], node: int) -> list[int]:
 def _written(func: OpOverload, args: Args, kwargs: Kwargs) -> list[Tensor]:
     """The tensors that an operation writes into."""
     written: list[object] = []
-    given = dict(enumerate(args))
     if func._schema.is_mutable:
+        given = dict(enumerate(args))
         for place, one in enumerate(func._schema.arguments):
             if one.is_write:
                 written.append(given.get(place, kwargs.get(one.name)))
