@@ -70,8 +70,9 @@ def missing_package(package: str, needed_for: str) -> UsageError:
     >>> str(missing_package("ray", "--engine ray"))
     "--engine ray needs ray, which is not installed; pip install 'ray>=2.49'"
     """
-    what = f"{needed_for} needs {package}, which is not installed"
-    return UsageError(what, hint=install_command(package))
+    return UsageError(
+        f"{needed_for} needs {package}, which is not installed", hint=install_command(package)
+    )
 
 
 def install_command(package: str) -> str:

@@ -164,15 +164,13 @@ def network_spec(text: str) -> tuple[str, str, Json]:
         return kind, rest, {}
     if kind not in LIBRARIES:
         kind, rest = "", text
-    name, bracket, inside = (part.strip() for part in rest.partition("("))
+    name, bracket, inside = map(str.strip, rest.partition("("))
     try:
         call = ast.parse(f"f({inside or ')'}", mode="eval").body
-        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
-            raise ValueError
-        if call.args or (bracket and not inside):
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
             raise ValueError
         args = {keyword.arg or "": ast.literal_eval(keyword.value) for keyword in call.keywords}
-        if "" in args or len(args) < len(call.keywords):
+        if "" in args or len(args) < len(call.keywords) or (bracket and not inside):
             raise ValueError
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
         raise UsageError(
@@ -180,7 +178,7 @@ def network_spec(text: str) -> tuple[str, str, Json]:
             hint=f"write e.g. {name or 'my_lab.nets:build'}(depth=4, name='x')",
         ) from None
     if not (kind or is_callable_name(name) or name in ARCHS or name in plugins(MODELS)):
-        known = [*ARCHS, *plugins(MODELS), *(f"{library}:…" for library in LIBRARIES)]
+        known = [*ARCHS, *plugins(MODELS), *map("{}:…".format, LIBRARIES)]
         raise UsageError(
             f"{name!r} is neither a known network nor module:callable", hint=nearest(name, known)
         )
@@ -313,7 +311,7 @@ def _imported(name: str, wanted: str) -> ModuleType:
     try:
         with redirect_stderr(words), _noticed(name):
             module = importlib.import_module(name)
-        new = (sys.modules[name] for name in {*sys.modules} - known)
+        new = map(sys.modules.get, sys.modules.keys() - known)
         paths = [getattr(one, "__file__", None) for one in new]
         _SOURCES.update(_times(filter(None, paths)))
         return module

@@ -20,13 +20,14 @@ from fa_core.audit.jobs import versions
 from fa_core.files.decode import Json
 from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.measure.checkpoint_network import loaded
-from fa_core.measure.credit import null_gamma
+from fa_core.measure.credit import null_gamma, training_credit
 from fa_core.measure.credit_metrics import pooled_gamma
 from fa_core.measure.norms import Signal, gamma, mean_over
 from fa_core.option_values import check_known
 from fa_core.report.manifest import CREDIT, WEIGHTS, read_manifest
 from fa_core.zoo.data import eval_batches, load_data
 from fa_core.zoo.methods import Method, restore_method
+from fa_core.zoo.methods.bp import summed_gradients
 from fa_core.zoo.models import StreamNet
 
 Values: TypeAlias = Mapping[str, float | Sequence[float | None] | None]
@@ -67,10 +68,9 @@ def of_run(folder: Path) -> Subject:
     feedback = load_checkpoint(folder / CREDIT).tensors
     method = restore_method(manifest.method, net, feedback)
     [(x, y)] = eval_batches(load_data(manifest.data), k=1, batch_size=512)
-    logits, stream = net.eval()(x, return_hidden=True)
-    grads = torch.autograd.grad(F.cross_entropy(logits, y, reduction="sum"), stream)
-    credit = method.credit(net, [h.detach() for h in stream], logits.detach(), y)
-    return Subject(net, method, (x, y), credit, grads)
+    grads = summed_gradients(net, net.eval().embed_input(x), y)
+    with training_credit(net, (x, y)) as credit_of:
+        return Subject(net, method, (x, y), credit_of(method), grads)
 
 
 _TEXTS = msgspec.toml.decode(
@@ -222,8 +222,7 @@ def missing_feedback(on: Subject) -> Demonstration:
     """
     per_layer = list(map(gamma, on.grads, on.grads))
     wrong = {"Γ with `credit = saved.get('Bs', grads)`": mean_over(per_layer, first=0)}
-    right = {"Γ without saved feedback": None}
-    return Demonstration("missing-feedback", wrong, right)
+    return Demonstration("missing-feedback", wrong, {"Γ without saved feedback": None})
 
 
 def null_feedback(on: Subject) -> Demonstration:
@@ -233,8 +232,7 @@ def null_feedback(on: Subject) -> Demonstration:
     """
     null = null_gamma(on.net, on.method, on.batch, FRESH_DRAWS)
     wrong = {f"deep Γ, {len(null.deep)} fresh draws (mean)": null.mean, "std": null.std}
-    right = {"deep Γ, training feedback": null.observed}
-    return Demonstration("null-feedback", wrong, right)
+    return Demonstration("null-feedback", wrong, {"deep Γ, training feedback": null.observed})
 
 
 FRESH_DRAWS = 10

@@ -271,7 +271,6 @@ class Accumulator:
         return low <= self._how.decide_at < high
 
     def _report(self, norms: _Norms, found: Drift) -> DiagnosticReport:
-        h_norms = lower_median(norms.h).tolist()
         g_norms = lower_median(norms.g).tolist()
         intervals = _norm_intervals(norms, g_norms)
         if found.interval is not None:
@@ -282,7 +281,7 @@ class Accumulator:
         if found.why is not None:
             unmeasured["c"] = found.why
         report = DiagnosticReport(
-            residual_norms=h_norms,
+            residual_norms=lower_median(norms.h).tolist(),
             bp_grad_norms=g_norms,
             stability_layer=self._layer,
             cross_batch_stability=found.value,
@@ -299,8 +298,7 @@ class Accumulator:
             credit=self._credit,
             mean_error=None if found.value is None else self._mean_error(self._batch_means()),
         )
-        if self._credit is not None and "missing" in self._credit:
-            unmeasured.update(self._credit["missing"])
+        unmeasured.update((self._credit or {}).get("missing", {}))
         if self._gradient_unknown:
             return without_gradient(report, self._gradient_unknown)
         return report
@@ -397,8 +395,12 @@ class Accumulator:
             return None
         error = torch.stack(self._mean_errors).mean(dim=0)
         label = int(error.abs().argmax())
-        norm = torch.linalg.vector_norm(error).item()
-        return MeanError(cosine=part, norm=norm, label=label, excess=error[label].item())
+        return MeanError(
+            cosine=part,
+            norm=torch.linalg.vector_norm(error).item(),
+            label=label,
+            excess=error[label].item(),
+        )
 
 
 def _own_credit(done: Pass, flattening: Flattening) -> Json:

@@ -409,9 +409,7 @@ def _is_per_pixel(tensors: list[Tensor], y: Tensor) -> bool:
 
 
 def _is_per_token(tensors: list[Tensor], y: Tensor) -> bool:
-    if y.dim() != 2 or y.shape[1] == 1:
-        return False
-    if not any(y.shape == tensor.shape[:2] for tensor in tensors):
+    if y.dim() != 2 or y.shape[1] == 1 or y.shape not in [x.shape[:2] for x in tensors]:
         return False
     binary = (y == 0) | (y == 1)
     one_hot = binary.all() and (y.sum(dim=1) == 1).all()

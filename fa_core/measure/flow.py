@@ -195,7 +195,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         output = func(*args, **kwargs)
         read = _tensors((args, *kwargs.values()))
         written = _written(func, args, kwargs)
-        known = {_key(tensor) for tensor in read}
+        known = set(map(_key, read))
         given = _tensors(output)
         fresh = [tensor for tensor in given if _key(tensor) not in known]
         name = func._schema.name.removeprefix("aten::")
@@ -209,7 +209,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             # by stored statistics: the same map for every sample
             name = "mul"
         if name in _OVERWRITING or "out" in kwargs:
-            read = [tensor for tensor in read if all(tensor is not into for into in written)]
+            read = [tensor for tensor in read if id(tensor) not in map(id, written)]
         # what a write leaves over is part of the new version
         parts = [into for into in written if into.numel() < entries(into)]
         rest = [into.as_strided((entries(into),), (1,), 0) for into in parts]
@@ -310,8 +310,10 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return one
 
     def _weights(self, read: Iterable[Tensor]) -> tuple[str, ...]:
-        names = (self._names.get(_key(tensor), ()) for tensor in read)
-        return tuple(dict.fromkeys(chain(*names)))
+        names: dict[str, None] = {}
+        for key in map(_key, read):
+            names |= dict.fromkeys(self._names.get(key, ()))
+        return tuple(names)
 
     def _note_gradients(self, node: int, read: list[Tensor], written: list[Tensor]) -> None:
         """Note whether autograd follows an operation, and of which of its reads it does not."""
@@ -320,7 +322,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._followed[node] = recorded
         for tensor in read:
             made = self.made(tensor)
-            over = not recorded and any(tensor is into for into in written)
+            over = not recorded and id(tensor) in map(id, written)
             if made in self._followed and (over or not tensor.requires_grad):
                 self._lost.setdefault(node, set()).add(made)
 
@@ -444,14 +446,18 @@ def path_to(above: Mapping[int, int], node: int) -> list[int]:
 
 def _written(func: OpOverload, args: Args, kwargs: Kwargs) -> list[Tensor]:
     """The tensors that an operation writes into."""
-    places = enumerate(func._schema.arguments if func._schema.is_mutable else ())
-    named = [(place, one.name) for place, one in places if one.is_write]
-    return _tensors([args[n] if n < len(args) else kwargs.get(name) for n, name in named])
+    written: list[object] = []
+    if func._schema.is_mutable:
+        given = dict(enumerate(args))
+        for place, one in enumerate(func._schema.arguments):
+            if one.is_write:
+                written.append(given.get(place, kwargs.get(one.name)))
+    return _tensors(written)
 
 
 def _tensors(values: object) -> list[Tensor]:
     if isinstance(values, (tuple, list)):
-        return [tensor for value in values for tensor in _tensors(value)]
+        return list(chain(*map(_tensors, values)))
     return [values] if isinstance(values, Tensor) else []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -17,7 +18,7 @@ from fa_core.measure.batch_input import IGNORED
 from fa_core.measure.graph import is_selection
 from fa_core.measure.isolate import Inputs, InputsT, first_of, select_samples, to_float64
 from fa_core.measure.loss import CE, CrossEntropy, Loss
-from fa_core.measure.norms import Signal, by_position, positions, vector_norms
+from fa_core.measure.norms import Signal, by_position, each, positions, vector_norms
 from fa_core.measure.stream import Stream
 from fa_core.zoo.methods.base import output_error
 
@@ -409,7 +410,7 @@ def microbatches(
         done = run(x_part, y_part)
         share = loss_terms(y_part) / terms
         gradients = [g * share for g in done.gradients]
-        credit = [None if a is None else a * share for a in done.credit]
+        credit = each(partial(torch.mul, other=share), done.credit)
         parts.append(replace(done, gradients=gradients, credit=credit))
     return _joined(parts)
 
@@ -418,14 +419,18 @@ def _joined(parts: list[Pass]) -> Pass:
     """The passes over all parts as one."""
     credits = [part.credit for part in parts]
     (mask,) = _joined_layers([[part.label_mask] for part in parts])
-    hidden, gradients = [part.hidden for part in parts], [part.gradients for part in parts]
+    rows = [
+        (part.logits, part.at_head, part.error, *part.hidden, *part.gradients) for part in parts
+    ]
+    logits, at_head, error, *layers = map(torch.cat, zip(*rows, strict=True))
+    states = len(parts[0].hidden)
     return replace(
         parts[0],
-        logits=torch.cat([part.logits for part in parts]),
-        hidden=list(map(torch.cat, zip(*hidden, strict=True))),
-        gradients=list(map(torch.cat, zip(*gradients, strict=True))),
-        at_head=torch.cat([part.at_head for part in parts]),
-        error=torch.cat([part.error for part in parts]),
+        logits=logits,
+        hidden=layers[:states],
+        gradients=layers[states:],
+        at_head=at_head,
+        error=error,
         credit=_joined_layers(credits) if all(credits) else [],
         no_credit=next(filter(None, (part.no_credit for part in parts)), ""),
         # the mean error of the batch is known after its parts only

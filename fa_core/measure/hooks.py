@@ -57,8 +57,7 @@ def split_patterns(patterns: str | Sequence[str]) -> list[str]:
     """
     if not isinstance(patterns, str):
         patterns = ",".join(patterns)
-    parts = map(str.strip, patterns.split(","))
-    return list(filter(None, parts))
+    return list(filter(None, map(str.strip, patterns.split(","))))
 
 
 def match_modules(model: nn.Module, patterns: str | Sequence[str]) -> list[str]:
@@ -113,7 +112,7 @@ def _modules_of(model: nn.Module) -> str:
     """
     names = {re.sub(r"\d+", "*", name) for name, _ in model.named_modules() if name}
     shown = sorted(names, key=lambda name: (name.count("."), name))[:_MOST_SUGGESTIONS]
-    listed = ", ".join(f"'{name}'" for name in shown)
+    listed = ", ".join(map(repr, shown))
     return f"its modules: {listed or 'none'}; without taps, the stream is looked for"
 
 

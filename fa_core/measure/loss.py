@@ -95,8 +95,7 @@ class Loss:
 
     def change(self, outputs: Tensor, moved: Tensor, y: Tensor) -> Tensor:
         """ℓ(moved) − ℓ(outputs) per sample: outputs (B, C), moved (M, B, C) → (M, B)."""
-        losses = [self.values(z, y) for z in moved]
-        return torch.stack(losses) - self.values(outputs, y)
+        return torch.stack([self.values(z, y) for z in moved]) - self.values(outputs, y)
 
 
 class CrossEntropy(Loss):
@@ -187,8 +186,9 @@ def settled(loss: LossChoice, outputs: Tensor, y: Tensor) -> Loss:
             "logits=… (--logits)",
         )
     if inside:
-        note = "the outputs of the first batch lie in [0, 1] and are taken for logits"
-        return replace(CE, note=note)
+        return replace(
+            CE, note="the outputs of the first batch lie in [0, 1] and are taken for logits"
+        )
     return CE
 
 

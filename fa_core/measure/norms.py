@@ -95,10 +95,8 @@ class Flattening:
         if all(h.dim() == 2 for h in hidden):
             return cls(AS_IS)
         whole = [*takewhile(lambda h: positions(h) > 1, hidden), at_head]
-        if len(whole) == 1 or any(h.dim() != 3 for h in whole):
-            return cls(FLATTENED)
         read = (at_head != 0).any(dim=-1).sum(dim=-1).amax()
-        if read != 1:
+        if len(whole) == 1 or any(h.dim() != 3 for h in whole) or read != 1:
             return cls(FLATTENED)
         counts = [h.shape[1] for h in whole]
         if len({*counts}) > 1:
@@ -565,7 +563,7 @@ def growth_interval(residual_norms: Tensor) -> Interval | None:
     # a draw without a defined growth is on the far side of both ends
     lows = ratios.masked_fill(undefined, 0.0).sort(dim=0).values[beyond]
     highs = ratios.masked_fill(undefined, math.inf).sort(dim=0).values[draws - 1 - beyond]
-    growth = max(growths[block] for block in defined)
+    growth = max(map(growths.__getitem__, defined))
     high = min(highs.max().item(), sys.float_info.max)
     return min(lows.max().item(), growth), max(high, growth)
 

@@ -235,7 +235,7 @@ class PassRunner:
             stream = self._tapped.forward(self._model, batch.x)
         draws = not begun.same(GeneratorStates())
         check_logits(stream.logits, batch.y, batch.where)
-        self.loss = self._asked = settled(self._asked, stream.logits, batch.y)
+        self.loss = settled(self._asked, stream.logits, batch.y)
         outside = [f"what {name} reads" for name, is_data in hooks.read.items() if is_data]
         lost = self._prove(flow, stream, batch, outside, draws)
         nodes = reachable(stream.logits.grad_fn)

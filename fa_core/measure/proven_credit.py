@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any, TypeAlias
 
 import torch
@@ -104,10 +105,10 @@ class CreditProof:
     def credit(self) -> tuple[Signal, str]:
         """a_0..a_L, None for a state whose credit is not proven, and why some are not, or ""."""
         arrived = self._backward.arrived
-        if all(a is None for vectors in arrived[1:] for a in vectors):
+        if not any(map(torch.is_tensor, chain(*arrived[1:]))):
             return [], "no error comes back to the states: its backward pass is cut"
         found = self._found()
-        if all(place is None for place in found):
+        if {*found} == {None}:
             return [], _UNPROVEN.format(_layers(range(len(found))))
 
         def of(passed: _Backward) -> list[Tensor | None]:
@@ -129,8 +130,8 @@ class CreditProof:
         with RngState().isolated(), thawed(self._parameters):
             stream = self.tapped.forward(self.model, x)
             seen: dict[_Place, Tensor] = {}
-            places = [_places(edge) for edge in stream.edges]
-            for node, output in {place for found in places for place in found}:
+            places = list(map(_places, stream.edges))
+            for node, output in set(chain(*places)):
                 node.register_prehook(partial(_keep, seen, (node, output)))
             start, _ = loss_gradient(stream.logits, y, self.loss)
             edges = [GradientEdge(*found[0]) for found in places]
@@ -243,7 +244,7 @@ _UNPROVEN = (
 
 def _layers(layers: Sequence[int]) -> str:
     """``h_1, h_2``."""
-    return ", ".join(f"h_{l}" for l in layers)
+    return ", ".join(map("h_{}".format, layers))
 
 
 def _places(edge: Tensor | GradientEdge | None) -> list[_Place]:

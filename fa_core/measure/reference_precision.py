@@ -47,12 +47,10 @@ def reference_precision(
 
     measured = run(how.dtype).done
     exact = run("float64")
-    layers = []
-    for g, exact_g in zip(measured.gradients, exact.gradients, strict=True):
-        layers.append(_compared(exact.flattening.vectors(g), exact_g))
     series: dict[str, Any] = {}
-    for name in layers[0]:
-        series[name] = [layer[name] for layer in layers]
+    for g, exact_g in zip(measured.gradients, exact.gradients, strict=True):
+        for name, value in _compared(exact.flattening.vectors(g), exact_g).items():
+            series.setdefault(name, []).append(value)
     return ReferencePrecision(**series, samples=len(exact.gradients[0]), dtype=measured.dtype)
 
 

@@ -214,8 +214,10 @@ def prove(flow: Flow, stream: Stream) -> Proof:
     states: list[int] = []
     for l, (name, made) in enumerate(zip(stream.names, stream.cuts, strict=True)):
         if made == ROOT:
-            hint = "tap what is computed from the input: of block(pos, h), what it gives"
-            raise TapError(f"no input reaches tap {name}", hint=hint)
+            raise TapError(
+                f"no input reaches tap {name}",
+                hint="tap what is computed from the input: of block(pos, h), what it gives",
+            )
         # of a returned copy that nothing reads, what it copies
         states.append(flow.origin(made, used))
         if states[l] not in used:
@@ -310,8 +312,7 @@ def _side_inputs(flow: Flow, first: int, used: set[int]) -> tuple[set[int], set[
     """
     before = behind(flow, [first]) - {first}
     inside = dominators(flow, [first]).keys() & used - {first}
-    reads = set(chain(*(flow.operations[node].reads for node in inside)))
-    entering = reads - inside - {first}
+    entering = {*chain(*(flow.operations[node].reads for node in inside))} - inside - {first}
     beside = behind(flow, entering, before)
     fork = max(filter(flow.is_activation, beside & before), default=ROOT)
     if fork != ROOT:
@@ -338,7 +339,7 @@ def _acting(flow: Flow, groups: Sequence[set[int]], used: set[int]) -> list[list
         used: all operations on the way to the logits.
     """
     nodes = map(sorted, (*groups, used.difference(*groups)))
-    found = [[*chain(*(_weights_of(flow, node) for node in group))] for group in nodes]
+    found = [[*chain(*map(partial(_weights_of, flow), group))] for group in nodes]
     places: dict[str, set[int]] = {}
     for place, weights in enumerate(found):
         for weight in weights:

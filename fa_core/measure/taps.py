@@ -151,8 +151,7 @@ class _Recorder:
         self.cuts: list[int] = []
 
     def __call__(self, name: str, state: Tensor) -> Tensor:
-        layer = len(self.hidden)
-        wanted = self._layers is None or layer in self._layers
+        wanted = self._layers is None or len(self.hidden) in self._layers
         self.names.append(name)
         self.hidden.append(state)
         if torch._C._functorch.is_functorch_wrapped_tensor(state):

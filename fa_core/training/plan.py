@@ -72,8 +72,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         """
         if self.schedule == "constant":
             return self.lr
-        angle = math.pi * step / max(total, 1)
-        return self.lr * 0.5 * (1.0 + math.cos(angle))
+        return self.lr * 0.5 * (1.0 + math.cos(math.pi * step / max(total, 1)))
 
 
 def _check_at_least(name: str, value: float, lowest: int) -> None:

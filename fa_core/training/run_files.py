@@ -34,8 +34,8 @@ class RunWriter:
 
     def manifest(self, manifest: Manifest) -> None:
         """Write ``manifest.json`` without its empty fields."""
-        fields = msgspec.to_builtins(manifest)
-        stated = {name: value for name, value in fields.items() if value not in (None, {})}
+        fields = msgspec.to_builtins(manifest).items()
+        stated = {name: value for name, value in fields if value not in (None, {})}
         write_json(self.folder / MANIFEST, stated)
 
     def weights(

@@ -131,11 +131,10 @@ def _train_in_workers(
     jobs: Sequence[Job], devices: Sequence[str], threads: int | None, on_event: OnEvent
 ) -> None:
     """Frozen runs come first, all of them: they are the baseline of the others' (d)."""
-    frozen = [job for job in jobs if job.method == FROZEN]
-    others = [job for job in jobs if job.method != FROZEN]
     with Pool(devices, on_event, threads=threads) as pool:
-        for wave in (frozen, others):
-            for future in as_completed([pool.submit(job) for job in wave]):
+        for is_frozen in (True, False):
+            wave = [pool.submit(job) for job in jobs if (job.method == FROZEN) == is_frozen]
+            for future in as_completed(wave):
                 try:
                     future.result()
                 except FaError as error:  # noqa: PERF203 (a few runs)

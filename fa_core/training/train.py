@@ -85,8 +85,7 @@ def threads_for(plans: Sequence[RunPlan], data: DataSet) -> int | None:
     with two thirds of the processor time; where other programs run, a quarter of it.
     """
     for plan in plans:
-        args = fitted_args(plan, data)
-        net = build_on_meta(plan.arch, sys.maxsize, **args)
+        net = build_on_meta(plan.arch, sys.maxsize, **fitted_args(plan, data))
         of_vectors = all(len(shape) == 1 for shape in net.state_shapes)
         if not of_vectors or sum(one.numel() for one in net.parameters()) >= SMALL:
             return None
@@ -101,8 +100,11 @@ def steps_per_epoch(data: DataSet, recipe: Recipe) -> int:
     """
     samples = len(data.train_y)
     if samples < recipe.batch_size:
-        what = f"a batch of {recipe.batch_size} is larger than the {samples} training samples"
-        raise UsageError(f"{what} of {data.spec}", hint="give a smaller --batch-size")
+        raise UsageError(
+            f"a batch of {recipe.batch_size} is larger than the {samples} training samples of "
+            f"{data.spec}",
+            hint="give a smaller --batch-size",
+        )
     return samples // recipe.batch_size
 
 
@@ -406,8 +408,12 @@ def audit_run(folder: Path, device: torch.device, samples: Evaluation) -> Diagno
     report = with_baselines([row])[0].report
     manifest = replace(manifest, headline_acc=report.headline_acc)
     RunWriter(folder).manifest(manifest)
-    now = {"hashes": input_hashes(folder), STAMP: stamp(folder)}
-    provenance = {**report.provenance, "checkpoint": folder.name, **now}
+    provenance = {
+        **report.provenance,
+        "checkpoint": folder.name,
+        "hashes": input_hashes(folder),
+        STAMP: stamp(folder),
+    }
     if BASELINE_FROM in provenance:
         provenance[BASELINE_FROM] = Path(provenance[BASELINE_FROM]).name  # folders are moved
     report = replace(report, provenance=provenance)

@@ -76,7 +76,7 @@ class Scaling(msgspec.Struct, frozen=True):
 
 
 def _slashed(values: Iterable[float]) -> str:
-    return "/".join(f"{value:g}" for value in values)
+    return "/".join(map("{:g}".format, values))
 
 
 def parse_folder(spec: str, text: str, defaults: Options) -> tuple[Path, Options, str]:
@@ -143,8 +143,9 @@ class DataSet:
             elif len(y):
                 least, most = map(int, y.aminmax())
                 if least < 0 or most >= self.num_classes:
-                    labels = f"run from {least} to {most}"
-                    problem = f"{part} labels {labels}, with {self.num_classes} classes"
+                    problem = (
+                        f"{part} labels run from {least} to {most}, with {self.num_classes} classes"
+                    )
         if problem:
             raise UnreadableInput(problem, where=self.spec)
 
@@ -232,9 +233,8 @@ def eval_order(samples: int, k: int, batch_size: int, seed: int) -> tuple[Tensor
     """
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(samples, generator=generator)
-    full = min(k, samples // batch_size)
-    drawn = max(1, full) * batch_size
-    return order, min(drawn, samples)
+    full = max(1, min(k, samples // batch_size))
+    return order, min(full * batch_size, samples)
 
 
 def from_arrays(

@@ -163,8 +163,7 @@ def seen_through_map(z: Floats, ambient: int, seed: int) -> NDArray[np.float32]:
     """
     rng = np.random.Generator(np.random.PCG64([seed, ambient]))
     latents = _rounded(z)
-    drawn = _scaled_normal(rng, z.shape[1], ambient)
-    M = _rounded(drawn)
+    M = _rounded(_scaled_normal(rng, z.shape[1], ambient))
     seen = rng.standard_normal((len(z), ambient), dtype=np.float32)
     for first in range(0, len(z), ROWS):
         rows = slice(first, first + ROWS)
@@ -180,8 +179,7 @@ def _scaled_normal(rng: np.random.Generator, rows: int, columns: int) -> Floats:
 
 def _rounded(values: Floats) -> Floats:
     """Multiples of 2⁻²⁰."""
-    multiples = np.rint(values * 2.0**20)
-    return np.asarray(multiples / 2.0**20)
+    return np.asarray(np.rint(values * 2.0**20) / 2.0**20)
 
 
 def _teacher_labels(x: Floats, weights: list[Floats], alpha: float) -> NDArray[np.int64]:

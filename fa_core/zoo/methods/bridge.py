@@ -208,8 +208,7 @@ def prediction_loss(predict: Prediction, stream: Sequence[Tensor], target: Tenso
     """
     errors = []
     for l, h in enumerate(stream):
-        error = predict(l, h) - target
-        errors.append(mean_square_norm(error))
+        errors.append(mean_square_norm(predict(l, h) - target))
     return torch.stack(errors).mean() / mean_square_norm(target)
 
 

@@ -98,9 +98,9 @@ class FeedbackAlignment(RandomFeedback):
     def __init__(self, net: StreamNet, generator: torch.Generator) -> None:
         sizes = net.credit_sizes
         if sizes[-1] != net.head.in_features:
-            what = f"fa brings the error through the head to h_L, and {net.arch}'s head reads"
             raise UsageError(
-                f"{what} the mean over a map",
+                f"fa brings the error through the head to h_L, and {net.arch}'s head reads the "
+                "mean over a map",
                 hint="train it with dfa, or give it a linear head",
             )
         super().__init__(net, generator, zip(sizes[1:], sizes, strict=False))
@@ -142,8 +142,7 @@ class DirectFeedbackAlignment(RandomFeedback):
         signal = self.signal(logits, y)
         credit: Credit = []
         for l, B in enumerate(self.buffers()):
-            vector = signal @ B.to(signal.dtype)
-            credit.append(net.place(l, vector))
+            credit.append(net.place(l, signal @ B.to(signal.dtype)))
         return credit
 
 

@@ -91,8 +91,7 @@ class Pepita(ForwardOnly):
     def compared(self, net: StreamNet, x: Tensor, info: StepInfo) -> Tensor:
         error = output_error(info.logits, info.y)
         outputs, moved = local_pass(net, self.added(x, error))
-        changes = [h - m for h, m in zip(info.stream, moved, strict=True)]
-        return local_term(outputs, changes)
+        return local_term(outputs, list(map(torch.sub, info.stream, moved)))
 
 
 class ForwardForward(ForwardOnly):

@@ -97,11 +97,10 @@ class StreamNet(nn.Module):
         Raises:
             MeasureError: a sample has another number of values than `input_shape`.
         """
-        values = x.shape[1:].numel()
-        if x.ndim < 2 or values != math.prod(self.input_shape):
-            what = f"{self.arch} takes samples of shape {self.input_shape}"
+        if x.ndim < 2 or x.shape[1:].numel() != math.prod(self.input_shape):
             raise MeasureError(
-                f"{what}, got a batch of shape {tuple(x.shape)}",
+                f"{self.arch} takes samples of shape {self.input_shape}, got a batch of shape "
+                f"{tuple(x.shape)}",
                 hint="choose data or network arguments that fit each other",
             )
         embedded: Tensor = self.embed(x.reshape(len(x), *self.input_shape))

@@ -116,8 +116,11 @@ def network_of(spec: str, weights: Weights) -> nn.Module:
         if not kind and not isinstance(error, TypeError):
             raise  # the traceback shows the user's own code
         if kind == "hf":
-            what = f"transformers cannot build it ({_first_line(error)})"
-            raise UnreadableInput(what, where=Path(name, CONFIG), hint="check its sizes") from error
+            raise UnreadableInput(
+                f"transformers cannot build it ({_first_line(error)})",
+                where=Path(name, CONFIG),
+                hint="check its sizes",
+            ) from error
         given = f"with {', '.join(args)}" if args else "without arguments"
         raise UsageError(
             f"{name} cannot be called {given} ({_first_line(error)})",
@@ -136,7 +139,7 @@ def _parameters(maker: Callable[..., object]) -> str:
         taken = inspect.signature(maker).parameters
     except (TypeError, ValueError):
         return "depth=4"
-    return ", ".join(f"{name}=…" for name in taken)
+    return ", ".join(map("{}=…".format, taken))
 
 
 _LOADING = ("pretrained", "weights", "checkpoint", "cache_dir")
