@@ -241,10 +241,10 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
             unlike = mark_unlike(rows, twins)
         for row in self.gone:
             rows[row] = rows[row].marked("its record is gone")
-        if self.baseline:
-            rows = [row.judged_by(self.baseline) for row in rows]
         if self.log:
             rows = self.log.apply(rows)
+        if self.baseline:
+            rows = [row.judged_by(self.baseline) for row in rows]
         return Runs(rows, twins, unlike)
 
     @cached_property
