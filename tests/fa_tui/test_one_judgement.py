@@ -248,7 +248,7 @@ def test_every_surface_has_the_same_letters_counts_and_words(found, limits):
     for case, row, open_ in zip(cases, judged, undecided, strict=True):
         said = "\n".join(case.lines)
         assert all(range_text(row.report, letter) in said for letter in open_)
-    checked = check_forms.Checked(runs=cases)
+    checked = check_forms.Checked(runs=cases, problems=[], summary="")
     open_runs = counted["undecided"] + counted["not measured"]
     assert checked.exit_code == (1 if counted["walk-back"] else 4 if open_runs else 0)
     suite = ElementTree.fromstring(check_forms.to_junit(checked))
