@@ -206,7 +206,7 @@ def of_methods_and_seeds(found: Scan, chosen: Chosen) -> tuple[list[AuditRow], l
     """Audits and traces of the chosen methods and seeds, before the filter."""
     everything: list[AuditRow | Trace] = [*found.rows, *found.traces]
     chosen.criteria.baseline.check(run.method for run in everything)
-    methods = [canonical_method(name) for name in split_list(chosen.methods)]
+    methods = list(map(canonical_method, split_list(chosen.methods)))
     seeds = numbers("--seeds", chosen.seeds, int)
     _check("--methods", methods, [run.method for run in everything])
     _check("--seeds", seeds, [run.seed for run in everything])
