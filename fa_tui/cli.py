@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             if plain and abilities.on_a_terminal():
                 from fa_tui.opening import open_explorer  # Textual: for the explorer only
 
-                return _flush(open_explorer([Path(arg) for arg in args[1:]]))
+                return _flush(open_explorer([*map(Path, args[1:])]))
         of_all = wants_help or args[0] in COMPLETION
         return _flush(_dispatch(args, COMMANDS if of_all else (args[0],)))
     except BrokenPipeError:

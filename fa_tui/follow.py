@@ -135,9 +135,8 @@ class Folders:
                 again.add(place)
                 readings.append(reading)
         for place in self._stamps.keys() - now.keys():
-            is_there = is_file(place) or is_run(Path(place))
             # what became part of a run is none by itself
-            if run_place(place) in now or not is_there:
+            if run_place(place) in now or not (is_file(place) or is_run(Path(place))):
                 del self._stamps[place]
                 readings.append(Reading(place, gone=True))
         self._since = None

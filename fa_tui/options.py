@@ -199,7 +199,7 @@ def numbers(option: str, values: Sequence[str] | None, kind: type[Number]) -> li
         UsageError: an item is no such number.
     """
     try:
-        return [kind(text) for text in split_list(values)]
+        return list(map(kind, split_list(values)))
     except ValueError as error:
         if kind is int:
             what = "whole numbers"
@@ -331,8 +331,6 @@ class Log:
         Raises:
             UsageError: only one of the two, or invalid values.
         """
-        if self.h0 is None and self.blocks is None:  # nothing to do on thousands of rows
-            return list(rows)
         return [replace(row, report=self._bounded(row.report)) for row in rows]
 
     def apply_to_traces(self, traces: Iterable[Trace]) -> list[Trace]:

@@ -241,10 +241,10 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
             unlike = mark_unlike(rows, twins)
         for row in self.gone:
             rows[row] = rows[row].marked("its record is gone")
-        if self.baseline:
-            rows = [row.judged_by(self.baseline) for row in rows]
         if self.log:
             rows = self.log.apply(rows)
+        if self.baseline:
+            rows = [row.judged_by(self.baseline) for row in rows]
         return Runs(rows, twins, unlike)
 
     @cached_property
@@ -377,8 +377,12 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
 
     def judgement(self, index: int) -> str:
         """A run's judgement, by masks: a filter asks it of every run."""
-        masks = self.flags[index], self.coverage[index], self.undecided[index]
-        return judgement_of(*masks, self.rows[index].no_claim)
+        return judgement_of(
+            self.flags[index],
+            self.coverage[index],
+            self.undecided[index],
+            self.rows[index].no_claim,
+        )
 
     def judged(self, index: int) -> DiagnosticReport:
         """A run's report as the thresholds judge it."""
@@ -420,8 +424,7 @@ def changed_cells(then: Session, now: Session) -> set[int]:
     rows = {*(then.marked ^ now.marked), *(then.gone ^ now.gone)}
     for before, after in ((then.work, now.work), (then.states, now.states)):
         if before is not after:
-            every = {*before, *after}
-            rows |= {row for row in every if before.get(row) != after.get(row)}
+            rows |= {row for row in {*before, *after} if before.get(row) != after.get(row)}
     if then.runs is not now.runs:
         rows |= {row for row in range(len(now)) if then.judgement(row) != now.judgement(row)}
     if then._judged != now._judged:

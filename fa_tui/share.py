@@ -70,7 +70,7 @@ class Shared(NamedTuple):
 
 def name_problem(text: str) -> str:
     """Why a file cannot be written by this name, or ``""``; none is ever written over."""
-    path = typed_path(text.strip())
+    path = typed_path(text)
     if path.suffix.lower() not in (*DATA, *REPORTS):
         return f"the name must end in {', '.join((*DATA, *REPORTS))}"
     try:

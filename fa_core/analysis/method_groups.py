@@ -69,7 +69,7 @@ def split_groups(
         if chosen is not None:
             others = {name: own for name, own in groups.items() if own != group}
             groups = others | dict.fromkeys(chosen, group)
-    of_run = objects([groups.get(name) for name in table.method])
+    of_run = objects(list(map(groups.get, table.method)))
     return of_run == HEALTHY, of_run == DEGENERATE
 
 
@@ -82,7 +82,7 @@ def _known(table: AuditTable, names: Members) -> list[str] | None:
     if names is None:
         return None
     present = set(table.methods)
-    chosen = [canonical_method(name) for name in names]
+    chosen = list(map(canonical_method, names))
     for name in chosen:
         if name in CONTROLS:
             raise UsageError(f"{name!r} is a control, which is in no group", hint="name a method")

@@ -17,7 +17,7 @@ from fa_core.report.baseline import OF_FROZEN
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.intervals import unlike
 from fa_core.report.numbers import brief, count_text, is_number
-from fa_core.report.provenance import BASELINE_RULE
+from fa_core.report.provenance import BASELINE_RULE, fact_text
 from fa_core.report.report_facts import UNSTATED
 
 UNIT_ROUNDOFF = {
@@ -438,12 +438,9 @@ def _order(difference: Difference) -> tuple[bool, bool, int]:
 
 
 def _short(value: object, absent: str) -> str:
-    """A value for reading; a hash as its first digits."""
+    """A value for reading; hashes abbreviated."""
     if value is None:
         return absent
     if isinstance(value, float):
         return brief(value, 9)
-    text = str(value)
-    if text.startswith("sha256:"):
-        return f"{text[:19]}…"
-    return text
+    return fact_text(value)

@@ -123,7 +123,7 @@ def sensitivity(
     limit = diagnostic.limit(thresholds)
     table, left_out = table.claiming()
     masks = split_groups(table, healthy, degenerate)
-    groups = [table.select(mask) for mask in masks]
+    groups = list(map(table.select, masks))
     good, bad = (_spread(group, diagnostic, thresholds) for group in groups)
     every = _spread(table, diagnostic, thresholds)
     neither = table.method[~masks[0] & ~masks[1]].tolist()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from statistics import fmean
 from typing import TypeAlias
@@ -19,7 +19,7 @@ from fa_core.files.decode import Json
 from fa_core.files.opening import real_path
 from fa_core.formats.rows import AuditRow
 from fa_core.formats.table import AuditTable, Bits, having
-from fa_core.formats.trace import Trace
+from fa_core.formats.trace import EPOCH, STEP, Trace
 from fa_core.report.baseline import FrozenBaseline, why_no_baseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import LETTERS, letters_of, mask_of
@@ -148,6 +148,11 @@ class Timeline(Result, frozen=True, kw_only=True):
     def gamma_per_layer(self) -> bool:
         """Whether some epoch has Γ per layer."""
         return any(len(point.gamma) > 1 for point in self.points)
+
+
+def common_unit(timelines: Iterable[Timeline]) -> str:
+    """The unit of several traces: ``"step"`` if all have it, else ``"epoch"``."""
+    return STEP if {one.unit for one in timelines} == {STEP} else EPOCH
 
 
 class Replay:

@@ -110,19 +110,19 @@ def decision_utility(
         guessing = np.full(len(runs), chance)
     rules = _rules(runs, runs.flags(thresholds), runs.acc <= guessing)
     full = rules["S_full"].caught
-    withdrawn = np.count_nonzero(full)
+    withdrawn = full.sum()
     undecided = runs.undecided(thresholds)
     strategies = []
     for name, (looks_at, caught, known, letters) in rules.items():
-        share = float(np.count_nonzero(caught & full) / withdrawn) if withdrawn else None
+        share = float((caught & full).sum() / withdrawn) if withdrawn else None
         strategy = Strategy(
             name=name,
             looks_at=looks_at,
             walked_back=tuple(names[caught]),
             judged=int(known.sum()),
-            undecided=int(np.count_nonzero(~caught & having(undecided, letters))),
+            undecided=int((~caught & having(undecided, letters)).sum()),
             caught=share,
-            extra=int(np.count_nonzero(caught & ~full)),
+            extra=int((caught & ~full).sum()),
         )
         strategies.append(strategy)
     chances = set(guessing.tolist())

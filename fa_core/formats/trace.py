@@ -114,11 +114,6 @@ def without_copies(traces: Iterable[Trace]) -> list[Trace]:
     return [*found.values()]
 
 
-def common_unit(units: Iterable[str]) -> str:
-    """The unit of several traces: ``"step"`` if all have it, else ``"epoch"``."""
-    return STEP if set(units) == {STEP} else EPOCH
-
-
 Logged = TypeVar("Logged", DiagnosticReport, TraceEpoch)
 
 

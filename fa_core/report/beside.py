@@ -149,7 +149,7 @@ def beside_texts(run: JudgedRun, letter: str) -> list[str]:
         texts = [mean_error_text(run)]
     if letter == "b" and letter not in run.flags:
         texts = [reference_text(run)]
-    return [text for text in texts if text]
+    return list(filter(None, texts))
 
 
 def reference_text(run: JudgedRun) -> str:

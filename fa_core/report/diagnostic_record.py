@@ -32,7 +32,7 @@ from fa_core.report.notes import (
     why_unmeasured,
     why_unproven,
 )
-from fa_core.report.numbers import brief, exact
+from fa_core.report.numbers import brief, exact, joined
 from fa_core.report.quantities import JUDGED, Quantity
 from fa_core.report.verdict_text import flips_texts, verdict_words
 
@@ -94,8 +94,8 @@ def record_of(run: JudgedRun, letter: str) -> DiagnosticRecord:
     value = diagnostic.quantity.of(run)
     if value is None:
         reason = why_unmeasured(run, letter)
-        if letter == "d" and depth_text(run):
-            reason = f"{reason}; {depth_text(run)}"
+        if letter == "d":
+            reason = joined(reason, depth_text(run))
         return DiagnosticRecord(letter=letter, state=NOT_MEASURED, reason=reason)
     limit = diagnostic.limit(run.thresholds)
     return DiagnosticRecord(
@@ -146,7 +146,7 @@ def _remarks(run: JudgedRun, letter: str) -> list[str]:
         texts = [*batch_texts(run, letter), part]
         if letter in run.flags:
             texts.append(reference_text(run))
-    return [text for text in (by_number, outside, *texts) if text]
+    return list(filter(None, [by_number, outside, *texts]))
 
 
 def report_text(run: JudgedRun) -> str:

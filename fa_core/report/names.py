@@ -284,10 +284,9 @@ def name_of(path: str) -> Name:
     around = file.relative_to(file.anchor).parent.parts[-_FOLDERS:]
     names = (_SUFFIX.sub("", file.name), *reversed(around))
     parts = [sanitize(name, WHITE_SPACE) for name in names]
-    said = [split_key(part) for part in parts]
+    said = list(map(split_key, parts))
     at = _place_of_method(parts, said)
-    seeds = [seed for _, seed, _ in said]
-    seeded = next((i for i, seed in enumerate(seeds) if seed is not None), 0)
+    seeded = next((i for i, (_, seed, _) in enumerate(said) if seed is not None), 0)
     stated = (i for i, part in enumerate(parts) if "=" in part)
     top = max(at, seeded, *stated)
     axes: Json = {}
@@ -300,13 +299,12 @@ def name_of(path: str) -> Name:
         if network := _ARCH.fullmatch(canonical_method(part)):
             axes["arch"] = network[1]
     key = "/".join(parts[top::-1])
-    return Name(key, said[at][0] or "unknown", seeds[seeded], axes)
+    return Name(key, said[at][0] or "unknown", said[seeded][1], axes)
 
 
 def _place_of_method(parts: Sequence[str], said: Sequence[tuple[str, int | None, Json]]) -> int:
     """Which part of a path names the method: the file, or a folder."""
-    methods = [method for method, _, _ in said]
-    named = [i for i, method in enumerate(methods) if not _is_general(method)]
+    named = [i for i, (method, *_) in enumerate(said) if not _is_general(method)]
     stated = [i for i in named if _METHOD.search(parts[i])]
     if stated:
         return stated[0]
@@ -469,7 +467,7 @@ def said_names(runs: Sequence[object]) -> list[str]:
     Args:
         runs: with the attributes of a `Name`.
     """
-    named = [_NAMED(run) for run in runs]
+    named = list(map(_NAMED, runs))
     found = differing_axes((method, axes) for method, _, axes in named)
     differing = {method: {*axes} for method, axes in found.items()}
     return [

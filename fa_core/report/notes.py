@@ -200,7 +200,7 @@ def caveats(run: JudgedRun, *, only_decisive: bool = False) -> list[str]:
             if texts:
                 words.append(f"({letter}) {'; '.join(texts)}")
     words += [reduction_text(run), own_backward_text(run), run.notes]
-    return [text for text in words if text]
+    return list(filter(None, words))
 
 
 def _margins_agree(run: JudgedRun) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
@@ -13,6 +13,7 @@ from fa_core.report.diagnostics import (
     ASSUMED,
     CONTROL,
     DIAGNOSTICS,
+    FIRES,
     LETTERS,
     NOT_MEASURED,
     SUCCESSOR,
@@ -326,9 +327,10 @@ def second_reading(report: JudgedRun) -> str:
     >>> second_reading(JudgedRun(residual_norms=[1.0, 100.0], bp_grad_norms=[1e-9, 1e-9]))
     'FAIL(D1+D2); D3, Γ missing'
     """
-    failed = [check for check, letter in SUCCESSOR.items() if letter in report.flags]
-    doubtful = [check for check, letter in SUCCESSOR.items() if letter in report.undecided]
-    missing = [check for check, letter in SUCCESSOR.items() if letter not in report.coverage]
+    checks = defaultdict[str, list[str]](list)
+    for check, letter in SUCCESSOR.items():
+        checks[report.states[letter]].append(check)
+    failed, doubtful, missing = checks[FIRES], checks[UNDECIDED], checks[NOT_MEASURED]
     if report.no_claim:
         return f"{report.no_claim}: {report.changed}".removesuffix(": ")
     if len(missing) == len(SUCCESSOR):

@@ -13,8 +13,8 @@ import numpy as np
 
 from fa_core.analysis.method_groups import Condition, conditions, families
 from fa_core.analysis.seeds import stat_of
+from fa_core.analysis.timeline import Timeline, common_unit
 from fa_core.formats.table import AuditTable, Floats, Indices, Mask, having
-from fa_core.formats.trace import common_unit
 from fa_core.report.diagnostics import CONTROL
 from fa_core.report.method_style import MethodStyle, published_name
 from fa_core.report.numbers import brief
@@ -36,8 +36,6 @@ from fa_core.reporting.panels import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from fa_core.analysis.timeline import Timeline
 
 ACCURACY = BY_NAME["acc"]
 
@@ -215,7 +213,7 @@ def timeline_figure(timelines: Sequence[Timeline], thresholds: DiagnosticThresho
     for one in timelines:
         kinds |= one.evidence
     signs: Signs = {"first fires": {"linestyle": ":"}}
-    figure, axes = page(f"Diagnostics over {_unit(timelines)}s", styles, 4, 2, signs)
+    figure, axes = page(f"Diagnostics over {common_unit(timelines)}s", styles, 4, 2, signs)
     for panel, what in zip(axes, named("acc", "h_L", "growth", "g_L"), strict=True):
         curves = [_numbers(map(attrgetter(what.column), one.points)) for one in timelines]
         prepare(panel, what, kinds)
@@ -246,7 +244,7 @@ def gamma_figure(timelines: Sequence[Timeline]) -> Figure:
     signs: Signs = {}
     if any(one.null or one.null_gamma for one in drawn):
         signs["under random feedback"] = {"linestyle": ":"}
-    figure, axes = page(f"Γ over {_unit(drawn)}s", styles, len(shown), 3, signs)
+    figure, axes = page(f"Γ over {common_unit(drawn)}s", styles, len(shown), 3, signs)
     for panel, place in zip(axes, shown, strict=True):
         curves = []
         for one in drawn:
@@ -274,7 +272,7 @@ def _over_epochs(
     styles: Sequence[MethodStyle],
 ) -> None:
     """Draw a curve per run, with its last point marked."""
-    panel.set_xlabel(_unit(timelines))
+    panel.set_xlabel(common_unit(timelines))
     panel.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
     for one, ys, style in zip(timelines, curves, styles, strict=True):
         xs = [point.epoch for point in one.points]
@@ -290,7 +288,3 @@ def _nulls(one: Timeline) -> Sequence[float | None]:
 def _numbers(values: Iterable[object]) -> Floats:
     """Numbers as an array, NaN for None."""
     return np.array([*values], dtype=np.float64)
-
-
-def _unit(timelines: Sequence[Timeline]) -> str:
-    return common_unit(one.unit for one in timelines)

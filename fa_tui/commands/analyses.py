@@ -272,7 +272,7 @@ def report_command(
     runs = inputs.open_runs(paths, chosen)
     if real_path(out) in map(real_path, [claims or "", *runs.sources]):
         raise UsageError("was read for this report", where=out, hint="choose another --out")
-    results = check_claims(stated, list(judged(runs.rows, chosen.criteria)))
+    results = check_claims(stated, list(judged(runs.rows, runs.thresholds)))
     before = {*out.parent.glob("*")}
     files = write_report(
         out,

@@ -170,13 +170,11 @@ def audit_command(  # noqa: PLR0913 (options of a command)
         ablate=ablate,
     )
 
-    as_recorded = Criteria(criteria.thresholds)
-
     def adjust(rows: Iterable[AuditRow]) -> list[AuditRow]:
         own = [_noted(with_given_baseline(row, criteria.baseline), notes) for row in rows]
-        return list(judged(own, as_recorded))
+        return list(judged(own, criteria.thresholds))
 
-    rows = inputs.selected(found, Chosen(as_recorded, filter=filter))
+    rows = inputs.selected(found, Chosen(Criteria(criteria.thresholds), filter=filter))
     targets = in_part(measurable(rows), shard)
     names = dict(zip([str(row.checkpoint) for row in targets], names_of(targets), strict=True))
     with stoppable() as stop, AuditProgress(names, criteria.thresholds) as progress:
@@ -185,7 +183,7 @@ def audit_command(  # noqa: PLR0913 (options of a command)
             targets, out, settings, how, resume=resume, replace_old=replace, adjust=adjust
         )
     inputs.report_failures(result.failures)
-    print_rows(result.rows, format, as_recorded)
+    print_rows(result.rows, format, criteria.thresholds)
     if result.interrupted:
         kept = "no run was finished"
         if exists(out):

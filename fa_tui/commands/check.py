@@ -18,6 +18,7 @@ from fa_core.report.diagnostic_record import records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import CONTROL, TRUSTWORTHY, WALKS_BACK, diagnostic_letters
 from fa_core.report.notes import other_data, why_inexact
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.report.verdict_text import PASS, counted, known_text, recorded_text, second_reading
 from fa_core.reporting.sections.runs import claim_line, counts_of_claims
 from fa_tui import options
@@ -31,7 +32,7 @@ from fa_tui.commands.verdict_table import (
     named,
     note_lines,
 )
-from fa_tui.options import ChosenOptions, Criteria
+from fa_tui.options import ChosenOptions
 from fa_tui.views.words import runs_words, with_seed
 
 
@@ -95,16 +96,16 @@ def check_command(
         found = inputs.open_paths(paths, columns=chosen.log.given)
     if not found.rows and not found.problems:
         raise inputs.nothing_to_analyse(paths, found.traces)
-    criteria, rows = chosen.criteria, inputs.selected(found, chosen)
+    thresholds, rows = chosen.criteria.thresholds, inputs.selected(found, chosen)
     doubts: list[str] = []
     if protocol == "v2":
-        runs, summary = _second_reading(rows, criteria, required)
+        runs, summary = _second_reading(rows, thresholds, required)
     else:
-        runs, doubts, summary = _first_reading(rows, criteria, required)
+        runs, doubts, summary = _first_reading(rows, thresholds, required)
     checks: list[Case] = []
     if claims:
         with _said_in_form(format):
-            checks, counts = _claims(claims, found.rows, list(judged(rows, criteria)))
+            checks, counts = _claims(claims, found.rows, list(judged(rows, thresholds)))
         summary = counts if only_claims else f"{summary}; {counts}"
     if only_claims:
         runs, doubts = [], []
@@ -168,12 +169,12 @@ def _print(checked: Checked, format: str) -> None:
 
 
 def _first_reading(
-    rows: Sequence[AuditRow], criteria: Criteria, required: frozenset[str]
+    rows: Sequence[AuditRow], thresholds: DiagnosticThresholds, required: frozenset[str]
 ) -> tuple[list[Case], list[str], str]:
     """The runs but for controls, the doubts, and the counts."""
     doubts, judgements, fired = Notes(list), Counter[tuple[str, str]](), Counter[str]()
     cases = []
-    for as_read, (row, label) in zip(rows, named(rows, criteria), strict=True):
+    for as_read, (row, label) in zip(rows, named(rows, thresholds), strict=True):
         judgements[counted(row.report)] += 1
         if row.report.claim == CONTROL:
             continue
@@ -209,11 +210,11 @@ def _outcome(row: AuditRow, required: frozenset[str]) -> str:
 
 
 def _second_reading(
-    rows: Sequence[AuditRow], criteria: Criteria, required: frozenset[str]
+    rows: Sequence[AuditRow], thresholds: DiagnosticThresholds, required: frozenset[str]
 ) -> tuple[list[Case], str]:
     """The runs but for controls by the successor's verdict, and the counts."""
     cases = []
-    for row, label in named(rows, criteria):
+    for row, label in named(rows, thresholds):
         if row.is_control:
             continue
         text, name = second_reading(row.report), with_seed(label, row)

@@ -51,9 +51,9 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
 
     runs: Sequence[Case]
     claims: Sequence[Case] = ()
-    problems: Sequence[Problem] = ()
+    problems: Sequence[Problem]
     doubts: Sequence[str] = ()
-    summary: str = ""
+    summary: str
 
     @property
     def cases(self) -> list[Case]:

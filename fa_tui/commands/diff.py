@@ -48,13 +48,14 @@ def diff_command(
         fa-tui diff old.json new.json --format json
     """
     chosen = selection.chosen()
+    thresholds = chosen.criteria.thresholds
     old, new = (inputs.open_paths([path], columns=chosen.log.given) for path in (before, after))
     for path, found in ((before, old), (after, new)):
         if not found.rows:
             raise inputs.nothing_to_analyse([path], found.traces)
     runs = differences(
-        list(judged(inputs.selected(old, chosen, may_be_none=True), chosen.criteria)),
-        list(judged(inputs.selected(new, chosen, may_be_none=True), chosen.criteria)),
+        list(judged(inputs.selected(old, chosen, may_be_none=True), thresholds)),
+        list(judged(inputs.selected(new, chosen, may_be_none=True), thresholds)),
     )
     if not runs:
         raise inputs.none_passes(chosen)

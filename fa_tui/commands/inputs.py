@@ -206,7 +206,7 @@ def of_methods_and_seeds(found: Scan, chosen: Chosen) -> tuple[list[AuditRow], l
     """Audits and traces of the chosen methods and seeds, before the filter."""
     everything: list[AuditRow | Trace] = [*found.rows, *found.traces]
     chosen.criteria.baseline.check(run.method for run in everything)
-    methods = [canonical_method(name) for name in split_list(chosen.methods)]
+    methods = list(map(canonical_method, split_list(chosen.methods)))
     seeds = numbers("--seeds", chosen.seeds, int)
     _check("--methods", methods, [run.method for run in everything])
     _check("--seeds", seeds, [run.seed for run in everything])
@@ -214,9 +214,10 @@ def of_methods_and_seeds(found: Scan, chosen: Chosen) -> tuple[list[AuditRow], l
     def wanted(run: AuditRow | Trace) -> bool:
         return (not methods or run.method in methods) and (not seeds or run.seed in seeds)
 
-    judged = (run.judged_by(chosen.criteria.baseline) for run in filter(wanted, found.rows))
+    completed = chosen.log.apply(filter(wanted, found.rows))
+    rows = [row.judged_by(chosen.criteria.baseline) for row in completed]
     traces = filter(wanted, without_copies(found.traces))
-    return chosen.log.apply(judged), chosen.log.apply_to_traces(traces)
+    return rows, chosen.log.apply_to_traces(traces)
 
 
 def nothing_to_analyse(paths: Sequence[Path], traces: Sequence[Trace]) -> UnreadableInput:

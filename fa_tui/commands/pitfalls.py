@@ -60,5 +60,5 @@ def _value(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.7g}"
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_value(item) for item in value) + "]"
+        return "[" + ", ".join(map(_value, value)) + "]"
     return str(value)

@@ -148,7 +148,7 @@ def train_command(  # noqa: PLR0913 (options of a command)
     if terminal_ln is False and arch.startswith("resmlp"):
         axes["terminal_ln"] = False
     plans = plan_runs(
-        [canonical_method(name) for name in options.split_list(method)],
+        list(map(canonical_method, options.split_list(method))),
         options.numbers("--seeds", seeds, int),
         arch=arch,
         data=data,

@@ -28,6 +28,7 @@ from fa_core.report.diagnostics import (
 from fa_core.report.intervals import sample_count
 from fa_core.report.notes import baseline_text, caveats, unmeasured_texts, why_unproven
 from fa_core.report.numbers import brief, joined, listed
+from fa_core.report.report_facts import DiagnosticThresholds
 from fa_core.report.verdict_text import (
     counted,
     counts_text,
@@ -39,7 +40,7 @@ from fa_core.report.verdict_text import (
 from fa_core.reporting.blocks import Grid, Paragraph, to_markdown
 from fa_tui.commands import inputs
 from fa_tui.commands.output import complain, print_blocks, print_json
-from fa_tui.options import Chosen, Criteria
+from fa_tui.options import Chosen
 from fa_tui.views.filters import ViewState
 from fa_tui.views.words import labels, mark_before, runs_words, with_seed
 
@@ -179,17 +180,17 @@ HEADINGS = ("method", "seed", "abcd", *(column.heading for column in _NUMBERS), 
 Verdict = Callable[[DiagnosticReport], str]
 
 
-def judged(rows: Iterable[AuditRow], criteria: Criteria) -> Iterator[AuditRow]:
-    """The rows judged, one by one."""
+def judged(rows: Iterable[AuditRow], thresholds: DiagnosticThresholds) -> Iterator[AuditRow]:
+    """The rows judged by thresholds, one by one."""
     for row in rows:
-        if criteria.baseline:
-            row = row.judged_by(criteria.baseline)
-        yield replace(row, report=row.report.with_thresholds(criteria.thresholds))
+        yield replace(row, report=row.report.with_thresholds(thresholds))
 
 
-def named(rows: Sequence[AuditRow], criteria: Criteria) -> Iterator[tuple[AuditRow, str]]:
+def named(
+    rows: Sequence[AuditRow], thresholds: DiagnosticThresholds
+) -> Iterator[tuple[AuditRow, str]]:
     """Every judged row with its label."""
-    return zip(judged(rows, criteria), labels(rows), strict=True)
+    return zip(judged(rows, thresholds), labels(rows), strict=True)
 
 
 def _beside(report: DiagnosticReport) -> dict[str, str]:
@@ -238,13 +239,13 @@ def numbers(row: AuditRow) -> list[str]:
 
 
 def table_of(
-    rows: Sequence[AuditRow], criteria: Criteria, verdict: Verdict = verdict_words
+    rows: Sequence[AuditRow], thresholds: DiagnosticThresholds, verdict: Verdict = verdict_words
 ) -> tuple[Grid, Iterator[str]]:
     """The table of the judged rows, and the remarks on them."""
     lines: list[tuple[str, ...]] = []
     marked: set[int] = set()
     remarks = Remarks()
-    for as_read, (row, label) in zip(rows, named(rows, criteria), strict=True):
+    for as_read, (row, label) in zip(rows, named(rows, thresholds), strict=True):
         remarks.add(row, label, as_read)
         report, seed = row.report, "–" if row.seed is None else str(row.seed)
         if report.claim == WALKS_BACK:
@@ -266,31 +267,33 @@ def print_paths(
     if found.traces and not found.rows:
         complain(f"only traces over epochs, no audit; {inputs.TRACES_HINT}")
     rows = inputs.selected(found, chosen, look, may_be_none=True)
-    print_rows(rows, form, chosen.criteria, verdict)
+    print_rows(rows, form, chosen.criteria.thresholds, verdict)
     return 3 if found.problems else 0
 
 
 def print_rows(
-    rows: Sequence[AuditRow], form: str, criteria: Criteria, verdict: Verdict = verdict_words
+    rows: Sequence[AuditRow],
+    form: str,
+    thresholds: DiagnosticThresholds,
+    verdict: Verdict = verdict_words,
 ) -> None:
     """Judge rows and print them in a form of `fa_tui.options.RowFormOption`.
 
     Args:
         rows: as read.
         form: the form.
-        criteria: judge the rows.
+        thresholds: judge the rows.
         verdict: returns a judged row's verdict text for tables.
     """
     if form == "json":
-        print_json(list(map(record, judged(rows, criteria))))
+        print_json(list(map(record, judged(rows, thresholds))))
     elif form == "csv":
         from fa_core.formats.table import AuditTable  # imports NumPy
         from fa_core.reporting.records import to_csv
 
-        table = AuditTable.from_rows(judged(rows, criteria))
-        sys.stdout.write(to_csv(table, criteria.thresholds))
+        sys.stdout.write(to_csv(AuditTable.from_rows(rows), thresholds))
     else:
-        grid, remarks = table_of(rows, criteria, verdict)
+        grid, remarks = table_of(rows, thresholds, verdict)
         if form == "markdown":
             print(to_markdown([grid, *map(Paragraph, remarks)]), end="")
         else:

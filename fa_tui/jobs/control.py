@@ -174,7 +174,7 @@ class JobControl:
         if not started:
             app.say("already queued", "dim")
             return
-        queued = [int(job) for job in started]
+        queued = [*map(int, started)]
         own = [row for row in queued if row not in frozen] or queued
         which = runs_words(len(own)) if len(own) > 1 else run_name(session, own[0])
         if len(own) < len(queued):

@@ -125,8 +125,9 @@ and B: how many of their measured runs need walk-back. Of several opened paths e
         self._sides = [self._places[place] for place in self._pair]
         self._every = differences(*self._sides) if self._sides else []
         self._runs = [run for run in self._every if run.state in (CHANGED, CAME, WENT)]
-        verdicts = [[self._verdict(row) for row in (run.before, run.after)] for run in self._runs]
-        self.table.verdicts = verdicts
+        self.table.verdicts = [
+            [self._verdict(run.before), self._verdict(run.after)] for run in self._runs
+        ]
         self.table.set_grid(difference_grid(self._runs))
         self._tell()
         self.app.explorer.describe()

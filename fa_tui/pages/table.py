@@ -31,9 +31,8 @@ class TablePage(RunsPage):
         self.app.explorer.describe()
 
     def shows(self) -> str:
-        order = self.view.order
-        arrow = "↓" if order.startswith("-") else "↑"
-        return order and f"by {order.lstrip('-')} {arrow}"
+        name = self.view.order.lstrip("-")
+        return name and f"by {name} {self.view.arrow(name)}"
 
     def options(self) -> Sequence[str]:
         return ["--sort", self.view.order] if self.view.order else []

@@ -104,8 +104,7 @@ async def export_something(app: ExplorerApp) -> None:
         hint=f"{' '.join(data)}: {holds}; {' '.join(reports)}: a report of {every}",
         check=name_problem,
     )
-    name = await ask(app, question)
-    path = typed_path(name.strip())
+    path = typed_path(await ask(app, question))
     if path.suffix.lower() in data:
         write = partial(_export, app, path, shared, app.session.thresholds)
         app.run_worker(write, thread=True, group="export")
@@ -154,15 +153,14 @@ async def choose_preset(app: ExplorerApp) -> None:
 
 async def _save_preset(app: ExplorerApp, known: Mapping[str, DiagnosticThresholds]) -> None:
     def check(text: str) -> str:
-        taken = text.strip() in known and text.strip() != PROTOCOL
-        if taken:
-            return f"there is one called {text.strip()}: remove it first"
+        if text in known and text != PROTOCOL:
+            return f"there is one called {text}: remove it first"
         return preset_problem(text)
 
     hint = _values(app.session.thresholds)
     name = await ask(app, EntryScreen("save thresholds as", hint=hint, check=check))
     save_preset(name, app.session.thresholds)
-    app.say(f"preset {name.strip()} saved in {presets_file()}", "good")
+    app.say(f"preset {name} saved in {presets_file()}", "good")
 
 
 async def ask_what_if(app: ExplorerApp) -> None:
@@ -220,7 +218,7 @@ async def _measured_on(app: ExplorerApp, what: str, folder: Path) -> MeasureAnsw
         hint="module:make returns test batches, or (train_x, train_y, test_x, test_y)",
         check=wrong_data,
     )
-    data = (await ask(app, question)).strip()
+    data = await ask(app, question)
     remember_answer(folder, MeasureAnswer(data, before.model))
     asks, wrong = f"network of {what}", partial(_fault_of, network_spec)
     question = EntryScreen(
@@ -230,7 +228,7 @@ async def _measured_on(app: ExplorerApp, what: str, folder: Path) -> MeasureAnsw
         "resmlp(input_dim=128), timm:NAME, hf:FOLDER, module:Net",
         check=wrong,
     )
-    answer = MeasureAnswer(data, (await ask(app, question)).strip())
+    answer = MeasureAnswer(data, await ask(app, question))
     remember_answer(folder, answer)
     return answer
 
@@ -243,10 +241,10 @@ def _fault_of(check: Callable[[str], object], text: str, empty: str = "") -> str
         text: as typed.
         empty: is said of no text.
     """
-    if not text.strip():
+    if not text:
         return empty
     try:
-        check(text.strip())
+        check(text)
     except FaError as error:
         return str(error)
     return ""
@@ -274,8 +272,8 @@ class PathSuggester(Suggester):
 
 def _path_problem(text: str) -> str:
     """Why a typed path cannot be opened, and how it may go on."""
-    path = typed_path(text.strip())
-    if text.strip() and exists(path):
+    path = typed_path(text)
+    if text and exists(path):
         whole = real_path(path).parent == real_path(path)
         return f"{path} is the whole disk: name a folder in it" if whole else ""
     return listed(completions(text), 5) or "no such file or folder (O opens one beside another)"
@@ -292,7 +290,7 @@ async def open_something(app: ExplorerApp, *, beside: bool = False) -> None:
         suggester=PathSuggester(use_cache=False, case_sensitive=True),
         earlier=[place for place in recent_places() if place.isprintable()],
     )
-    path = typed_path((await ask(app, question)).strip())
+    path = typed_path(await ask(app, question))
     found = await asyncio.to_thread(scan, [path], run_traces=False)
     if found.problems and not (found.rows or found.traces or is_folder(path)):
         raise UnreadableInput(briefly(found.problems[0]))

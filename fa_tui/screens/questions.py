@@ -141,7 +141,7 @@ class ChoiceScreen(Dialog[Any]):
 
 
 class EntryScreen(Question[str | None]):
-    """A line of text. Returns the text, or None after Esc.
+    """A line of text. Returns the text without blanks around it, or None after Esc.
 
     Args:
         asks: the question.
@@ -201,9 +201,14 @@ class EntryScreen(Question[str | None]):
         self.on_input_changed()
 
     def on_input_changed(self) -> None:
-        wrong = self.entry.full_words or self._check(self.entry.value)
+        wrong = self.entry.full_words or self._check(self.typed)
         self.note.set_lines([*self._earlier[1:], wrong or self._hint])
         self.note.set_class(bool(wrong), "-wrong")
+
+    @property
+    def typed(self) -> str:
+        """The text, without blanks around it."""
+        return self.entry.value.strip()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "earlier":
@@ -223,8 +228,8 @@ class EntryScreen(Question[str | None]):
 
     def action_take(self) -> None:
         """Return the text, if it is valid."""
-        if not self._check(self.entry.value):
-            self.dismiss(self.entry.value)
+        if not self._check(self.typed):
+            self.dismiss(self.typed)
 
 
 _LOOK_SECONDS = 0.2

@@ -88,12 +88,17 @@ NUMBER_CELLS = 8
 """Width of a number in a column, without its sign of `MARKS`."""
 
 
+def format_of(quantity: Quantity, numbers: Iterable[float | None]) -> Write:
+    """How the numbers of a quantity are written beside each other."""
+    if not quantity.log:
+        return quantity.text
+    return one_format(numbers, NUMBER_CELLS)
+
+
 @lru_cache(maxsize=16)
 def format_in(scope: Scope, quantity: Quantity) -> Write:
     """How a quantity is written in a column of the runs in scope."""
-    if not quantity.log:
-        return quantity.text
-    return one_format([quantity.of(row.report) for row in scope.runs], NUMBER_CELLS)
+    return format_of(quantity, (quantity.of(row.report) for row in scope.runs))
 
 
 def value_of(quantity: Quantity, session: Session, row: int) -> float | None:
@@ -146,7 +151,7 @@ def columns_of(runs: Runs) -> list[Column]:
     """The columns that scroll, whatever the filter."""
     return [
         *map(_of_quantity, QUANTITIES),
-        *(_of_axis(name) for name in own_axes(runs.rows)),
+        *map(_of_axis, own_axes(runs.rows)),
         Column("key", "run", _fitting(runs, "key", _KEYS), own("key"), own("key")),
         Column("source", "source", _fitting(runs, "source", _SOURCES), own("source"), _source),
         Column("words", "verdict in words", 60, _worded, lambda at, row: at.judged(row).words),

@@ -70,7 +70,7 @@ def groups_of(widths: Sequence[int], room: int) -> list[list[int]]:
 def _grid_lines(grid: Grid, width: int) -> Iterator[TextLine]:
     # names and notes of files must not steer the terminal
     rows = [tuple(map(sanitize, row)) for row in grid.rows]
-    widths = [widest(column) for column in zip(grid.headings, *rows, strict=True)]
+    widths = [*map(widest, zip(grid.headings, *rows, strict=True))]
     # long names go on below themselves
     name = min(widths[0], max(_LEAST_NAME, width // 2))
     most = max(1, width - name - GAP)

@@ -29,13 +29,12 @@ class Scale(msgspec.Struct, frozen=True):
 
     def fraction(self, value: float) -> float:
         """Position in [0, 1], clamped at the ends; a value with no logarithm lies at 0."""
+        value = self.clamped(value)
         if not self.log:
-            return _clamped((value - self.lo) / (self.hi - self.lo))
-        if value <= 0:
-            return 0.0
+            return (value - self.lo) / (self.hi - self.lo)
         low = math.log10(self.lo)
         high = math.log10(self.hi)
-        return _clamped((math.log10(value) - low) / (high - low))
+        return (math.log10(value) - low) / (high - low)
 
     def value(self, fraction: float) -> float:
         """The value at a position in [0, 1]: the inverse of `fraction`."""
@@ -92,10 +91,6 @@ class Scale(msgspec.Struct, frozen=True):
         return short(value, digits)
 
 
-def _clamped(fraction: float) -> float:
-    return min(1.0, max(0.0, fraction))
-
-
 def drawable(values: Iterable[float | None], *, log: bool) -> list[float]:
     """The values that a scale can show: finite ones, on a logarithmic scale those above 0."""
     finite = [value for value in values if value is not None and math.isfinite(value)]
@@ -130,13 +125,11 @@ def covering(
     span = max(hi - lo or abs(hi) or 1.0, 1e-300)
     room = span * _SPARE
     unit = 10.0 ** math.floor(math.log10(span / 2))
-    low = lo
-    high = hi
     if lo not in fixed:
-        low = math.floor((lo - room) / unit) * unit
+        lo = math.floor((lo - room) / unit) * unit
     if hi not in fixed:
-        high = math.ceil((hi + room) / unit) * unit
-    return Scale(low, high)
+        hi = math.ceil((hi + room) / unit) * unit
+    return Scale(lo, hi)
 
 
 def axis_of(values: Sequence[float], *, log: bool) -> Scale:

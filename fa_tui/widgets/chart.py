@@ -160,7 +160,7 @@ def _mark_ends(cells: _Cells, chart: Chart) -> None:
     ends: list[list[End]] = []
     taken: set[Cell] = set()
     for curve in chart.curves:
-        drawn = [point for point in curve.points if drawable(chart.y, point[1])]
+        drawn = [point for point in curve.points if chart.y.contains(point[1])]
         if not drawn:
             continue
         if curve.stays:
@@ -229,7 +229,7 @@ class _Cells:
         mark = curve.mark[-1:]
         previous: Cell | None = None
         for point in curve.points:
-            if not drawable(self._chart.y, point[1]):
+            if not self._chart.y.contains(point[1]):
                 previous = None
                 if point[1] == 0:
                     column, line = self.place((point[0], self._chart.y.lo))
@@ -250,10 +250,6 @@ class _Cells:
         self._dots[line, column] |= _DOTS[below][right]
         character = chr(0x2800 | self._dots[line, column])
         self._characters[line][column] = (character, style)
-
-
-def drawable(scale: Scale, value: float) -> bool:
-    return math.isfinite(value) and (value > 0 or not scale.log)
 
 
 def _segment(start: Cell, end: Cell) -> Iterator[Cell]:

@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 
 from fa_core.analysis.seeds import PARTS_AT
 from fa_core.report.numbers import short
-from fa_core.report.quantities import Quantity
 from fa_tui.session import Session
 from fa_tui.views import comparison
-from fa_tui.views.columns import NUMBER_CELLS, Write, one_format, written
+from fa_tui.views.columns import NUMBER_CELLS, Write, format_of, one_format, written
 from fa_tui.views.grid import homes_of
 from fa_tui.views.looks import Look, letter_tone
 from fa_tui.views.text import cut, cut_middle, padded, told_apart, widest, width_of
@@ -183,7 +182,7 @@ class CompareView(LineTable):
         """A value in the format of its section, and its tone."""
         session = self.session
         if entry.quantity and entry.spread:
-            text = _said(entry.quantity, value, entry.spread.values)
+            text = written(value, format_of(entry.quantity, entry.spread.values))
             row = self._rows[column]
             mark = mark_before(entry.quantity, session.rows[row].report)
             return mark + text, letter_tone(session, row, entry.quantity.letter)
@@ -202,10 +201,3 @@ class CompareView(LineTable):
         if entry.parts:
             text += f" {self._glyphs.off_left}"
         return text, "warn" if ratio > PARTS_AT else "dim"
-
-
-def _said(quantity: Quantity, value: float, values: Sequence[float | None]) -> str:
-    """A number of a quantity, in the format of its line."""
-    if quantity.log:
-        return written(value, one_format(values, NUMBER_CELLS))
-    return written(value, quantity.text)

@@ -355,9 +355,7 @@ class RunPage:
 
     def _growth_column(self) -> LayerColumn:
         """The growth of the block below each layer, with a mark at the largest one."""
-        mark = self._glyphs.grows
         cells = dict[str, Row]()
-        limit = self._limit
         over = "warn" if "a" in self._report.undecided else "bad"
         times = self._say("×")
         for block, growth in enumerate(self._growths):
@@ -365,8 +363,8 @@ class RunPage:
             if not math.isnan(growth):
                 text = times + short(growth)
             if block == self._peak:
-                text += f" {mark}"
-            tone = "text" if growth <= limit else over
+                text += f" {self._glyphs.grows}"
+            tone = "text" if growth <= self._limit else over
             cells[str(block + 1)] = [(text.ljust(_GROWTH), tone)]
         return LayerColumn("growth".ljust(_GROWTH), cells)
 

@@ -131,7 +131,7 @@ class DiagnosticTable:
         limit = one.limit(thresholds)
         rule = f"{one.sign} {brief(limit)}{one.quantity.suffix}"
         distance = one.how_far(line.value, limit, fires=line.letter in self._report.flags)
-        return [self._glyphs.say(cell) for cell in (line.number, rule, distance, line.interval)]
+        return list(map(self._glyphs.say, (line.number, rule, distance, line.interval)))
 
     def _fit(self, cells: Sequence[Sequence[str]]) -> None:
         """Find the layout with the most words that fits."""

@@ -7,15 +7,14 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from fa_core.analysis.timeline import Timeline
-from fa_core.formats.trace import common_unit
+from fa_core.analysis.timeline import Timeline, common_unit
 from fa_core.report.diagnostics import DIAGNOSTICS
 from fa_core.report.quantities import BY_NAME, Quantity, named
 from fa_core.report.report_facts import DiagnosticThresholds
 from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.looks import Look
 from fa_tui.views.scale import Scale, axis_of
-from fa_tui.widgets.chart import Chart, Curve, Point, drawable
+from fa_tui.widgets.chart import Chart, Curve, Point
 
 LOSS = replace(BY_NAME["acc"], name="loss", column="loss", label="loss", marks="")
 SHOWN = (*named("h_L", "g_L", "growth", "acc"), LOSS)
@@ -62,7 +61,7 @@ def epoch_chart(
         scale,
         limits,
         [points_of(run, shown) for run in others],
-        x_label=f"{shown.label} by {common_unit(run.unit for run in runs)}",
+        x_label=f"{shown.label} by {common_unit(runs)}",
         x_spans=last > first,
     )
 
@@ -110,6 +109,7 @@ def scale_of(values: Sequence[float], shown: Quantity) -> Scale:
 def fire_point(points: Sequence[Point], epoch: int, scale: Scale, glyphs: Glyphs) -> Curve:
     """The mark of a first fire, at its value, or at the top if it is not finite."""
     value = dict(points).get(epoch, math.nan)
-    if drawable(scale, value):
-        return Curve([(epoch, value)], "bad", glyphs.fires, stays=True)
+    if math.isfinite(value):
+        # 0 has no place on a log axis but its foot
+        return Curve([(epoch, scale.clamped(value))], "bad", glyphs.fires, stays=True)
     return Curve([(epoch, scale.hi)], "bad", glyphs.nonfinite, stays=True)

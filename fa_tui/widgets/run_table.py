@@ -129,7 +129,7 @@ class RunTable(RunsView):
         if line is None:
             heading = "  "
             for name, width in self._frozen.items():
-                heading += f"{name}{self._arrow(name)}"[:width].ljust(width)
+                heading += f"{name}{self.arrow(name)}"[:width].ljust(width)
             return [(heading.ljust(self.frozen_width), "head")]
         index = self._shown[line]
         row = self.session.rows[index]
@@ -157,7 +157,7 @@ class RunTable(RunsView):
     def cell(self, line: int | None, column: int) -> Row:
         kind = self._columns[column]
         if line is None:
-            return [(self._fitted(kind.title + self._arrow(kind.name), kind) + "  ", "head")]
+            return [(self._fitted(kind.title + self.arrow(kind.name), kind) + "  ", "head")]
         row = self._shown[line]
         text = kind.text(self.session, row)
         tone = letter_tone(self.session, row, kind.letter)
@@ -203,7 +203,8 @@ class RunTable(RunsView):
         self.scroll_to_cursor()
         self.post_message(self.Moved())
 
-    def _arrow(self, name: str) -> str:
+    def arrow(self, name: str) -> str:
+        """The sign behind the heading of a column that the lines are sorted by."""
         if name != self.order.lstrip("-"):
             return ""
         arrow = "↓" if self.order.startswith("-") else "↑"

@@ -33,7 +33,6 @@ from fa_core.reporting.form import first_page, paper_tables
 from fa_tui.commands import check_forms
 from fa_tui.commands.check import _first_reading
 from fa_tui.commands.verdict_table import print_rows, record
-from fa_tui.options import Criteria
 from fa_tui.session import Session
 from fa_tui.views.comparison import Group, agreement
 from fa_tui.views.differences import difference_grid
@@ -117,7 +116,7 @@ def table_of(text):
 def printed(form, found, limits):
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        print_rows(found, form, Criteria(limits, None))
+        print_rows(found, form, limits)
     return out.getvalue()
 
 
@@ -241,7 +240,7 @@ def test_every_surface_has_the_same_letters_counts_and_words(found, limits):
     assert [line[1] for line in difference_grid(went).rows] == [row.report.cell() for row in judged]
     assert [one.to_dict()["before"]["judgement"] for one in went] == values
 
-    cases, _, summary = _first_reading(found, Criteria(limits, None), frozenset())
+    cases, _, summary = _first_reading(found, limits, frozenset())
     outcomes = {"walk-back": "failed", "trustworthy": "passed"}
     assert [case.outcome for case in cases] == [
         outcomes.get(value, "undecided") for value in values
@@ -249,7 +248,7 @@ def test_every_surface_has_the_same_letters_counts_and_words(found, limits):
     for case, row, open_ in zip(cases, judged, undecided, strict=True):
         said = "\n".join(case.lines)
         assert all(range_text(row.report, letter) in said for letter in open_)
-    checked = check_forms.Checked(runs=cases)
+    checked = check_forms.Checked(runs=cases, problems=[], summary="")
     open_runs = counted["undecided"] + counted["not measured"]
     assert checked.exit_code == (1 if counted["walk-back"] else 4 if open_runs else 0)
     suite = ElementTree.fromstring(check_forms.to_junit(checked))

@@ -69,9 +69,15 @@ def test_the_chart_has_every_recorded_value_the_first_fires_and_the_thresholds()
     assert points_of(runs[0], LOSS)[1] == (2.0, 0.5)
 
 
-def test_a_value_that_is_not_finite_fires_at_the_top_of_the_chart():
-    curve = fire_point([(1.0, 2.0), (2.0, math.nan)], 2, Scale(1.0, 100.0, log=True), UNICODE)
-    assert (curve.points, curve.mark) == ([(2.0, 100.0)], UNICODE.nonfinite)
+@pytest.mark.parametrize(
+    ("value", "place", "mark"),
+    [(math.nan, 100.0, UNICODE.nonfinite), (0.0, 1.0, UNICODE.fires), (7.0, 7.0, UNICODE.fires)],
+)
+def test_a_value_that_is_not_finite_fires_at_the_top_of_the_chart_and_0_at_its_foot(
+    value, place, mark
+):
+    curve = fire_point([(1.0, 2.0), (2.0, value)], 2, Scale(1.0, 100.0, log=True), UNICODE)
+    assert (curve.points, curve.mark) == ([(2.0, place)], mark)
 
 
 def test_noise_of_an_accuracy_does_not_fill_its_axis_and_no_axis_goes_beyond_one():

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from fa_core.analysis.seeds import AVERAGED, SeedGroup, SeedTable, Stat
 from fa_core.analysis.threshold_sweep import Sensitivity, Spread
-from fa_core.analysis.timeline import MethodTimeline, Timeline, by_method
+from fa_core.analysis.timeline import MethodTimeline, Timeline, by_method, common_unit
 from fa_core.analysis.utility import Utility
-from fa_core.formats.trace import EPOCH, common_unit
+from fa_core.formats.trace import EPOCH
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS, TRUSTWORTHY, limit_of
 from fa_core.report.gamma import CREDIT
 from fa_core.report.numbers import (
@@ -167,7 +167,7 @@ _GAP = "the gap between the nearest ends of the groups' intervals, or overlap; "
 def sensitivity_blocks(analysis: Sequence[Sensitivity]) -> Iterator[Block]:
     """Per diagnostic: ranges of the groups and the gap between them, or one range of all."""
     first = analysis[0]  # every diagnostic has the same groups
-    records = [_sensitivity_record(one) for one in analysis]
+    records = list(map(_sensitivity_record, analysis))
     of, gap = (" of each group", _GAP) if first.grouped else ("", "")
     yield Grid.of(records, _CAPTION.format(of=of, gap=gap), words=len(records[0]))
     if first.healthy.runs or first.degenerate.runs:
@@ -279,7 +279,7 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
     if not timelines:
         yield Paragraph("No traces here (epoch logs such as trace.jsonl): nothing to replay.")
         return
-    unit = common_unit(one.unit for one in timelines)
+    unit = common_unit(timelines)
     headings = {letter: f"({letter})" for letter in LETTERS}
     early = (one for run in timelines for one in run.points[:-1])
     if not any("d" in one.coverage for one in early):

@@ -4,12 +4,15 @@ import math
 
 import pytest
 
+from fa_core.formats import Scan
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.report_facts import DiagnosticThresholds
+from fa_tui.commands.inputs import of_methods_and_seeds
 from fa_tui.commands.verdict_table import judged
-from fa_tui.options import Criteria
+from fa_tui.options import Chosen, Criteria, Log
+from fa_tui.session import Session
 from tests.fa_core.rows import row_of
 
 STRICT = DiagnosticThresholds(h_norm_explosion_ratio=2.0)
@@ -32,7 +35,7 @@ def test_a_rule_is_applied_once(monkeypatch):
     rule = JudgedRun.__dict__["nonfinite"]
     work_out = rule.func
     monkeypatch.setattr(rule, "func", lambda report: (asked.append(report), work_out(report))[1])
-    (row,) = judged([_row(REPORTS[1])], Criteria(STRICT))
+    (row,) = judged([_row(REPORTS[1])], STRICT)
     report = row.report
     assert (report.verdict, report.flags, report.coverage) == (
         report.verdict,
@@ -44,11 +47,18 @@ def test_a_rule_is_applied_once(monkeypatch):
 
 def test_rows_are_judged_where_they_are_looked_at():
     taken = []
-    rows = judged(
-        (taken.append(row) or row for row in map(_row, REPORTS)),
-        Criteria(STRICT, FrozenBaseline(default=0.5)),
-    )
+    rows = judged((taken.append(row) or row for row in map(_row, REPORTS)), STRICT)
     first = next(rows)
     assert (first.key, first.axes, len(taken)) == ("dfa_s1", {"lam": 0.1}, 1)
     assert [row.report.margin_pp for row in rows] == [None, pytest.approx(-4.9), None]
     assert len(taken) == len(REPORTS)
+
+
+def test_what_a_log_does_not_say_comes_before_the_assumed_baseline():
+    log = DiagnosticReport(residual_norms=[900.0], headline_acc=0.3)
+    found = Scan(rows=[_row(log)])
+    baseline = FrozenBaseline(default=0.349)
+    chosen = Chosen(Criteria(STRICT, baseline), log=Log(h0=8.7, blocks=4))
+    (row,) = judged(of_methods_and_seeds(found, chosen)[0], STRICT)
+    shown = Session(found.rows, thresholds=STRICT, baseline=baseline, log=chosen.log)
+    assert row.report.flags == {"a", "d"} == shown.judged(0).flags

@@ -17,11 +17,10 @@ from fa_core.reporting.form import reporting_form
 from fa_core.sanitize import in_json
 from fa_tui.commands import output
 from fa_tui.commands.verdict_table import doubts_of, numbers, print_rows
-from fa_tui.options import Criteria
 from tests.fa_core.rows import row_of
 from tests.fa_tui.odd_names import ODD_NAMES
 
-USUAL = Criteria(DiagnosticThresholds())
+USUAL = DiagnosticThresholds()
 
 
 def _rows(count):
