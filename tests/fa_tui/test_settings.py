@@ -66,7 +66,7 @@ def test_an_error_is_one_line_and_the_defaults_are_used(file, text, what):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"\xff\xfe\x00", "not text in UTF-16"),
+        (b"\xff\xfe\x00", "not UTF-16"),
         (b"theme = '\x80'", "not UTF-8"),
         (b"", "is a folder, not a file"),
     ],
