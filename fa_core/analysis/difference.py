@@ -214,13 +214,11 @@ def mark_unlike(rows: list[AuditRow], twins: Mapping[int, int]) -> list[Problem]
     Returns:
         A line on each.
     """
-    unlike, recorded = {}, [*rows]
+    unlike = {}
+    # judged alike, whatever they were judged by
+    recorded = [replace(row, report=row.report.with_thresholds(PROTOCOL)) for row in rows]
     for place, last in twins.items():
-        # judged alike, whatever they were judged by
-        other, shown = (
-            replace(row, report=row.report.with_thresholds(PROTOCOL))
-            for row in (recorded[place], recorded[last])
-        )
+        other, shown = recorded[place], recorded[last]
         is_other = _stated(other) != _stated(shown) or _other_settings(other, shown)
         if is_other or _compared(other, shown).state == CHANGED:
             what = (
@@ -228,7 +226,7 @@ def mark_unlike(rows: list[AuditRow], twins: Mapping[int, int]) -> list[Problem]
                 "`fa-tui diff` compares"
             )
             unlike[last] = Problem(shown.source, what)
-            rows[last] = recorded[last].marked("two records of it are not alike")
+            rows[last] = rows[last].marked("two records of it are not alike")
     return [*unlike.values()]
 
 

@@ -36,7 +36,7 @@ from fa_core.audit.loading import (
     rebuilt,
     release,
 )
-from fa_core.errors import FaError, MeasureError, first_line
+from fa_core.errors import FaError, MeasureError
 from fa_core.files.decode import Json
 from fa_core.files.limits import limited
 from fa_core.files.opening import exists
@@ -275,11 +275,8 @@ def _rule(loaded: Loaded) -> Method:
         feedback = loaded.checkpoint.feedback
     args = loaded.manifest.method_args if loaded.manifest else {}
     size = sum(size for size, *_ in loaded.stamp)
-    try:
-        with limited(saved, size, "to make its feedback", "save the feedback it was trained with"):
-            return restore_method(loaded.job.method, loaded.network, feedback, **args)
-    except (TypeError, ValueError) as error:
-        raise MeasureError(f"its method's options: {first_line(error)}") from error
+    with limited(saved, size, "to make its feedback", "save the feedback it was trained with"):
+        return restore_method(loaded.job.method, loaded.network, feedback, **args)
 
 
 def precision_of(

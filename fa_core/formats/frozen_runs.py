@@ -161,12 +161,13 @@ def _frozen_in(folder: Path) -> Iterator[AuditRow]:
     """The measurements of the runs in a folder that are frozen by their names or manifests, or by
     their audits where these cannot be read. One whose audit or manifest cannot be read judges none;
     of the latter no more is known."""
-    runs: list[Path] = []
+    runs: dict[tuple[Path, bool], Path] = {}
     with suppress(OSError):
-        runs = [run for run in folder.iterdir() if is_run(run) or is_file(run / AUDIT)]
-    # one behind many links is read once, by a name that calls it frozen
-    frozen_last = sorted(runs, key=lambda run: (row_named(run.name, "").method == FROZEN, run))
-    for run in sorted({real_path(run): run for run in frozen_last}.values()):
+        for run in sorted(folder.iterdir()):
+            if is_run(run) or is_file(run / AUDIT):
+                # one behind many links is read once, or twice: by a name that calls it frozen
+                runs[real_path(run), row_named(run.name, "").method == FROZEN] = run
+    for run in runs.values():
         place, manifest = str(run), None
         named = row_named(run.name, place)
         row = replace(named, report=_UNREADABLE)

@@ -104,26 +104,28 @@ def read_penalty(document: Document) -> Iterator[Finding]:
     """
     where = f"{document.path}: $.log"
     log = document.listed("log")
-    if not log:
+    logged = [(log.place(index), entry) for index, entry in log.objects()] if log else []
+    if not log or len(logged) < len(log.items):
         raise UnreadableInput(
             "not a list of epochs", where=where, hint="a penalty log has one entry per epoch"
         )
     stated = without(document.members, "log")
-    logged = [(log.place(index), entry) for index, entry in log.objects()]
     said, (_, *entries) = of_one_run([(where, stated), *logged])
     said |= {name: value for name, value in stated.items() if value is not None}
     header = entry_report(said, f"{document.path}: $")
     row = replace(row_by_itself(document, header), checkpoint=None)
     trace, problems = trace_of(row, entries, document.columns, len(entries))
     if problems or not trace.epochs:
-        first = [problem.message for problem in problems[:1]]
-        hint = joined(*first, *trace.notes)
-        raise UnreadableInput("not every epoch can be read", where=where, hint=hint)
+        why = joined(*(problem.message for problem in problems[:1]), *trace.notes)
+        raise UnreadableInput("not every epoch can be read", where=where, hint=why)
     known = asdict(header) | {"test_acc": header.headline_acc}
     for field in sorted(lacking_at_end(entries, document.columns, trace)):
         if known.get(field) in (None, []):
-            what = f"no {field} at the last {trace.unit}, as at others"
-            raise UnreadableInput(what, where=where, hint="log it there, or name it in the header")
+            raise UnreadableInput(
+                f"no {field} at the last {trace.unit}, as at others",
+                where=where,
+                hint="log it there, or name it in the header",
+            )
     # a file's name makes no control
     last = trace.epochs[-1]
     report = _joined(last.report(header.method_name, row.seed), header, where)
@@ -132,8 +134,8 @@ def read_penalty(document: Document) -> Iterator[Finding]:
     if len(last.gamma) >= layers and None not in last.gamma[1:]:
         report = replace(report, credit={"gamma": last.gamma})
     if report.cross_batch_stability is None:
-        why = {"c": "a penalty log holds no gradients of several batches"}
-        report = replace(report, unmeasured=why | report.unmeasured)
+        why = "a penalty log holds no gradients of several batches"
+        report = replace(report, unmeasured={"c": why, **report.unmeasured})
     how = "judged at the last of the logged epochs; norms and Γ are those it holds"
     report = replace(report, notes=joined(how, *trace.notes, header.notes), axes=row.axes)
     yield replace(row, report=report.check(f"{document.path}: $"))

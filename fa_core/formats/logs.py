@@ -118,11 +118,16 @@ def of_one_run(entries: Iterable[Entry]) -> tuple[Json, list[Entry]]:
         if named["method"] is not None:
             named["method"] = canonical_method(str(named["method"]))
         run = row_named(str(named["run"]), "")
-        by_name = {"method": run.method, "seed": run.seed} if known_method(run.method) else {}
-        for name, value in (*named.items(), *by_name.items()):
+        pairs = [*named.items(), ("seed", run.seed), *run.axes.items()]
+        if known_method(run.method):
+            pairs.append(("method", run.method))
+        for name, value in pairs:
             if value is not None and said.setdefault(name, value) != value:
-                what = f"{name} is {value!s:.60}, where this log says {said[name]!s:.60}, too"
-                raise UnreadableInput(what, where=where, hint="give each run a log")
+                raise UnreadableInput(
+                    f"{name} is {value!s:.60}, where this log says {said[name]!s:.60}, too",
+                    where=where,
+                    hint="give each run a log",
+                )
         bare.append((where, without(fields, *_OF_A_RUN)))
     return said, bare
 
@@ -356,7 +361,17 @@ def lacking_at_end(entries: Iterable[Entry], given: Given, trace: Trace) -> set[
             where=trace.source,
             hint="sort the log, and keep one attempt",
         )
-    return {field for field, _ in set().union(*logged) - logged[-1].keys()} & JUDGED
+    places = [{*_places(values)} for values in logged]
+    return {field for field, _ in set().union(*places) - places[-1]} & JUDGED
+
+
+def _places(values: Values) -> Iterator[Place]:
+    """What an entry has a number for, of lists the layers."""
+    for (field, layer), value in values.items():
+        if isinstance(value, list):
+            yield from ((field, at) for at, one in enumerate(value) if one is not None)
+        else:
+            yield field, layer
 
 
 def epoch_of(at: int, values: Values, where: str, entries: int) -> TraceEpoch:

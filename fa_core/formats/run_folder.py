@@ -138,8 +138,7 @@ def _trace(path: Path, row: AuditRow, facts: Json) -> Iterator[Finding]:
         return
     if row.report.unmeasured.get(TRAINING, "").partition(",")[0] == TRAINING:
         facts = without(facts, "epochs_done")
-    lam = facts["recipe"].get("lam", row.axes.get("lam"))
-    named = {"method": row.method, "seed": row.seed, "lam": lam}
+    named = {"method": row.method, "seed": row.seed, "lam": facts["recipe"].get("lam")}
     for finding in log_files.read(open_document(str(path), data), named):
         if isinstance(finding, Trace):
             finding = replace(

@@ -158,7 +158,7 @@ def _one_per_run(found: Scan, named: set[str]) -> Scan:
     """What was found, without a run's further checkpoints and states of its trainer in other roles
     (`one_per_run`), unless they were named, and without weights files whose audit was found."""
     files = [row.source for row in found.rows if row.source == row.checkpoint]
-    files += [trace.source for trace in found.traces if Path(trace.source).name == _STATE]
+    files += [trace.source for trace in found.traces if trace.source.endswith(_STATE)]
     kept = one_per_run(dict.fromkeys(path for path in files if path not in named))
     others = set(chain.from_iterable(kept.values()))
     recorded = (row.checkpoint for row in found.rows if row.checkpoint != row.source)

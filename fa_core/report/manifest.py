@@ -115,8 +115,8 @@ def read_manifest(folder: Path) -> Manifest:
                 hint=f"this version reads {FORMAT}",
             )
         found = msgspec.convert(data, Manifest)
-        known: Json = {"seed": found.seed, "arch": found.arch}
-        known |= found.method_args | found.arch_args | found.recipe
+        known = found.method_args | found.arch_args | found.recipe
+        known |= {"seed": found.seed, "arch": found.arch}
         if lam := known.get("lam"):
             found.axes.setdefault("lam", lam)
         for axis, value in found.axes.items():

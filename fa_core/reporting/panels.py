@@ -183,8 +183,8 @@ def variants(
     differ = differing_axes((one.method, one.all_axes) for one in conditions)
     names = []
     for one in conditions:
-        known = one.all_axes
-        names.append(with_axes(one.method, {axis: known.get(axis) for axis in differ[one.method]}))
+        axes = {axis: one.all_axes.get(axis) for axis in differ[one.method]}
+        names.append(with_axes(one.method, axes))
     return names, method_styles(names)
 
 

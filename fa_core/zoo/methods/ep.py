@@ -18,8 +18,8 @@ States = Sequence[Tensor]
 """One tensor per layer."""
 
 ESTIMATORS = ("displacement", "prediction_error")
-LARGEST = 200
-"""Of each option, for each layer: steps beyond it take minutes of a small network."""
+LARGEST = 15_000
+"""Of each option, over all layers: steps beyond it take minutes of a small network."""
 
 ARITHMETIC = {"float64": torch.float64, "float32": torch.float32}
 
@@ -80,10 +80,11 @@ class EquilibriumPropagation(Method):
         super().__init__(net, generator)
         check_known("estimator of ep", estimator, ESTIMATORS)
         check_known("arithmetic of ep", arithmetic, ARITHMETIC)
+        depth = net.n_blocks + 1
         if steps is None:
-            steps = max(5, net.n_blocks + 1)
+            steps = max(5, depth)
         for option, value in {"beta": beta, "eta": eta, "steps": steps}.items():
-            if not 0 < value <= LARGEST * (net.n_blocks + 1):
+            if not 0 < value <= max(LARGEST / depth, 5 * depth):
                 raise UsageError(
                     f"ep: {option} is {value}", hint="give a number above 0, not so large"
                 )

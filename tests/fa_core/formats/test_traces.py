@@ -75,6 +75,8 @@ def test_what_a_header_says_is_kept_noted_or_refused(tmp_path):
         {"method": "bp", "method_name": "ep"},
         {"log": [{**LOG[1], "method": "bp"}], "method": "dfa"},
         {"log": [{**LOG[1], "run": "bp_s42"}], "method": "dfa"},
+        {"log": [{**LOG[1], "run": "dfa_lam0.5_s42"}]},
+        {"log": [{**LOG[1], "run": "mine_s43"}]},
         {"log": [{**LOG[1], "lam": 0.5}]},
         {"log": [{**LOG[1], "seed": seed} for seed in (42, 43)]},
         {"log": [{"epoch": 1, "h_norms": [1.0, 1.0], "gamma": [0.1, 0.1, 0.1]}]},
@@ -91,6 +93,12 @@ def test_what_a_header_says_is_kept_noted_or_refused(tmp_path):
         ([*LOG, {"epoch": 31, "test_acc": 0.4, "g_2_norm": 1e-3}], "no residual_norms at the last"),
         ([{**LOG[0], "h_0_norm": 1.0}, LOG[1]], "no residual_norms at the last epoch"),
         ([{"epoch": 1, "frozen_baseline_acc": 0.3}, LOG[1]], "no frozen_baseline_acc at the last"),
+        ([{**LOG[0], "h_norms": [1.0] * 3}, {**LOG[1], "h_norms": [1.0] * 2}], "no residual_norms"),
+        (
+            [{**LOG[0], "gamma": [0.1, 0.1]}, {**LOG[1], "gamma": [None, 0.1]}],
+            "no gamma at the last",
+        ),
+        ([*LOG, None], "not a list of epochs"),
     ],
 )
 def test_a_penalty_log_whose_last_epoch_is_in_doubt_is_refused(tmp_path, epochs, said):
