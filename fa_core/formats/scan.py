@@ -52,9 +52,6 @@ _SQLITE = b"SQLite format 3\0"
 _OF_LOGGERS = re.compile(rb'CREATE TABLE "?metrics\b|^:W&B')
 """Marker of the databases of MLflow and Trackio, and of Weights & Biases' files."""
 
-_STATE = "trainer_state.json"
-"""Transformers' log, which each checkpoint of a run has."""
-
 _JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
 _TABLE_SUFFIXES = (".csv", ".tsv")
 NOTHING_HERE = "nothing here yet that this project reads"
@@ -158,7 +155,10 @@ def _one_per_run(found: Scan, named: set[str]) -> Scan:
     """What was found, without a run's further checkpoints and states of its trainer in other roles
     (`one_per_run`), unless they were named, and without weights files whose audit was found."""
     files = [row.source for row in found.rows if row.source == row.checkpoint]
-    files += [trace.source for trace in found.traces if trace.source.endswith(_STATE)]
+    # transformers writes its log into each checkpoint
+    for trace in found.traces:
+        if trace.source.endswith("trainer_state.json"):
+            files.append(trace.source)
     kept = one_per_run(dict.fromkeys(path for path in files if path not in named))
     others = set(chain.from_iterable(kept.values()))
     recorded = (row.checkpoint for row in found.rows if row.checkpoint != row.source)

@@ -115,8 +115,8 @@ def read_manifest(folder: Path) -> Manifest:
                 hint=f"this version reads {FORMAT}",
             )
         found = msgspec.convert(data, Manifest)
-        known = found.method_args | found.arch_args | found.recipe
-        known |= {"seed": found.seed, "arch": found.arch}
+        own = {"seed": found.seed, "arch": found.arch, "method": found.method}
+        known = found.method_args | found.recipe | found.arch_args | own
         if lam := known.get("lam"):
             found.axes.setdefault("lam", lam)
         for axis, value in found.axes.items():

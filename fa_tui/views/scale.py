@@ -92,8 +92,9 @@ class Scale(msgspec.Struct, frozen=True):
 
 
 def drawable(values: Iterable[float | None], *, log: bool) -> list[float]:
-    """The values that a scale can show: finite ones, on a logarithmic scale those above 0."""
-    finite = [value for value in values if value is not None and math.isfinite(value)]
+    """The values that a scale can show, on a logarithmic scale those above 0."""
+    # of larger ones a sum may be infinite
+    finite = [value for value in values if value is not None and abs(value) < 1e300]
     return [value for value in finite if value > 0 or not log]
 
 
@@ -119,7 +120,7 @@ def covering(
     hi = max(kept)
     if log:
         bottom = max(-300, math.floor(math.log10(lo) + 1e-12))
-        top = min(308, math.ceil(math.log10(hi) - 1e-12))
+        top = math.ceil(math.log10(hi) - 1e-12)
         return Scale(10.0**bottom, 10.0 ** max(top, bottom + 1), log=True)
     # half of the smallest float is zero, which has no logarithm
     span = max(hi - lo or abs(hi) or 1.0, 1e-300)

@@ -187,6 +187,7 @@ def test_a_broken_manifest_is_a_problem_and_the_weights_are_still_offered(tmp_pa
         ({"axes": {"d": 64}, "arch_args": {"d": 32}}, "another d than the rest"),
         ({"axes": {"arch": "cnn"}}, "another arch than the rest"),
         ({"axes": {"seed": 7}}, "another seed than the rest"),
+        ({"axes": {"d": 64}, "arch_args": {"d": 32}, "recipe": {"d": 64}}, "another d than"),
         ({"axes": {"lam": True}, "recipe": {}}, "λ is no number"),
     ],
 )
