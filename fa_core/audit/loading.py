@@ -245,7 +245,8 @@ def check_asked(loaded: Loaded) -> None:
     before they are made.
 
     Raises:
-        UnreadableInput: their states take `TIMES` the files and `SLACK`.
+        UnreadableInput: their states, or what a batch's backward pass keeps, take `TIMES` the files
+            and `SLACK`; or more than `MOST_SAMPLES`.
     """
     plan = loaded.plan
     options = loaded.job.options
